@@ -1,0 +1,181 @@
+// Artifacts survive a round trip; any other bytes are refused without a crash.
+#include "artifact/Serialize.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+using namespace torch_tile;
+using namespace torch_tile::artifact;
+
+namespace {
+
+Expr constant(int64_t value) { return {{ExprOp::Constant, value}}; }
+
+Value tensor(SlotId slot) {
+  Value value;
+  value.kind = Value::Kind::Tensor;
+  value.ref = slot;
+  return value;
+}
+
+/// One of everything.
+Artifact sample() {
+  Artifact a;
+  a.compilerVersion = "1";
+  a.target = "cpu";
+  a.symbols = {"s0", "u0"};
+  a.symbolSources = {{SymbolSource::Kind::Size, 0, 0}, {SymbolSource::Kind::ExternResult, 3, 0}};
+  a.exprs = {constant(256), constant(1), {{ExprOp::Symbol, 0}}, {{ExprOp::Symbol, 1}},
+             {{ExprOp::Symbol, 0}, {ExprOp::Constant, -3}, {ExprOp::FloorDiv}}, constant(INT64_MIN), constant(INT64_MAX)};
+  a.numSlots = 6;
+  a.inputs = {{Input::Kind::Tensor, 0, ElementType::Float32, {2, 0}, {0, 1}}, {Input::Kind::Int, 0, {}, {}, {}}};
+  Kernel kernel;
+  kernel.name = "add";
+  kernel.symbol = "k";
+  kernel.target = "cpu";
+  for (int i = 0; i < 32; ++i)
+    kernel.hash.bytes[i] = static_cast<uint8_t>(i * 7);
+  kernel.code = {1, 2, 3, 255, 0};
+  kernel.externalSymbols = {"Sleef_expf16_u10"};
+  a.kernels = {kernel};
+  a.steps.push_back({Alloc{1, ElementType::BFloat16, {2, 0}, {0, 1}}, {3}});
+  a.steps.push_back({Launch{0, {0, 1}, {2, 5, 6}, 2, 0, 1, 4}, {3, 4}});
+  a.steps.push_back({Alias{2, 1, {0}, {1}, 1}, {}});
+  Extern call{"aten::sort", "stable", {tensor(2)}, {Result{true, 3, {3}, {1}}, Result{}}};
+  Value list;
+  list.kind = Value::Kind::List;
+  Value number;
+  number.kind = Value::Kind::Float;
+  number.number = 1.5;
+  Value text;
+  text.kind = Value::Kind::DType;
+  text.text = "float32";
+  Value expr;
+  expr.kind = Value::Kind::Int;
+  expr.ref = 4;
+  Value flag;
+  flag.kind = Value::Kind::Bool;
+  flag.number = 1;
+  list.items = {number, text, expr, flag, Value{}};
+  call.args.push_back(list);
+  a.steps.push_back({call, {7}});
+  a.steps.push_back({PyCall{0, {tensor(3)}, {Result{true, 4, {}, {}}}}, {8}});
+  a.steps.push_back({Check{3, "u0 is zero"}, {}});
+  a.steps.push_back({Free{1}, {}});
+  a.outputs = {{Output::Kind::Tensor, 2}, {Output::Kind::Int, 3}, {Output::Kind::None, 0}};
+  return a;
+}
+
+TEST(Artifact, RoundTrip) {
+  Artifact a = sample(), b;
+  std::vector<uint8_t> bytes = serialize(a);
+  Status status = deserialize(bytes, b);
+  ASSERT_TRUE(status.isOk()) << status.text;
+  EXPECT_EQ(serialize(b), bytes);
+  EXPECT_EQ(print(a), print(b));
+  EXPECT_EQ(b.exprs[5][0].value, INT64_MIN);
+  EXPECT_EQ(b.exprs[6][0].value, INT64_MAX);
+  EXPECT_EQ(b.kernels[0].hash, a.kernels[0].hash);
+  EXPECT_EQ(b.kernels[0].code, a.kernels[0].code);
+  EXPECT_EQ(std::get<Extern>(b.steps[3].action).args[1].items[0].number, 1.5);
+}
+
+TEST(Artifact, PrintNamesEverything) {
+  std::string text = print(sample());
+  for (const char *part : {"symbol s0 = size 0 of input 0", "input 0: %0 f32 [s0, 256] strides [256, 1]",
+                           "launch add(%0, %1; s0,", "extern aten::sort.stable(%2, [1.5f, float32, s0//-3, true, none])",
+                           "check u0 \"u0 is zero\"", "// line 3, 4", "return %2, u0, none"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST(Artifact, EveryTruncationIsRefused) {
+  std::vector<uint8_t> bytes = serialize(sample());
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    // A copy of exactly this size lets the address sanitizer see reads past the end.
+    std::vector<uint8_t> cut(bytes.begin(), bytes.begin() + size);
+    Artifact a;
+    EXPECT_FALSE(deserialize(cut, a).isOk()) << size;
+    EXPECT_TRUE(a.steps.empty());
+  }
+  bytes.push_back(0);
+  Artifact a;
+  EXPECT_FALSE(deserialize(bytes, a).isOk());
+}
+
+TEST(Artifact, BitFlipsNeverCrash) {
+  const std::vector<uint8_t> bytes = serialize(sample());
+  std::mt19937 random(1);
+  int accepted = 0;
+  for (int i = 0; i < 100000; ++i) {
+    std::vector<uint8_t> hurt = bytes;
+    for (unsigned flips = 1 + random() % 4; flips; --flips)
+      hurt[random() % hurt.size()] ^= uint8_t(1u << random() % 8);
+    Artifact a;
+    if (deserialize(hurt, a).isOk()) {
+      ++accepted;
+      print(a);
+    }
+  }
+  EXPECT_GT(accepted, 0); // flips in names and code are the checksum's business
+}
+
+TEST(Artifact, RandomBytesNeverCrash) {
+  std::mt19937 random(2);
+  const std::vector<uint8_t> head = serialize(Artifact{});
+  for (int i = 0; i < 20000; ++i) {
+    std::vector<uint8_t> bytes(head.begin(), head.begin() + 5);
+    for (unsigned n = random() % 200; n; --n)
+      bytes.push_back(random() % 3 ? random() % 8 : random());
+    Artifact a;
+    if (deserialize(bytes, a).isOk())
+      print(a);
+  }
+}
+
+/// `damage` must turn the sample into something refused with `reason`.
+template <typename Damage> void expectRefused(Damage damage, const char *reason) {
+  Artifact a = sample(), b;
+  damage(a);
+  Status status = deserialize(serialize(a), b);
+  EXPECT_FALSE(status.isOk()) << reason;
+  EXPECT_NE(status.text.find(reason), std::string::npos) << status.text;
+}
+
+TEST(Artifact, BadReferencesAreNamed) {
+  expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).kernel = 1; }, "kernel 1 does not exist");
+  expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).pointers[0] = 4; }, "slot 4 holds nothing");
+  expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).pointers[0] = 99; }, "slot 99 holds nothing");
+  expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).integers[0] = 7; }, "expr 7 does not exist");
+  expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).integers[0] = 3; }, "u0 is used before it is known");
+  expectRefused([](Artifact &a) { a.exprs[4].pop_back(); }, "expected an expression to leave one value, got 2");
+  expectRefused([](Artifact &a) { a.exprs[4].push_back({ExprOp::Add}); }, "operation without two operands");
+  expectRefused([](Artifact &a) { a.exprs[2][0].value = 2; }, "symbol 2 does not exist");
+  expectRefused([](Artifact &a) { a.exprs[0].clear(); }, "got 0");
+  expectRefused([](Artifact &a) { a.symbolSources[0].dim = 2; }, "source dimension 2 does not exist");
+  expectRefused([](Artifact &a) { a.symbolSources[0].index = 1; }, "wrong kind");
+  expectRefused([](Artifact &a) { a.symbolSources.pop_back(); }, "expected one source per symbol");
+  expectRefused([](Artifact &a) { a.numSlots = UINT32_MAX; }, "slots");
+  expectRefused([](Artifact &a) { a.outputs[0].ref = 1; }, "slot 1 holds nothing"); // freed
+  expectRefused([](Artifact &a) { a.inputs[0].strides.pop_back(); }, "expected as many strides as sizes");
+  expectRefused([](Artifact &a) {
+    Value value;
+    for (int i = 0; i < 20; ++i) {
+      Value outer;
+      outer.kind = Value::Kind::List;
+      outer.items = {value};
+      value = outer;
+    }
+    std::get<Extern>(a.steps[3].action).args = {value};
+  }, "nested too deeply");
+}
+
+TEST(Artifact, DeepExpressionsAreRefused) {
+  expectRefused([](Artifact &a) {
+    Expr deep(100, {ExprOp::Constant, 1});
+    deep.insert(deep.end(), 99, {ExprOp::Add, 0});
+    a.exprs[4] = deep;
+  }, "nested too deeply");
+}
+
+} // namespace
