@@ -1,0 +1,110 @@
+// graph.loops and what its body is made of.
+#ifndef TORCH_TILE_LOOPS_OPS_TD
+#define TORCH_TILE_LOOPS_OPS_TD
+
+include "compiler/graph/ir/GraphTypes.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Graph_LoopsOp : Graph_Op<"loops", [SingleBlock]> {
+  let summary = "a perfect nest of parallel and reduced axes around a scalar body";
+  let description = [{
+    For every point of the parallel axes: without `combine` the yielded values are the results' elements; with it, the values yielded over the reduced axes are
+    folded by the region, starting from `inits` (identities of the combiner, one per result, so lanes outside the domain may contribute them).
+    Dimension k of every result is indexed by the k-th parallel axis. The order of combination is the compiler's; it depends on sizes only, never on threads.
+    Result number `dest_results[k]` is written into `dests[k]` instead of a new tensor.
+
+    ```mlir
+    %sum = graph.loops [i0 = 8, reduce r0 = "s0"] -> (!graph.tensor<[8], f32>) {
+      %v = graph.load %x ["i0", "r0"] : !graph.tensor<[8, "s0"], f32> -> f32
+      graph.yield %v : f32
+    } combine [0.0 : f32] {
+    ^bb0(%acc: f32, %value: f32):
+      %s = arith.addf %acc, %value : f32
+      graph.yield %s : f32
+    }
+    ```
+  }];
+  let arguments = (ins Graph_AxisArrayAttr:$axes, Variadic<Graph_Tensor>:$dests, OptionalAttr<DenseI64ArrayAttr>:$dest_results,
+                       OptionalAttr<ArrayAttr>:$inits);
+  let results = (outs Variadic<Graph_Tensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body, AnyRegion:$combine);
+  let assemblyFormat = [{
+    custom<AxisList>($axes) (`into` `(` $dests^ `:` type($dests) `)` `at` $dest_results)? `->` `(` type($outputs) `)` attr-dict-with-keyword
+    $body (`combine` $inits^ $combine)?
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    bool isReduction() { return !getCombine().empty(); }
+    ::mlir::Block *bodyBlock() { return &getBody().front(); }
+    ::llvm::SmallVector<AxisAttr> axisList();
+    ::llvm::SmallVector<AxisAttr> parallelAxes();
+    ::llvm::SmallVector<AxisAttr> reducedAxes();
+    /// The existing buffer that result `k` is written into, or null.
+    ::mlir::Value destOf(unsigned result);
+  }];
+}
+
+def Graph_FusionOp : Graph_Op<"fusion", [SingleBlock]> {
+  let summary = "loops that share one kernel";
+  let description = [{
+    Members are `graph.loops` over subsets of the group's axes, in an order in which values are defined before use; a value that a member loads from another member
+    is loaded at exactly the producer's axes. Reduced axes of the group are loop axes of members that reduce over them or are pointwise over them.
+  }];
+  let arguments = (ins Graph_AxisArrayAttr:$axes);
+  let results = (outs Variadic<Graph_Tensor>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "custom<AxisList>($axes) `->` `(` type($outputs) `)` attr-dict-with-keyword $body";
+}
+
+def Graph_YieldOp : Graph_Op<"yield", [Pure, Terminator, ParentOneOf<["LoopsOp", "FusionOp"]>]> {
+  let summary = "values of a loops body, a combiner or a fusion";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+
+//===-- body ops ------------------------------------------------------------------------------------------------===//
+
+def Graph_LoadOp : Graph_Op<"load", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
+  let summary = "one element of a tensor";
+  let description = [{
+    One index expression per dimension over axis names, symbols, and `x<k>` for the k-th of `scalars`. Where `mask` is false nothing is read and the result is `other`.
+    Unmasked indices are in range.
+  }];
+  let arguments = (ins Graph_Tensor:$source, Graph_ExprArrayAttr:$indices, Variadic<I64>:$scalars, Optional<I1>:$mask, Optional<AnyType>:$other);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = [{
+    $source custom<ExprList>($indices) (`(` $scalars^ `)`)? (`mask` $mask^ `other` $other `:` type($other))? attr-dict
+    `:` type($source) `->` type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<::torch_tile::SizeExpr> indexExprs();
+  }];
+}
+
+def Graph_IndexOp : Graph_Op<"index", [Pure]> {
+  let summary = "the value of an index expression";
+  let arguments = (ins Graph_ExprAttr:$expr, Variadic<I64>:$scalars);
+  let results = (outs I64:$result);
+  let assemblyFormat = "custom<QuotedExpr>($expr) (`(` $scalars^ `)`)? attr-dict";
+}
+
+def Graph_CheckIndexOp : Graph_Op<"check_index"> {
+  let summary = "its operand, which must lie in [0, size): raises IndexError at run time otherwise";
+  let description = "With `wrap`, -size <= index < 0 counts from the end and the result is in [0, size). Where `mask` is false nothing is checked and the result is 0.";
+  let arguments = (ins I64:$index, Graph_ExprAttr:$size, UnitAttr:$wrap, Optional<I1>:$mask);
+  let results = (outs I64:$result);
+  let assemblyFormat = "$index `in` custom<QuotedExpr>($size) (`wrap` $wrap^)? (`mask` $mask^)? attr-dict";
+}
+
+def Graph_UniformOp : Graph_Op<"uniform", [Pure]> {
+  let summary = "a uniform f32 in [0, 1) of Philox4x32-10";
+  let description = [{
+    Key: the two halves of `seed`; counter: the two halves of `counter`, then `salt`, then 0. The result is `(word0 >> 8) * 2^-24`.
+  }];
+  let arguments = (ins I64:$seed, I64:$counter, I64Attr:$salt);
+  let results = (outs F32:$result);
+  let assemblyFormat = "$seed `,` $counter attr-dict";
+}
+
+#endif

@@ -1,0 +1,99 @@
+#include "compiler/tile/ir/TileDialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+
+//===-- syntax --------------------------------------------------------------------------------------------------===//
+
+/// Strides: constants or SSA values, `[%row, 1]`.
+static ParseResult parseStrideList(OpAsmParser &parser, SmallVectorImpl<OpAsmParser::UnresolvedOperand> &strides, DenseI64ArrayAttr &staticStrides) {
+  SmallVector<int64_t> values;
+  auto parseOne = [&]() -> ParseResult {
+    OpAsmParser::UnresolvedOperand operand;
+    OptionalParseResult dynamic = parser.parseOptionalOperand(operand);
+    if (dynamic.has_value()) {
+      strides.push_back(operand);
+      values.push_back(ShapedType::kDynamic);
+      return *dynamic;
+    }
+    return parser.parseInteger(values.emplace_back());
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseOne))
+    return failure();
+  staticStrides = parser.getBuilder().getDenseI64ArrayAttr(values);
+  return success();
+}
+
+static void printStrideList(OpAsmPrinter &printer, Operation *, OperandRange strides, DenseI64ArrayAttr staticStrides) {
+  printer << '[';
+  unsigned next = 0;
+  llvm::interleaveComma(staticStrides.asArrayRef(), printer, [&](int64_t value) {
+    if (ShapedType::isDynamic(value))
+      printer << strides[next++];
+    else
+      printer << value;
+  });
+  printer << ']';
+}
+
+#define GET_OP_CLASSES
+#include "compiler/tile/ir/TileOps.cpp.inc"
+
+//===-- tile.kernel ---------------------------------------------------------------------------------------------===//
+
+ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
+  auto buildType = [](Builder &builder, ArrayRef<Type> arguments, ArrayRef<Type> results, function_interface_impl::VariadicFlag,
+                      std::string &) { return builder.getFunctionType(arguments, results); };
+  return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name), buildType,
+                                                  getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
+}
+
+void KernelOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(), getArgAttrsAttrName(),
+                                           getResAttrsAttrName());
+}
+
+//===-- memory --------------------------------------------------------------------------------------------------===//
+
+static LogicalResult verifyAccess(Operation *op, Type value, PtrType base, ArrayRef<int64_t> strides, size_t numDynamic, size_t numValid) {
+  auto tile = dyn_cast<RankedTensorType>(value);
+  size_t rank = tile ? tile.getRank() : 0;
+  if (strides.size() != rank)
+    return op->emitOpError("expected one stride per axis, got ") << strides.size() << " for " << value;
+  if (numValid != 0 && numValid != rank)
+    return op->emitOpError("expected no valid counts or one per axis, got ") << numValid << " for " << value;
+  if ((size_t)llvm::count_if(strides, ShapedType::isDynamic) != numDynamic)
+    return op->emitOpError("expected one operand per dynamic stride, got ") << numDynamic;
+  if (getElementTypeOrSelf(value) != base.getElementType())
+    return op->emitOpError("expected element type to match the pointer's, got ") << getElementTypeOrSelf(value) << " and " << base.getElementType();
+  return success();
+}
+
+LogicalResult LoadOp::verify() {
+  if (getOther() && getOther().getType() != getBase().getType().getElementType())
+    return emitOpError("expected other to match the pointer's element type, got ") << getOther().getType() << " and " << getBase().getType();
+  return verifyAccess(*this, getResult().getType(), getBase().getType(), getStaticStrides(), getStrides().size(), getValid().size());
+}
+
+LogicalResult StoreOp::verify() {
+  return verifyAccess(*this, getValue().getType(), getBase().getType(), getStaticStrides(), getStrides().size(), getValid().size());
+}
+
+//===-- tile.reduce ---------------------------------------------------------------------------------------------===//
+
+LogicalResult ReduceOp::verify() {
+  if (getSources().empty() || getSources().size() != getNumResults())
+    return emitOpError("expected one result per source, got ") << getNumResults() << " for " << getSources().size();
+  auto first = cast<RankedTensorType>(getSources()[0].getType());
+  if (getAxis() >= (uint64_t)first.getRank())
+    return emitOpError("expected axis below the rank ") << first.getRank() << ", got " << getAxis();
+  for (Value source : getSources())
+    if (cast<RankedTensorType>(source.getType()).getShape() != first.getShape())
+      return emitOpError("expected sources of one shape, got ") << first << " and " << source.getType();
+  if (getCombine().front().getNumArguments() != 2 * getSources().size())
+    return emitOpError("expected a combiner of ") << 2 * getSources().size() << " arguments, got " << getCombine().front().getNumArguments();
+  return success();
+}
