@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Checks that includes and imports follow the layers of docs/design.md, and names both files where one does not.
+
+Data flows front to back; a file may use only what stands at or before its own place. `LAYERS` says so per folder: a file belongs
+to the longest prefix that matches its path, and may use its own layer and the ones listed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+COMPILER = [
+    "compiler/driver",
+    "compiler/graph/ir",
+    "compiler/graph/transforms",
+    "compiler/fusion",
+    "compiler/tile/ir",
+    "compiler/tile/build",
+    "compiler/tile/transforms",
+    "compiler/codegen",
+    "compiler/codegen/common",
+    "compiler/codegen/cpu",
+    "compiler/codegen/gpu",
+    "compiler/loader",
+]
+PLAIN = ["support", "artifact"]
+
+# Folder of csrc -> folders it may include beside itself.
+LAYERS: dict[str, list[str]] = {
+    "support": [],
+    "artifact": ["support"],
+    "compiler": [*PLAIN, *COMPILER],
+    "compiler/driver": [*PLAIN, *COMPILER],
+    "compiler/graph/ir": ["support"],
+    "compiler/graph/transforms": ["support", "compiler/graph/ir"],
+    "compiler/fusion": ["support", "compiler/graph/ir"],
+    "compiler/tile/ir": ["support"],
+    "compiler/tile/build": ["support", "artifact", "compiler/graph/ir", "compiler/tile/ir"],
+    "compiler/tile/transforms": ["support", "compiler/tile/ir"],
+    "compiler/codegen": [*PLAIN, "compiler/tile/ir", "compiler/codegen/cpu", "compiler/codegen/gpu"],
+    "compiler/codegen/common": [*PLAIN, "compiler/tile/ir", "compiler/codegen"],
+    "compiler/codegen/cpu": [*PLAIN, "compiler/tile/ir", "compiler/codegen", "compiler/codegen/common"],
+    "compiler/codegen/gpu": [*PLAIN, "compiler/tile/ir", "compiler/codegen", "compiler/codegen/common"],
+    "compiler/loader": PLAIN,
+    "tools": [*PLAIN, "compiler", *COMPILER],
+    "runtime": PLAIN,
+    "runtime/fx": ["support", "runtime"],
+    "runtime/launch": [*PLAIN, "runtime"],
+    "runtime/launch/cpu": [*PLAIN, "runtime", "runtime/launch"],
+    "runtime/launch/gpu": [*PLAIN, "runtime", "runtime/launch"],
+    "runtime/cache": [*PLAIN, "runtime"],
+    "runtime/executor": [*PLAIN, "runtime", "runtime/launch", "runtime/launch/cpu", "runtime/launch/gpu", "runtime/cache"],
+    "runtime/python": [
+        *PLAIN, "runtime", "runtime/fx", "runtime/executor", "runtime/launch", "runtime/launch/cpu", "runtime/launch/gpu", "runtime/cache",
+    ],
+}  # fmt: skip
+
+# The one header through which the two sides meet.
+BORDER = "compiler/c_api.h"
+
+TORCH = ("torch/", "ATen/", "c10/", "pybind11/", "Python.h")
+LLVM = ("llvm/", "llvm-c/", "mlir/", "mlir-c/")
+# Folder of csrc -> prefixes of outside headers that must not appear there.
+FORBIDDEN: dict[str, tuple[str, ...]] = {
+    "support": TORCH + LLVM,
+    "artifact": TORCH + LLVM,
+    "compiler": TORCH,
+    "tools": TORCH,
+    "runtime": LLVM,
+}
+
+# Part of torch_tile -> parts it may import beside itself.
+FOUNDATION = ["_C", "config", "errors"]
+MIDDLE = ["frontend", "language", "interpreter", "debug"]
+PYTHON: dict[str, list[str]] = {
+    "_C": [],
+    "errors": [],
+    "config": ["errors"],
+    "frontend": [*FOUNDATION, "debug"],
+    "language": [*FOUNDATION, "interpreter"],
+    "interpreter": FOUNDATION,
+    "debug": [*FOUNDATION, "frontend"],
+    "backend": [*FOUNDATION, *MIDDLE],
+    "cli": [*FOUNDATION, *MIDDLE, "backend"],
+    "__main__": ["cli"],
+    "__init__": [*FOUNDATION, *MIDDLE, "backend"],
+}
+# Inductor's compiler: importing it costs over a second and is never needed.
+FORBIDDEN_MODULES = (
+    "torch._inductor.compile_fx",
+    "torch._inductor.lowering",
+    "torch._inductor.scheduler",
+    "torch._inductor.codegen",
+)
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
+
+
+def layer_of(path: str, layers: dict[str, list[str]]) -> str | None:
+    """The longest folder of `layers` that holds `path`."""
+    parts = path.split("/")[:-1]
+    for end in range(len(parts), 0, -1):
+        if "/".join(parts[:end]) in layers:
+            return "/".join(parts[:end])
+    return None
+
+
+def check_includes(csrc: Path) -> list[str]:
+    errors = []
+    for file in sorted(p for p in csrc.rglob("*") if p.suffix in {".h", ".cpp", ".td", ".def"}):
+        name = file.relative_to(csrc).as_posix()
+        layer = layer_of(name, LAYERS)
+        if layer is None:
+            errors.append(f"csrc/{name}: expected a folder listed in .ci/check_layers.py")
+            continue
+        outside = next((headers for folder, headers in FORBIDDEN.items() if name.startswith(folder + "/")), ())
+        for _, header in INCLUDE.findall(file.read_text(encoding="utf-8")):
+            if header.startswith(outside):
+                errors.append(f"csrc/{name}: must not include <{header}>: {layer} is on the other side of the border")
+                continue
+            beside = (file.parent / header).resolve()
+            target = beside.relative_to(csrc).as_posix() if beside.is_file() and csrc in beside.parents else header
+            used = layer_of(target, LAYERS)
+            if used is None or used == layer or used in LAYERS[layer] or target == BORDER:
+                continue
+            errors.append(
+                f"csrc/{name}: must not include csrc/{target}: {layer} may use {', '.join(LAYERS[layer]) or 'nothing'}"
+            )
+    return errors
+
+
+def imported_modules(tree: ast.AST, package: list[str]) -> list[str]:
+    modules = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            # `from torch_tile import config` names a part of the package, `from torch_tile.config import x` a thing in one.
+            modules += (
+                [f"{module}.{alias.name}" for alias in node.names]
+                if module in ("torch_tile", "torch._inductor")
+                else [module]
+            )
+    return modules
+
+
+def check_imports(package: Path) -> list[str]:
+    errors = []
+    for file in sorted(package.rglob("*.py")):
+        name = file.relative_to(package)
+        part = name.parts[0].removesuffix(".py")
+        if part not in PYTHON:
+            errors.append(f"torch_tile/{name}: expected a part listed in .ci/check_layers.py")
+            continue
+        for module in imported_modules(ast.parse(file.read_text(encoding="utf-8")), ["torch_tile", *name.parts[:-1]]):
+            if module.startswith(FORBIDDEN_MODULES):
+                errors.append(f"torch_tile/{name}: must not import {module}: Inductor's compiler")
+            if not module.startswith("torch_tile."):
+                continue
+            used = module.split(".")[1]
+            if used in PYTHON and used != part and used not in PYTHON[part]:
+                target = f"{used}.py" if (package / f"{used}.py").exists() else used
+                errors.append(
+                    f"torch_tile/{name}: must not import torch_tile/{target}: {part} may use {', '.join(PYTHON[part]) or 'nothing'}"
+                )
+    return errors
+
+
+def main() -> int:
+    errors = check_includes(ROOT / "csrc") + check_imports(ROOT / "torch_tile")
+    for error in errors:
+        print(error)
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,21 @@
+# Sourced by the scripts beside it: where the project is, which Python runs it, where LLVM is.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+if [ -n "${PYTHON:-}" ]; then
+  python=$(command -v "$PYTHON") || { echo "PYTHON=$PYTHON: no such program" >&2; exit 1; }
+elif [ -n "${VIRTUAL_ENV:-}" ]; then
+  python=$VIRTUAL_ENV/bin/python
+else
+  python=$root/.venv/bin/python
+fi
+
+build=${TORCH_TILE_BUILD_DIR:-$root/build}
+llvm=${TORCH_TILE_LLVM_DIR:-/usr/lib/llvm-22}
+jobs=${JOBS:-$(nproc)}
+
+# Objects are shared between checkouts, whatever their path.
+export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
+
+say() { printf '\n== %s\n' "$*"; }
+die() { printf '%s\n' "$@" >&2; exit 1; }

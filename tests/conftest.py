@@ -1,0 +1,60 @@
+"""What every test shares: an own cache folder, fresh Dynamo state, fixed seeds, and the device to run on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+# First of all, before anything imports the backend: subprocesses of tests inherit it too.
+_cache_dir = tempfile.mkdtemp(prefix="torch-tile-tests-")
+os.environ["TORCH_TILE_CACHE_DIR"] = _cache_dir
+
+_slow_is_fine = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile(
+    "default", max_examples=20, deadline=None, derandomize=True, suppress_health_check=_slow_is_fine
+)
+settings.register_profile("fuzz", max_examples=2000, deadline=None, suppress_health_check=_slow_is_fine)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_cache_dir, ignore_errors=True)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes `device` runs on the CPU and on a CUDA device; the marker `gpu` selects the second."""
+    if "device" in metafunc.fixturenames:
+        metafunc.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)], indirect=True)
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> torch.device:
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return torch.device(request.param)
+
+
+@pytest.fixture(autouse=True)
+def fresh_state() -> Iterator[None]:
+    """No test sees another's compiled graphs, counters, random numbers or default settings."""
+    torch.manual_seed(0)
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+    torch.compiler.reset()
+    torch._dynamo.utils.counters.clear()
+
+
+@pytest.fixture
+def cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty disk cache for one test and the processes it starts."""
+    path = tmp_path / "cache"
+    monkeypatch.setenv("TORCH_TILE_CACHE_DIR", str(path))
+    return path
