@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Compares two files written by run.py --json; exits with 1 where a case became slower than the threshold and its own spread allow."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from harness import geometric_mean, show_time
+from rich.console import Console
+from rich.table import Table
+
+Key = tuple[str, str, str]
+
+
+def load(path: Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
+    content = json.loads(path.read_text())
+    return content["machine"], {(row["suite"], row["case"], row["backend"]): row for row in content["rows"]}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("before", type=Path)
+    parser.add_argument("after", type=Path)
+    parser.add_argument(
+        "--threshold", type=float, default=0.10, help="how much slower counts as a regression (0.10: a tenth)"
+    )
+    parser.add_argument("--backend", default="tile", help="backends judged, comma-separated; the others are only shown")
+    arguments = parser.parse_args()
+    old_machine, old = load(arguments.before)
+    new_machine, new = load(arguments.after)
+    console = Console()
+    for key in ("cpu", "cores", "threads", "torch"):
+        if old_machine[key] != new_machine[key]:
+            console.print(f"[yellow]{key} differs: {old_machine[key]} and {new_machine[key]}[/yellow]", highlight=False)
+
+    judged = arguments.backend.split(",")
+    table = Table("case", "backend", "before", "after", "after / before", "")
+    ratios, regressions = [], 0
+    for key in [*old, *(key for key in new if key not in old)]:
+        before, after = old.get(key), new.get(key)
+        old_time = before["median"] if before else math.nan
+        new_time = after["median"] if after else math.nan
+        ratio = new_time / old_time
+        verdict = ""
+        if key[2] in judged:
+            noise = max(
+                (row["spread"] for row in (before, after) if row and not math.isnan(row["spread"])), default=0.0
+            )
+            if not math.isnan(ratio):
+                ratios.append(ratio)
+            if (
+                before
+                and not math.isnan(old_time)
+                and (math.isnan(new_time) or ratio > 1 + max(arguments.threshold, noise))
+            ):
+                verdict = "[red]" + (after["note"] or "slower" if after else "missing") + "[/red]"
+                regressions += 1
+        text = "-" if math.isnan(ratio) else f"{ratio:.2f}"
+        table.add_row(f"{key[0]}: {key[1]}", key[2], show_time(old_time), show_time(new_time), text, verdict)
+    console.print(table)
+    console.print(
+        f"geometric mean of after / before: {geometric_mean(ratios):.3f}; regressions: {regressions}", highlight=False
+    )
+    return 1 if regressions else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Runs benchmark suites: python benchmarks/run.py --suite kernels --backend tile,inductor,eager --json out.json."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import json
+import math
+import sys
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+import harness  # noqa: E402
+import torch  # noqa: E402
+from rich.console import Console  # noqa: E402
+from rich.table import Table  # noqa: E402
+
+SUITES = ["kernels", "models", "compile_time", "call_overhead"]
+console = Console()
+
+
+@dataclasses.dataclass
+class Options:
+    """What a suite is told, and where it reports a case's rows as soon as it has them."""
+
+    backends: list[str]
+    rounds: int
+    filter: str
+
+    def selects(self, name: str) -> bool:
+        return any(part in name for part in self.filter.split("|"))
+
+    def report(self, rows: list[harness.Row]) -> list[harness.Row]:
+        times = "  ".join(f"{row.backend} {harness.show_time(row.median)}" for row in rows)
+        console.print(f"[dim]{rows[0].case}:[/dim] {times}", highlight=False)
+        for row in rows:
+            if row.note:
+                console.print(f"  [red]{row.backend}: {row.note}[/red]", highlight=False, markup=True)
+        return rows
+
+
+def by_case(rows: Iterable[harness.Row]) -> dict[str, dict[str, harness.Row]]:
+    cases: dict[str, dict[str, harness.Row]] = {}
+    for row in rows:
+        cases.setdefault(row.case, {})[row.backend] = row
+    return cases
+
+
+def table(suite: str, rows: list[harness.Row], statistic: str) -> Table:
+    """Times per case, and how many times faster than the reference each backend is."""
+    backends = list(dict.fromkeys(row.backend for row in rows))
+    reference = next((b for b in ("inductor", "eager", "aot_eager") if b in backends), backends[0])
+    others = [b for b in backends if b != reference]
+    result = Table(title=f"{suite}: {statistic} of the rounds, per call", caption=f"x: times faster than {reference}")
+    result.add_column("case")
+    for backend in backends:
+        result.add_column(backend, justify="right")
+    for backend in others:
+        result.add_column(f"{backend} x", justify="right")
+    speedups: dict[str, list[float]] = {backend: [] for backend in others}
+    for name, cells in by_case(rows).items():
+        times = {b: getattr(cells[b], statistic) if b in cells else math.nan for b in backends}
+        ratios = []
+        for backend in others:
+            ratio = times[reference] / times[backend]
+            if not math.isnan(ratio):
+                speedups[backend].append(ratio)
+            ratios.append("-" if math.isnan(ratio) else f"{ratio:.2f}")
+        result.add_row(name, *map(harness.show_time, times.values()), *ratios)
+    result.add_section()
+    blank = [""] * len(backends)
+    result.add_row("geometric mean", *blank, *(f"{harness.geometric_mean(speedups[b]):.2f}" for b in others))
+    result.add_row("worst", *blank, *(f"{min(speedups[b], default=math.nan):.2f}" for b in others))
+    return result
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--suite", default="kernels", help=f"comma-separated: {', '.join(SUITES)}; or all")
+    parser.add_argument(
+        "--backend", default="tile,inductor,eager", help="comma-separated names of torch.compile backends; eager"
+    )
+    parser.add_argument("--filter", default="", help="only cases whose name holds this text (a|b: one of these)")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "--statistic", choices=["median", "best"], default="median", help="of the rounds, for the table"
+    )
+    parser.add_argument("--threads", type=int, help="threads of torch")
+    parser.add_argument("--json", type=Path, metavar="OUT")
+    arguments = parser.parse_args()
+    suites = SUITES if arguments.suite == "all" else arguments.suite.split(",")
+    if unknown := set(suites) - set(SUITES):
+        parser.error(f"suite expected to be of {', '.join(SUITES)}, got {', '.join(sorted(unknown))}")
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    warnings.filterwarnings("ignore")
+
+    options = Options(arguments.backend.split(","), arguments.rounds, arguments.filter)
+    machine = harness.machine()
+    console.print(", ".join(f"{key} {value}" for key, value in machine.items()), highlight=False)
+    rows: list[harness.Row] = []
+    for suite in suites:
+        found = importlib.import_module(f"suites.{suite}").run(options)
+        if found:
+            console.print(table(suite, found, arguments.statistic))
+        rows += found
+        if arguments.json:
+            content = {"machine": machine, "rows": [dataclasses.asdict(row) for row in rows]}
+            arguments.json.write_text(json.dumps(content, indent=1) + "\n")
+    return 1 if any(row.note for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

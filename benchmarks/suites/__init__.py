@@ -1,0 +1,1 @@
+"""One module per suite; each has `run(options) -> list[Row]`, rows of all its cases."""
