@@ -37,7 +37,7 @@ config.environment["FILECHECK_OPTS"] = "--dump-input=fail --allow-unused-prefixe
 config.substitutions.append(("%build", str(build)))  # noqa: F821
 
 # A test that hangs is a failure; psutil is what lit needs to notice.
-lit_config.maxIndividualTestTime = 120  # noqa: F821
+config.maxIndividualTestTime = 120  # noqa: F821
 
 if shutil.which("ptxas"):
     config.available_features.add("ptxas")  # noqa: F821

@@ -142,7 +142,7 @@ def Tile_LoadOp : Tile_Op<"load", [AttrSizedOperandSegments, MemoryEffects<[MemR
   let results = (outs Tile_Value:$result);
   let assemblyFormat = [{
     $base `[` $offset `]` `strides` custom<StrideList>($strides, $static_strides) (`valid` `[` $valid^ `]`)? (`other` $other^ `:` type($other))? attr-dict
-    `:` type($base) `->` type($result)
+    `:` qualified(type($base)) `->` type($result)
   }];
   let hasVerifier = 1;
 }
@@ -154,7 +154,7 @@ def Tile_StoreOp : Tile_Op<"store", [AttrSizedOperandSegments, MemoryEffects<[Me
                        Variadic<I64>:$valid);
   let assemblyFormat = [{
     $value `,` $base `[` $offset `]` `strides` custom<StrideList>($strides, $static_strides) (`valid` `[` $valid^ `]`)? attr-dict
-    `:` type($value) `,` type($base)
+    `:` type($value) `,` qualified(type($base))
   }];
   let hasVerifier = 1;
 }
@@ -164,7 +164,7 @@ def Tile_GatherOp : Tile_Op<"gather", [AttrSizedOperandSegments, MemoryEffects<[
   let arguments = (ins Tile_Ptr:$base, Tile_OffsetLike:$offsets, Optional<Tile_BoolLike>:$mask, Optional<AnyType>:$other);
   let results = (outs Tile_Value:$result);
   let assemblyFormat = [{
-    $base `[` $offsets `]` (`mask` $mask^ `:` type($mask))? (`other` $other^ `:` type($other))? attr-dict `:` type($base) `,` type($offsets) `->` type($result)
+    $base `[` $offsets `]` (`mask` $mask^ `:` type($mask))? (`other` $other^ `:` type($other))? attr-dict `:` qualified(type($base)) `,` type($offsets) `->` type($result)
   }];
 }
 
@@ -172,7 +172,7 @@ def Tile_ScatterOp : Tile_Op<"scatter", [MemoryEffects<[MemWrite]>]> {
   let summary = "element i goes to base + offsets[i]; where offsets collide, the last lane wins";
   let arguments = (ins Tile_Value:$value, Tile_Ptr:$base, Tile_OffsetLike:$offsets, Optional<Tile_BoolLike>:$mask);
   let assemblyFormat = [{
-    $value `,` $base `[` $offsets `]` (`mask` $mask^ `:` type($mask))? attr-dict `:` type($value) `,` type($base) `,` type($offsets)
+    $value `,` $base `[` $offsets `]` (`mask` $mask^ `:` type($mask))? attr-dict `:` type($value) `,` qualified(type($base)) `,` type($offsets)
   }];
 }
 
@@ -180,14 +180,14 @@ def Tile_PtrAddOp : Tile_Op<"ptr_add", [Pure, AllTypesMatch<["base", "result"]>]
   let summary = "a pointer some elements on";
   let arguments = (ins Tile_Ptr:$base, I64:$offset);
   let results = (outs Tile_Ptr:$result);
-  let assemblyFormat = "$base `,` $offset attr-dict `:` type($result)";
+  let assemblyFormat = "$base `,` $offset attr-dict `:` qualified(type($result))";
 }
 
 def Tile_ScratchOp : Tile_Op<"scratch", [Pure]> {
   let summary = "memory of this program alone, `offset` bytes into its scratch space; undefined at the start";
   let arguments = (ins I64:$offset);
   let results = (outs Tile_Ptr:$result);
-  let assemblyFormat = "$offset attr-dict `:` type($result)";
+  let assemblyFormat = "$offset attr-dict `:` qualified(type($result))";
 }
 
 def Tile_CheckIndexOp : Tile_Op<"check_index", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {

@@ -1,0 +1,25 @@
+// Runs any pass of ours on MLIR text.
+#include "compiler/graph/ir/GraphDialect.h"
+#include "compiler/tile/ir/TileDialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+int main(int argc, char **argv) {
+  // Each folder with passes registers its own here, in the order of the pipeline.
+  mlir::registerCanonicalizer();
+  mlir::registerCSE();
+
+  mlir::DialectRegistry registry;
+  registry.insert<mlir::graph::GraphDialect, mlir::tile::TileDialect, mlir::arith::ArithDialect, mlir::cf::ControlFlowDialect,
+                  mlir::LLVM::LLVMDialect, mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::ub::UBDialect,
+                  mlir::vector::VectorDialect>();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "torch-tile optimizer driver\n", registry));
+}

@@ -1,0 +1,54 @@
+// What the verifiers of the tile dialect refuse.
+// RUN: tile-opt %s --split-input-file --verify-diagnostics
+
+tile.kernel @strides(%p: !tile.ptr<f32>, %o: i64) {
+  // expected-error @+1 {{expected one stride per axis, got 1 for 'tensor<16x16xf32>'}}
+  %t = tile.load %p[%o] strides [1] : !tile.ptr<f32> -> tensor<16x16xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @valid(%p: !tile.ptr<f32>, %o: i64) {
+  // expected-error @+1 {{expected no valid counts or one per axis, got 1 for 'tensor<16x16xf32>'}}
+  %t = tile.load %p[%o] strides [16, 1] valid [%o] : !tile.ptr<f32> -> tensor<16x16xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @elements(%p: !tile.ptr<f32>, %o: i64) {
+  // expected-error @+1 {{expected element type to match the pointer's, got 'f16' and 'f32'}}
+  %t = tile.load %p[%o] strides [1] : !tile.ptr<f32> -> tensor<16xf16>
+  tile.return
+}
+
+// -----
+
+tile.kernel @other(%p: !tile.ptr<f32>, %o: i64, %v: i32) {
+  // expected-error @+1 {{expected other to match the pointer's element type, got 'i32' and '!tile.ptr<f32>'}}
+  %t = tile.load %p[%o] strides [1] valid [%o] other %v : i32 : !tile.ptr<f32> -> tensor<16xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @axis(%v: tensor<16xf32>) {
+  // expected-error @+1 {{expected axis below the rank 1, got 1}}
+  %t = tile.reduce (%v) axis 1 : (tensor<16xf32>) -> f32 {
+  ^bb0(%x: f32, %y: f32):
+    tile.yield %x : f32
+  }
+  tile.return
+}
+
+// -----
+
+tile.kernel @combiner(%v: tensor<16xf32>) {
+  // expected-error @+1 {{expected a combiner of 2 arguments, got 1}}
+  %t = tile.reduce (%v) axis 0 : (tensor<16xf32>) -> f32 {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  }
+  tile.return
+}
