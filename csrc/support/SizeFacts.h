@@ -8,6 +8,11 @@
 
 namespace torch_tile {
 
+namespace detail {
+class SizeProver;
+class SizeSimplifier;
+} // namespace detail
+
 enum class Proof : uint8_t { No, Unknown, Yes };
 
 struct SizeRange {
@@ -52,10 +57,17 @@ private:
     SizeExpr extent;
     std::optional<int64_t> hint;
   };
-  const Fact *find(std::string_view symbol) const;
+  friend class detail::SizeProver;
+  friend class detail::SizeSimplifier;
+  Fact &change(std::string_view symbol);
+  const Fact *find(const detail::SizeAtom *symbol) const;
 
   SizeContext &context;
-  std::unordered_map<std::string, Fact> facts;
+  std::unordered_map<const detail::SizeAtom *, Fact> facts;
+  // Answers so far; any change of a fact forgets them.
+  mutable std::unordered_map<SizeExpr, SizeRange> ranges;
+  mutable std::unordered_map<SizeExpr, SizeExpr> simplified;
+  mutable unsigned nesting = 0; // of simplifications that proofs ask for
 };
 
 } // namespace torch_tile

@@ -1,0 +1,333 @@
+// The text form of expressions: Python syntax as torch and sympy print it.
+#include "support/SizeNodes.h"
+
+#include <algorithm>
+#include <array>
+
+using namespace torch_tile;
+using namespace torch_tile::detail;
+
+//===--------------------------------------------------------------------===//
+// Printing
+//===--------------------------------------------------------------------===//
+
+static void printExpr(std::string &out, SizeExpr e);
+
+static void printParenthesized(std::string &out, SizeExpr e) {
+  out += '(';
+  printExpr(out, e);
+  out += ')';
+}
+
+/// Prints so that any operator may stand beside it.
+static void printOperand(std::string &out, SizeExpr e) {
+  const SizeAtom *atom = asAtom(e);
+  auto value = e.constant();
+  if ((atom && (atom->isSymbol || atom->fn != SizeFn::FloorDiv)) || (value && *value >= 0))
+    printExpr(out, e);
+  else
+    printParenthesized(out, e);
+}
+
+static void printAtom(std::string &out, const SizeAtom *atom) {
+  if (atom->isSymbol) {
+    out += atom->name;
+    return;
+  }
+  if (atom->fn == SizeFn::FloorDiv) {
+    printOperand(out, atom->args[0]);
+    out += "//";
+    printOperand(out, atom->args[1]);
+    return;
+  }
+  out += atom->fn == SizeFn::Mod ? "Mod" : atom->fn == SizeFn::Min ? "Min" : atom->fn == SizeFn::Max ? "Max" : "TruncDiv";
+  const char *separator = "(";
+  for (SizeExpr arg : atom->args) {
+    out += separator;
+    printExpr(out, arg);
+    separator = ", ";
+  }
+  out += ')';
+}
+
+static void printExpr(std::string &out, SizeExpr e) {
+  if (!e.isValid()) {
+    out += "<invalid>";
+    return;
+  }
+  auto terms = e.get()->terms;
+  if (terms.empty())
+    out += '0';
+  for (size_t i = 0; i < terms.size(); ++i) {
+    int64_t coefficient = terms[i].coefficient;
+    bool isFirst = i == 0;
+    // The most negative integer has no positive counterpart, so its sign stays with its digits.
+    bool isNegative = coefficient < 0 && coefficient != INT64_MIN;
+    out += isFirst ? (isNegative ? "-" : "") : (isNegative ? " - " : " + ");
+    std::string digits = std::to_string(isNegative ? -coefficient : coefficient);
+    if (coefficient == INT64_MIN && (!isFirst || terms[i].monomial->degree != 0))
+      digits = "(" + digits + ")";
+    auto factors = terms[i].monomial->factors;
+    if (factors.empty()) {
+      out += digits;
+      continue;
+    }
+    bool isAlone = factors.size() == 1 && factors[0].power == 1 && digits == "1" && !(isFirst && isNegative);
+    const char *separator = "";
+    for (const SizeFactor &f : factors) {
+      out += separator;
+      separator = "*";
+      if (isAlone)
+        printAtom(out, f.atom);
+      else
+        printOperand(out, SizeExpr(f.atom->node));
+      if (f.power != 1)
+        out += "**" + std::to_string(f.power);
+    }
+    if (digits != "1")
+      out += "*" + digits;
+  }
+}
+
+std::string SizeExpr::str() const {
+  std::string out;
+  printExpr(out, *this);
+  return out;
+}
+
+//===--------------------------------------------------------------------===//
+// Parsing
+//===--------------------------------------------------------------------===//
+
+namespace {
+
+/// Recursive descent with Python's precedences. Every function returns null after having set the error.
+class Parser {
+public:
+  Parser(SizeContext &context, std::string_view text) : context(context), text(text) {}
+
+  SizeExpr parse() {
+    SizeExpr e = parseSum();
+    skipSpace();
+    if (e && pos != text.size())
+      return fail("unexpected '" + std::string(1, text[pos]) + "'");
+    if (e && !e.isValid())
+      return fail("integer overflow or division by zero");
+    return e;
+  }
+
+  std::string error;
+
+private:
+  static constexpr unsigned maxDepth = 200;
+  static constexpr int64_t maxExponent = 64;
+
+  SizeExpr fail(std::string why) {
+    if (error.empty())
+      error = why + " at column " + std::to_string(pos + 1) + " of size expression '" + std::string(text) + "'";
+    return SizeExpr();
+  }
+
+  void skipSpace() {
+    while (pos < text.size() && (text[pos] == ' ' || text[pos] == '\t' || text[pos] == '\n'))
+      ++pos;
+  }
+
+  bool accept(std::string_view token) {
+    skipSpace();
+    if (!text.substr(pos).starts_with(token))
+      return false;
+    pos += token.size();
+    return true;
+  }
+
+  char peek() {
+    skipSpace();
+    return pos < text.size() ? text[pos] : '\0';
+  }
+
+  static bool isDigit(char c) { return c >= '0' && c <= '9'; }
+  static bool isNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
+  SizeExpr parseSum() {
+    if (++depth > maxDepth)
+      return fail("expected less nesting");
+    SizeExpr sum = parseProduct();
+    while (sum) {
+      bool isMinus = peek() == '-';
+      if (!isMinus && peek() != '+')
+        break;
+      ++pos;
+      SizeExpr rhs = parseProduct();
+      if (!rhs)
+        return rhs;
+      sum = isMinus ? context.sub(sum, rhs) : context.add(sum, rhs);
+    }
+    --depth;
+    return sum;
+  }
+
+  SizeExpr parseProduct() {
+    SizeExpr product = parseUnary();
+    while (product) {
+      char op = peek();
+      if (op == '/' && !text.substr(pos).starts_with("//"))
+        return fail("true division is not an integer size: expected '//'");
+      if (op != '*' && op != '/' && op != '%')
+        break;
+      pos += op == '/' ? 2 : 1;
+      SizeExpr rhs = parseUnary();
+      if (!rhs)
+        return rhs;
+      product = op == '*' ? context.mul(product, rhs)
+                          : context.call(op == '/' ? SizeFn::FloorDiv : SizeFn::Mod, {product, rhs});
+    }
+    return product;
+  }
+
+  SizeExpr parseUnary() {
+    bool isNegative = false;
+    while (peek() == '-' || peek() == '+') {
+      isNegative ^= text[pos] == '-';
+      ++pos;
+    }
+    static constexpr std::string_view minMagnitude = "9223372036854775808";
+    if (isNegative && text.substr(pos).starts_with(minMagnitude) &&
+        (pos + minMagnitude.size() == text.size() || !isDigit(text[pos + minMagnitude.size()]))) {
+      pos += minMagnitude.size();
+      return context.constant(INT64_MIN);
+    }
+    SizeExpr e = parsePower();
+    return e && isNegative ? context.neg(e) : e;
+  }
+
+  SizeExpr parsePower() {
+    SizeExpr base = parsePrimary();
+    if (!base || !accept("**"))
+      return base;
+    if (++depth > maxDepth)
+      return fail("expected less nesting");
+    SizeExpr exponent = parseUnary();
+    --depth;
+    return exponent ? power(base, exponent) : exponent;
+  }
+
+  SizeExpr power(SizeExpr base, SizeExpr exponent) {
+    auto n = exponent.constant();
+    if (!n || *n < 0 || *n > maxExponent)
+      return fail("expected a constant exponent of 0 to " + std::to_string(maxExponent) + ", got '" + exponent.str() +
+                  "'");
+    SizeExpr result = context.constant(1);
+    for (int64_t i = 0; i < *n; ++i)
+      result = context.mul(result, base);
+    return result;
+  }
+
+  SizeExpr parsePrimary() {
+    char c = peek();
+    if (c == '(') {
+      ++pos;
+      SizeExpr e = parseSum();
+      if (e && !accept(")"))
+        return fail("expected ')'");
+      return e;
+    }
+    if (isDigit(c))
+      return parseInteger();
+    if (!isNameStart(c))
+      return fail("expected an integer, a symbol or '('");
+    size_t start = pos;
+    while (pos < text.size() && (isNameStart(text[pos]) || isDigit(text[pos])))
+      ++pos;
+    std::string_view name = text.substr(start, pos - start);
+    return peek() == '(' ? parseCall(name) : context.symbol(name);
+  }
+
+  SizeExpr parseInteger() {
+    int64_t value = 0;
+    for (; pos < text.size() && isDigit(text[pos]); ++pos)
+      if (__builtin_mul_overflow(value, int64_t(10), &value) ||
+          __builtin_add_overflow(value, int64_t(text[pos] - '0'), &value))
+        return fail("expected an integer of 64 bits");
+    if (pos < text.size() && (text[pos] == '.' || isNameStart(text[pos])))
+      return fail("expected an integer");
+    return context.constant(value);
+  }
+
+  /// torch writes a rounded true division as e.g. TruncToInt(IntTrueDiv(a, b)).
+  SizeExpr parseRoundedDivision(SizeFn fn, std::string_view name) {
+    skipSpace();
+    if (!accept("(") || !accept("IntTrueDiv") || peek() != '(')
+      return fail("unsupported operand of '" + std::string(name) + "', expected IntTrueDiv(a, b)");
+    std::vector<SizeExpr> args;
+    if (!parseArguments(args))
+      return SizeExpr();
+    if (!accept(")"))
+      return fail("expected ')'");
+    return args.size() == 2 ? context.call(fn, args) : fail("'IntTrueDiv' expects 2 arguments");
+  }
+
+  bool parseArguments(std::vector<SizeExpr> &args) {
+    if (!accept("("))
+      return fail("expected '('"), false;
+    if (accept(")"))
+      return true;
+    do {
+      SizeExpr arg = parseSum();
+      if (!arg)
+        return false;
+      args.push_back(arg);
+    } while (accept(","));
+    if (!accept(")"))
+      return fail("expected ')'"), false;
+    return true;
+  }
+
+  SizeExpr parseCall(std::string_view name) {
+    struct Function {
+      std::string_view name;
+      SizeFn fn;
+    };
+    static constexpr std::array<Function, 8> functions{{{"FloorDiv", SizeFn::FloorDiv},
+                                                        {"CleanDiv", SizeFn::CleanDiv},
+                                                        {"CeilDiv", SizeFn::CeilDiv},
+                                                        {"TruncDiv", SizeFn::TruncDiv},
+                                                        {"Mod", SizeFn::Mod},
+                                                        {"PythonMod", SizeFn::PythonMod},
+                                                        {"Min", SizeFn::Min},
+                                                        {"Max", SizeFn::Max}}};
+    if (name == "TruncToInt")
+      return parseRoundedDivision(SizeFn::TruncDiv, name);
+    if (name == "FloorToInt")
+      return parseRoundedDivision(SizeFn::FloorDiv, name);
+    if (name == "CeilToInt")
+      return parseRoundedDivision(SizeFn::CeilDiv, name);
+    bool isPower = name == "PowByNatural";
+    auto it = std::find_if(functions.begin(), functions.end(), [&](const Function &f) { return f.name == name; });
+    if (it == functions.end() && !isPower)
+      return fail("unsupported function '" + std::string(name) + "'");
+    std::vector<SizeExpr> args;
+    if (!parseArguments(args))
+      return SizeExpr();
+    bool isVariadic = !isPower && (it->fn == SizeFn::Min || it->fn == SizeFn::Max);
+    if (isVariadic ? args.empty() : args.size() != 2)
+      return fail("'" + std::string(name) + "' expects " + (isVariadic ? "at least 1 argument" : "2 arguments") +
+                  ", got " + std::to_string(args.size()));
+    return isPower ? power(args[0], args[1]) : context.call(it->fn, args);
+  }
+
+  SizeContext &context;
+  std::string_view text;
+  size_t pos = 0;
+  unsigned depth = 0;
+};
+
+} // namespace
+
+SizeExpr SizeContext::parse(std::string_view text, std::string *error) {
+  Parser parser(*this, text);
+  SizeExpr e = parser.parse();
+  if (!e && error)
+    *error = parser.error;
+  return e;
+}

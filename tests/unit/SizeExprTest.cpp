@@ -1,0 +1,480 @@
+// The algebra of sizes and indices: identities by name, and agreement with brute force over all assignments of small ranges.
+#include "support/SizeFacts.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+using namespace torch_tile;
+
+namespace {
+
+using Assignment = std::map<std::string, int64_t, std::less<>>;
+
+std::optional<int64_t> valueOf(SizeExpr e, const Assignment &assignment) {
+  return SizeContext::evaluate(e, [&](std::string_view name) -> std::optional<int64_t> {
+    auto it = assignment.find(name);
+    return it == assignment.end() ? std::nullopt : std::optional(it->second);
+  });
+}
+
+int64_t floorDivOf(int64_t a, int64_t b) { return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0); }
+
+class SizeExprTest : public testing::Test {
+protected:
+  SizeExpr parse(std::string_view text) {
+    std::string error;
+    SizeExpr e = context.parse(text, &error);
+    EXPECT_TRUE(e) << error;
+    return e ? e : context.constant(0);
+  }
+  std::string parseError(std::string_view text) {
+    std::string error;
+    EXPECT_FALSE(context.parse(text, &error)) << text;
+    return error;
+  }
+  void expectSame(std::string_view a, std::string_view b) { EXPECT_EQ(parse(a).str(), parse(b).str()) << a; }
+  void expectSimplified(std::string_view text, std::string_view expected) {
+    EXPECT_EQ(facts.simplify(parse(text)).str(), parse(expected).str()) << text;
+  }
+
+  SizeContext context;
+  SizeFacts facts{context};
+};
+
+TEST_F(SizeExprTest, PolynomialsAreCanonical) {
+  expectSame("(s0*s1)*s2", "s0*(s1*s2)");
+  expectSame("(s0 + s1)*(s0 - s1)", "s0**2 - s1**2");
+  EXPECT_EQ(parse("s0*s1"), parse("s1*s0"));
+  EXPECT_EQ(parse("s0 - s0"), context.constant(0));
+  EXPECT_TRUE(parse("3*4 - 12").isConstant(0));
+}
+
+TEST_F(SizeExprTest, PrintsPythonInAnOrderIndependentOfCreation) {
+  for (auto [text, printed] : std::vector<std::pair<const char *, const char *>>{
+           {"2 + s1*s0", "s0*s1 + 2"},
+           {"(i1 + 3*i0)//64", "(i0*3 + i1)//64"},
+           {"s10 + s9", "s9 + s10"},
+           {"-s0 - 3", "-s0 - 3"},
+           {"Mod(s0, 2) - (s0//3)*2", "-(s0//3)*2 + Mod(s0, 2)"},
+           {"8 - s0//3", "-(s0//3) + 8"},
+           {"Min(8, s0)", "Min(s0, 8)"},
+           {"s0*s0*s1", "s0**2*s1"},
+           {"-(s0//2)**2", "-(s0//2)**2"},
+           {"FloorDiv(s0, s1 + 1)", "s0//(s1 + 1)"},
+       }) {
+    SizeContext fresh;
+    EXPECT_EQ(fresh.parse(text).str(), printed) << text;
+    EXPECT_EQ(parse(printed), parse(text)) << text;
+  }
+}
+
+TEST_F(SizeExprTest, ParsesWhatTorchPrints) {
+  expectSame("s0*s1//2", "(s0*s1)//2");
+  expectSame("-s0//2", "(-s0)//2");
+  expectSame("-s0**2", "-(s0*s0)");
+  expectSame("s0 % 8", "Mod(s0, 8)");
+  expectSame("PythonMod(s0, 8)", "Mod(s0, 8)");
+  expectSame("CleanDiv(s0, 8)", "s0//8");
+  expectSame("CeilDiv(s0, 8)", "(s0 + 7)//8");
+  expectSame("Max(1, s0, Max(s1, 3))", "Max(s0, s1, 3)");
+  expectSame("TruncToInt(IntTrueDiv(7*s0, 7))", "s0");
+  expectSame("PowByNatural(s0, 3)", "s0**3");
+  EXPECT_EQ(parse("-9223372036854775808"), context.constant(INT64_MIN));
+}
+
+TEST_F(SizeExprTest, SaysWhyTextIsRefused) {
+  EXPECT_NE(parseError("s0/2").find("true division"), std::string::npos);
+  EXPECT_NE(parseError("IntTrueDiv(s0, 2)").find("unsupported function 'IntTrueDiv'"), std::string::npos);
+  EXPECT_NE(parseError("TruncToInt(s0)").find("unsupported operand of 'TruncToInt'"), std::string::npos);
+  EXPECT_NE(parseError("s0**s1").find("constant exponent"), std::string::npos);
+  EXPECT_NE(parseError("Mod(s0)").find("expects 2 arguments, got 1"), std::string::npos);
+  EXPECT_NE(parseError("1.5*s0").find("expected an integer"), std::string::npos);
+  EXPECT_NE(parseError("99999999999999999999").find("64 bits"), std::string::npos);
+  EXPECT_NE(parseError("s0//0").find("division by zero"), std::string::npos);
+  EXPECT_NE(parseError("4611686018427387904*2").find("overflow"), std::string::npos);
+  for (const char *text : {"", "s0 +", "(s0", "s0)", "Min()", "s0 s1", "*s0", "Foo(1)", "s0 $ 2"})
+    parseError(text);
+  parseError(std::string(100000, '('));
+}
+
+TEST_F(SizeExprTest, OverflowIsInvalidAndPropagates) {
+  SizeExpr big = context.constant(INT64_MAX), s0 = context.symbol("s0");
+  SizeExpr overflow = context.add(big, context.constant(1));
+  EXPECT_FALSE(overflow.isValid());
+  EXPECT_FALSE(context.mul(context.mul(s0, big), context.constant(2)).isValid());
+  EXPECT_FALSE(context.neg(context.constant(INT64_MIN)).isValid());
+  EXPECT_FALSE(context.floorDiv(context.constant(INT64_MIN), context.constant(-1)).isValid());
+  for (SizeExpr e : {context.add(overflow, s0), context.mul(overflow, context.constant(0)), context.min(s0, overflow),
+                     context.floorDiv(s0, overflow), context.mod(overflow, s0), context.sub(overflow, overflow)})
+    EXPECT_FALSE(e.isValid());
+  EXPECT_EQ(facts.equal(overflow, overflow), Proof::Unknown);
+  EXPECT_EQ(facts.lessEqual(overflow, overflow), Proof::Unknown);
+  EXPECT_FALSE(facts.simplify(overflow).isValid());
+}
+
+TEST_F(SizeExprTest, DivisionFoldsWhenBuilt) {
+  expectSame("(s0*s1)//s1", "s0");
+  expectSame("(s0*s1 + s1)//s1", "s0 + 1");
+  expectSame("(s0*i0 + i0 + i1)//(s0 + 1)", "i0 + i1//(s0 + 1)");
+  expectSame("(12*s0 + i0)//4", "3*s0 + i0//4");
+  expectSame("Mod(12*s0 + i0, 4)", "Mod(i0, 4)");
+  expectSame("(4*i0 + 4*i1)//8", "(i0 + i1)//2");
+  expectSame("(4*i0 + 4*i1 + 3)//8", "(i0 + i1)//2");
+  expectSame("Mod(4*i0 + 5, 8)", "4*Mod(i0 + 1, 2) + 1");
+  expectSame("(i0 - 1)//4", "(i0 + 3)//4 - 1");
+  expectSame("s0//(-2)", "(-s0)//2");
+  expectSame("i0//4//8", "i0//32");
+  expectSame("Mod(Mod(i0, 12), 4)", "Mod(i0, 4)");
+  expectSame("Mod(i0, 12)//4", "Mod(i0//4, 3)");
+  expectSame("(s0*i0 + s0*i1)//(s0*s1)", "(i0 + i1)//s1");
+  expectSame("s0//1 + Mod(s0, 1)", "s0");
+  expectSame("Min(s0 + 1, s0, s0 + 2)", "s0");
+}
+
+TEST_F(SizeExprTest, SymbolsAreSortedAndUnique) {
+  EXPECT_EQ(parse("s1*s0 + (s0 + u0)//s1").symbols(), (std::vector<std::string_view>{"s0", "s1", "u0"}));
+  EXPECT_TRUE(parse("s0//(u0 + 1)").contains("u0"));
+  EXPECT_FALSE(parse("s0//(u0 + 1)").contains("u1"));
+  auto terms = SizeContext::terms(parse("3*s0**2*s1 + 4"));
+  ASSERT_EQ(terms.size(), 2u);
+  EXPECT_EQ(terms[0].coefficient, 3);
+  EXPECT_EQ(terms[0].factors[0], std::make_pair(parse("s0"), 2));
+  EXPECT_EQ(SizeContext::asCall(parse("s0//s1"))->args[1], parse("s1"));
+}
+
+TEST_F(SizeExprTest, SubstitutesAllAtOnce) {
+  SizeExpr swapped = context.substitute(parse("s0//s1 + 2*s0"), [&](std::string_view name) {
+    return name == "s0" ? parse("s1") : name == "s1" ? parse("s0") : SizeExpr();
+  });
+  EXPECT_EQ(swapped, parse("s1//s0 + 2*s1"));
+}
+
+TEST_F(SizeExprTest, StaticViewMapsLoseTheirDivisions) {
+  facts.setExtent("i0", context.constant(8));
+  facts.setExtent("i1", context.constant(12));
+  facts.setExtent("i2", context.constant(64));
+  expectSimplified("(i0*768 + i1*64 + i2)//768", "i0");
+  expectSimplified("Mod((i0*768 + i1*64 + i2)//64, 12)", "i1");
+  expectSimplified("Mod(i0*768 + i1*64 + i2, 64)", "i2");
+  expectSimplified("(256*i0 + 64*i1 + i2)//64", "4*i0 + i1");
+  expectSimplified("(i1*64 + i2)//128", "i1//2");
+  expectSimplified("Mod(i1*64 + i2, 128)", "Mod(i1, 2)*64 + i2");
+  expectSimplified("(i2//8)*8 + Mod(i2, 8)", "i2");
+  expectSimplified("i2 - (i2//8)*8", "Mod(i2, 8)");
+  expectSimplified("Mod(i2//4, 4)*4 + Mod(i2, 4)", "Mod(i2, 16)");
+  expectSimplified("Mod(i2 + 64, 128)", "i2 + 64");
+  expectSimplified("Min(i0, 8) + Max(i0, 7)", "i0 + 7");
+}
+
+TEST_F(SizeExprTest, SymbolicViewMapsLoseTheirDivisions) {
+  for (const char *name : {"s0", "s1"})
+    facts.setRange(name, 0, INT64_MAX);
+  facts.setExtent("i0", parse("s0"));
+  facts.setExtent("i1", parse("s1"));
+  facts.setExtent("i2", context.constant(64));
+  facts.setExtent("i3", parse("s0*s1"));
+  facts.setExtent("i4", parse("s0//8"));
+  facts.setExtent("i5", context.constant(8));
+  expectSimplified("(i0*s1 + i1)//s1", "i0");
+  expectSimplified("Mod(i0*s1 + i1, s1)", "i1");
+  expectSimplified("(i0*s1*64 + i1*64 + i2)//(64*s1)", "i0");
+  expectSimplified("Mod((i0*s1*64 + i1*64 + i2)//64, s1)", "i1");
+  expectSimplified("(i3//s1)*s1 + Mod(i3, s1)", "i3");
+  expectSimplified("(i0*s1 + i1)//(s0*s1)", "0");
+  expectSimplified("i3//(s0*s1)", "0");
+  expectSimplified("Mod(i3//s1, s0)", "i3//s1");
+  expectSimplified("i3//s1//s0", "0");
+  EXPECT_EQ(facts.lessEqual(parse("i0*s1 + i1"), parse("s0*s1 - 1")), Proof::Yes);
+  EXPECT_EQ(facts.less(parse("i3//s1"), parse("s0")), Proof::Yes);
+  EXPECT_EQ(facts.less(parse("Mod(i3, s1)"), parse("s1")), Proof::Yes);
+  EXPECT_EQ(facts.less(parse("i4*8 + i5"), parse("s0")), Proof::Yes);
+  EXPECT_EQ(facts.lessEqual(parse("8*(i3//8)"), parse("i3")), Proof::Yes);
+  EXPECT_EQ(facts.less(parse("i0"), parse("s1")), Proof::Unknown);
+}
+
+TEST_F(SizeExprTest, ProofsUseRangesAndDivisors) {
+  facts.setRange("s0", 2, INT64_MAX);
+  facts.setRange("s1", 2, INT64_MAX);
+  facts.setDivisor("s0", 16);
+  EXPECT_EQ(facts.lessEqual(parse("s0 + s1"), parse("s0*s1")), Proof::Yes);
+  EXPECT_EQ(facts.lessEqual(parse("s0"), parse("s0**2")), Proof::Yes);
+  EXPECT_EQ(facts.less(parse("s0*s1"), parse("s0")), Proof::No);
+  EXPECT_EQ(facts.lessEqual(parse("Min(s0, 8)"), parse("s0")), Proof::Yes);
+  EXPECT_EQ(facts.lessEqual(parse("Max(s0, s1) + 1"), parse("s0 + s1")), Proof::Yes);
+  EXPECT_EQ(facts.equal(parse("2*s1"), parse("7")), Proof::No);
+  EXPECT_EQ(facts.equal(parse("s0"), parse("s1")), Proof::Unknown);
+  EXPECT_EQ(facts.equal(parse("s0"), parse("s0 + 1")), Proof::No);
+  EXPECT_EQ(facts.divides(parse("8"), parse("s0*s1")), Proof::Yes);
+  EXPECT_EQ(facts.divides(parse("8"), parse("s0*s1 + 4")), Proof::No);
+  EXPECT_EQ(facts.divides(parse("s1"), parse("s0*s1")), Proof::Yes);
+  EXPECT_EQ(facts.divides(parse("3"), parse("s1")), Proof::Unknown);
+  expectSimplified("(s0//8)*8", "s0");
+  expectSimplified("Mod(s0*s1 + 3, 8)", "3");
+  facts.erase("s0");
+  EXPECT_FALSE(facts.knows("s0"));
+  EXPECT_EQ(facts.divides(parse("8"), parse("s0*s1")), Proof::Unknown);
+}
+
+TEST_F(SizeExprTest, EstimatesSaturate) {
+  facts.setHint("s0", 100);
+  EXPECT_EQ(facts.estimate(parse("s0*3 + s0//7")), 314);
+  EXPECT_EQ(facts.estimate(parse("s1"), 32), 32);
+  EXPECT_EQ(facts.estimate(parse("s0**32")), INT64_MAX);
+  EXPECT_EQ(facts.estimate(parse("s0//(s0 - 100)")), 100);
+}
+
+//===--------------------------------------------------------------------===//
+// Brute force
+//===--------------------------------------------------------------------===//
+
+/// Random expressions, built twice: through the folding builders and as a plain tree that is evaluated as written.
+class RandomExprs {
+public:
+  struct Tree {
+    int op; // 0 constant, 1 symbol, 2.. operations
+    int64_t constant;
+    std::string name;
+    std::vector<Tree> children;
+  };
+
+  RandomExprs(SizeContext &context, unsigned seed, std::vector<std::string> names)
+      : context(context), random(seed), names(std::move(names)) {}
+
+  Tree tree(int depth) {
+    int op = depth == 0 ? pick(0, 1) : pick(0, 9);
+    Tree t{op, 0, "", {}};
+    if (op == 0) {
+      static constexpr int64_t constants[] = {-7, -4, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12};
+      t.constant = constants[pick(0, 11)];
+    } else if (op == 1) {
+      t.name = names[pick(0, static_cast<int>(names.size()) - 1)];
+    } else {
+      t.children = {tree(depth - 1), tree(depth - 1)};
+    }
+    return t;
+  }
+
+  SizeExpr build(const Tree &t) {
+    if (t.op == 0)
+      return context.constant(t.constant);
+    if (t.op == 1)
+      return context.symbol(t.name);
+    SizeExpr a = build(t.children[0]), b = build(t.children[1]);
+    switch (t.op) {
+    case 2:
+      return context.add(a, b);
+    case 3:
+      return context.sub(a, b);
+    case 4:
+      return context.mul(a, b);
+    case 5:
+      return context.floorDiv(a, b);
+    case 6:
+      return context.mod(a, b);
+    case 7:
+      return context.call(SizeFn::TruncDiv, {a, b});
+    case 8:
+      return context.min(a, b);
+    default:
+      return pick(0, 1) ? context.max(a, b) : context.max(b, a);
+    }
+  }
+
+  static std::optional<int64_t> evaluate(const Tree &t, const Assignment &assignment) {
+    if (t.op == 0)
+      return t.constant;
+    if (t.op == 1)
+      return assignment.find(t.name)->second;
+    auto x = evaluate(t.children[0], assignment), y = evaluate(t.children[1], assignment);
+    if (!x || !y || (t.op >= 5 && t.op <= 7 && *y == 0))
+      return std::nullopt;
+    switch (t.op) {
+    case 2:
+      return *x + *y;
+    case 3:
+      return *x - *y;
+    case 4:
+      return *x * *y;
+    case 5:
+      return floorDivOf(*x, *y);
+    case 6:
+      return *x - *y * floorDivOf(*x, *y);
+    case 7:
+      return *x / *y;
+    case 8:
+      return std::min(*x, *y);
+    default:
+      return std::max(*x, *y);
+    }
+  }
+
+  int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
+
+private:
+  SizeContext &context;
+  std::mt19937 random;
+  std::vector<std::string> names;
+};
+
+/// s0 in [-2, 3], s1 in [1, 4], s2 even in [0, 6], i0 < s1, i1 < s1*s2.
+void setSmallFacts(SizeFacts &facts) {
+  facts.setRange("s0", -2, 3);
+  facts.setRange("s1", 1, 4);
+  facts.setRange("s2", 0, 6);
+  facts.setDivisor("s2", 2);
+  facts.setExtent("i0", facts.sizes().symbol("s1"));
+  facts.setExtent("i1", facts.sizes().mul(facts.sizes().symbol("s1"), facts.sizes().symbol("s2")));
+}
+
+std::vector<Assignment> smallAssignments() {
+  std::vector<Assignment> result;
+  for (int64_t s0 = -2; s0 <= 3; ++s0)
+    for (int64_t s1 = 1; s1 <= 4; ++s1)
+      for (int64_t s2 = 0; s2 <= 6; s2 += 2)
+        for (int64_t i0 = 0; i0 < s1; ++i0)
+          for (int64_t i1 = 0; i1 < s1 * s2; i1 += s1 * s2 > 8 ? 3 : 1)
+            result.push_back({{"s0", s0}, {"s1", s1}, {"s2", s2}, {"i0", i0}, {"i1", i1}});
+  return result;
+}
+
+class SizeExprRandomTest : public testing::TestWithParam<unsigned> {};
+INSTANTIATE_TEST_SUITE_P(Seeds, SizeExprRandomTest, testing::Range(0u, 8u));
+
+TEST_P(SizeExprRandomTest, EverythingAgreesWithBruteForce) {
+  SizeContext context;
+  SizeFacts facts(context);
+  setSmallFacts(facts);
+  std::vector<Assignment> assignments = smallAssignments();
+  RandomExprs exprs(context, GetParam(), {"s0", "s1", "s2", "i0", "i1"});
+  for (int round = 0; round < 300; ++round) {
+    RandomExprs::Tree left = exprs.tree(exprs.pick(1, 4)), right = exprs.tree(exprs.pick(0, 3));
+    SizeExpr a = exprs.build(left), b = exprs.build(right);
+    if (!a.isValid() || !b.isValid())
+      continue;
+    EXPECT_EQ(context.parse(a.str()), a) << a.str();
+    SizeExpr simple = facts.simplify(a);
+    SizeRange range = facts.range(a);
+    Proof equal = facts.equal(a, b), lessEqual = facts.lessEqual(a, b), less = facts.less(a, b),
+          divides = facts.divides(b, a);
+    for (const Assignment &assignment : assignments) {
+      // Where the written form divides by zero nothing is promised.
+      auto x = RandomExprs::evaluate(left, assignment), y = RandomExprs::evaluate(right, assignment);
+      if (!x)
+        continue;
+      auto context = [&] {
+        std::string text = a.str() + " ~ " + simple.str() + " ? " + b.str() + " at";
+        for (auto &[name, value] : assignment)
+          text += " " + name + "=" + std::to_string(value);
+        return text;
+      };
+      ASSERT_EQ(valueOf(a, assignment), x) << context();
+      ASSERT_EQ(valueOf(simple, assignment), x) << context();
+      ASSERT_LE(range.min, *x) << context();
+      ASSERT_GE(range.max, *x) << context();
+      if (!y)
+        continue;
+      if (equal != Proof::Unknown) {
+        ASSERT_EQ(equal == Proof::Yes, *x == *y) << context();
+      }
+      if (lessEqual != Proof::Unknown) {
+        ASSERT_EQ(lessEqual == Proof::Yes, *x <= *y) << context();
+      }
+      if (less != Proof::Unknown) {
+        ASSERT_EQ(less == Proof::Yes, *x < *y) << context();
+      }
+      if (divides != Proof::Unknown && *y != 0) {
+        ASSERT_EQ(divides == Proof::Yes, *x % *y == 0) << context();
+      }
+    }
+  }
+}
+
+/// An index map through reshapes: flatten under one shape, take apart under the next.
+struct ViewChain {
+  SizeContext &context;
+  SizeFacts &facts;
+
+  std::vector<SizeExpr> reshape(const std::vector<SizeExpr> &index, const std::vector<SizeExpr> &from,
+                                const std::vector<SizeExpr> &to, bool simplify) {
+    SizeExpr flat = context.constant(0);
+    for (size_t k = 0; k < from.size(); ++k)
+      flat = context.add(context.mul(flat, from[k]), index[k]);
+    std::vector<SizeExpr> result(to.size());
+    for (size_t k = to.size(); k-- > 0;) {
+      result[k] = k == 0 ? flat : context.mod(flat, to[k]);
+      flat = context.floorDiv(flat, to[k]);
+    }
+    if (simplify)
+      for (SizeExpr &e : result)
+        e = facts.simplify(e);
+    return result;
+  }
+};
+
+TEST_P(SizeExprRandomTest, ViewChainsAgreeWithBruteForce) {
+  std::mt19937 random(GetParam());
+  auto pick = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
+  for (int round = 0; round < 60; ++round) {
+    SizeContext context;
+    SizeFacts facts(context);
+    facts.setRange("s0", 1, 3);
+    facts.setRange("s1", 1, 3);
+    // Shapes of one chain group the same primes, in any order.
+    std::vector<SizeExpr> primes{context.constant(2), context.constant(2), context.constant(3)};
+    if (pick(2))
+      primes.push_back(context.symbol("s0"));
+    if (pick(2))
+      primes.push_back(context.symbol("s1"));
+    auto shape = [&] {
+      std::vector<SizeExpr> shuffled = primes, result{context.constant(1)};
+      std::shuffle(shuffled.begin(), shuffled.end(), random);
+      for (SizeExpr p : shuffled) {
+        if (pick(2))
+          result.push_back(context.constant(1));
+        result.back() = context.mul(result.back(), p);
+      }
+      return result;
+    };
+    std::vector<SizeExpr> last = shape();
+    std::vector<SizeExpr> index;
+    for (size_t k = 0; k < last.size(); ++k) {
+      std::string name = "i" + std::to_string(k);
+      index.push_back(context.symbol(name));
+      facts.setExtent(name, last[k]);
+    }
+    std::vector<SizeExpr> plain = index, simple = index, first = last;
+    ViewChain chain{context, facts};
+    for (size_t step = 0, steps = 1 + pick(3); step < steps; ++step) {
+      std::vector<SizeExpr> next = shape();
+      plain = chain.reshape(plain, first, next, false);
+      simple = chain.reshape(simple, first, next, true);
+      first = next;
+    }
+    // And back again: the whole chain is the identity.
+    std::vector<SizeExpr> back = chain.reshape(simple, first, last, true);
+    for (int64_t s0 = 1; s0 <= 3; ++s0)
+      for (int64_t s1 = 1; s1 <= 3; ++s1) {
+        Assignment assignment{{"s0", s0}, {"s1", s1}};
+        int64_t total = 1;
+        for (SizeExpr extent : last)
+          total *= *valueOf(extent, assignment);
+        for (int64_t flat = 0; flat < total; ++flat) {
+          int64_t rest = flat;
+          for (size_t k = last.size(); k-- > 0;) {
+            int64_t extent = *valueOf(last[k], assignment);
+            assignment["i" + std::to_string(k)] = rest % extent;
+            rest /= extent;
+          }
+          for (size_t k = 0; k < plain.size(); ++k)
+            ASSERT_EQ(valueOf(plain[k], assignment), valueOf(simple[k], assignment))
+                << plain[k].str() << " ~ " << simple[k].str();
+          for (size_t k = 0; k < back.size(); ++k)
+            ASSERT_EQ(valueOf(back[k], assignment), assignment["i" + std::to_string(k)]) << back[k].str();
+        }
+      }
+  }
+}
+
+} // namespace
