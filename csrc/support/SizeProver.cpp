@@ -56,7 +56,11 @@ static int64_t floorDivLimits(int64_t a, int64_t positive) {
   return *floorDivInt(a, positive);
 }
 
+static bool isZero(SizeRange r) { return r.min == 0 && r.max == 0; }
+
 static SizeRange floorDivRanges(SizeRange a, SizeRange b) {
+  if (isZero(b))
+    return {};
   if (b.max <= 0)
     return floorDivRanges(negate(a), negate(b));
   if (b.min >= 0) {
@@ -68,6 +72,8 @@ static SizeRange floorDivRanges(SizeRange a, SizeRange b) {
 }
 
 static SizeRange modRanges(SizeRange a, SizeRange b) {
+  if (isZero(b))
+    return {};
   if (b.max <= 0)
     return negate(modRanges(negate(a), negate(b)));
   int64_t below = b.max == posInf ? posInf : b.max - 1;
