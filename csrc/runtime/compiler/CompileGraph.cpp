@@ -1,0 +1,184 @@
+#include "runtime/compiler/CompileGraph.h"
+
+#include "artifact/Serialize.h"
+#include "runtime/cache/DiskCache.h"
+#include "runtime/compiler/CompilerLibrary.h"
+#include "runtime/compiler/KernelTable.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+namespace torch_tile::runtime {
+
+using artifact::Artifact;
+using artifact::Hash;
+using artifact::Kernel;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Kernels = std::vector<std::shared_ptr<const LoadedKernel>>;
+
+double millisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+bool callsPython(const Artifact &artifact) {
+  return std::any_of(artifact.steps.begin(), artifact.steps.end(), [](const artifact::Step &step) {
+    return std::holds_alternative<artifact::PyCall>(step.action);
+  });
+}
+
+std::string optionLines(const std::map<std::string, std::string> &options) {
+  std::string lines;
+  for (const auto &[key, value] : options)
+    lines += key + "=" + value + "\n";
+  return lines;
+}
+
+/// The sizes keep the parts apart: no two inputs give the same bytes.
+Hash graphKey(std::string_view text, const std::string &options) {
+  const CompilerLibrary &compiler = CompilerLibrary::get();
+  std::string bytes;
+  for (std::string_view part : {std::string_view(compiler.version()), std::string_view(options), text}) {
+    bytes += std::to_string(part.size()) + "\n";
+    bytes += part;
+  }
+  return compiler.hash({reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
+}
+
+/// Where kernels come from. What it has answered for is held, so that an answer once given stays true.
+class KernelSource {
+public:
+  explicit KernelSource(DiskCache *cache) : cache(cache) {}
+
+  /// Whether the compiler may leave out the code of this kernel.
+  bool has(const Hash &hash) {
+    if (std::shared_ptr<const LoadedKernel> kernel = findLoadedKernel(hash)) {
+      held.push_back(std::move(kernel));
+      // Loaded but not stored: the code is wanted for the disk.
+      return !cache || cache->containsKernel(hash);
+    }
+    std::vector<uint8_t> code;
+    if (!cache || !cache->readKernel(hash, code))
+      return false;
+    codes.emplace_back(hash, std::move(code));
+    return true;
+  }
+
+  /// Takes the kernel from the process, the code at hand, or the disk, in this order.
+  Status load(const Kernel &kernel, std::shared_ptr<const LoadedKernel> &loaded) {
+    loaded = findLoadedKernel(kernel.hash);
+    if (loaded)
+      return Status::ok();
+    if (!kernel.code.empty())
+      return loadKernel(kernel.hash, kernel.code, kernel.symbol, loaded);
+    for (const auto &[hash, code] : codes)
+      if (hash == kernel.hash)
+        return loadKernel(kernel.hash, code, kernel.symbol, loaded);
+    std::vector<uint8_t> code;
+    if (!cache || !cache->readKernel(kernel.hash, code))
+      return Status::internal("load", "the code of kernel '" + kernel.name + "' is neither loaded nor stored");
+    return loadKernel(kernel.hash, code, kernel.symbol, loaded);
+  }
+
+private:
+  DiskCache *cache;
+  std::vector<std::shared_ptr<const LoadedKernel>> held;
+  std::vector<std::pair<Hash, std::vector<uint8_t>>> codes;
+};
+
+Status loadAll(const Artifact &artifact, KernelSource &source, Kernels &kernels) {
+  for (const Kernel &kernel : artifact.kernels)
+    if (Status status = source.load(kernel, kernels.emplace_back()); !status.isOk())
+      return status;
+  return Status::ok();
+}
+
+/// True if the graph and all its kernels were there and sound.
+bool loadFromDisk(DiskCache &cache, const Hash &key, Artifact &artifact, Kernels &kernels) {
+  std::vector<uint8_t> bytes;
+  if (!cache.readGraph(key, bytes))
+    return false;
+  if (!artifact::deserialize(bytes, artifact).isOk()) {
+    cache.removeGraph(key);
+    return false;
+  }
+  KernelSource source(&cache);
+  if (loadAll(artifact, source, kernels).isOk())
+    return true;
+  kernels.clear();
+  return false;
+}
+
+void writeToDisk(DiskCache &cache, const Hash &key, Artifact artifact) {
+  if (callsPython(artifact))
+    return;
+  for (Kernel &kernel : artifact.kernels) {
+    if (!kernel.code.empty() && !cache.writeKernel(kernel.hash, kernel.code))
+      return; // a graph without its kernels would only cost the next reader time
+    kernel.code = {};
+  }
+  cache.writeGraph(key, artifact::serialize(artifact));
+}
+
+Status compile(std::string_view text, const std::string &optionText, const CompileOptions &options, DiskCache *cache,
+               Artifact &artifact, Kernels &kernels) {
+  KernelSource source(cache);
+  CompilerLibrary::CompileRequest request{text, optionText, options.dump, {}};
+  // A dump shows the code of every kernel, so the compiler must make it.
+  if (!options.dump && !options.forceCompile)
+    request.hasKernel = [&](const Hash &hash) { return source.has(hash); };
+  std::vector<uint8_t> bytes;
+  if (Status status = CompilerLibrary::get().compile(request, bytes); !status.isOk())
+    return status;
+  if (Status status = artifact::deserialize(bytes, artifact); !status.isOk())
+    return status;
+  if (options.dump)
+    options.dump("55-program.txt", artifact::print(artifact));
+  return loadAll(artifact, source, kernels);
+}
+
+} // namespace
+
+Status compileGraph(std::string_view text, const CompileOptions &options, CompiledGraph &result) {
+  Clock::time_point start = Clock::now();
+  std::string optionText = optionLines(options.compilerOptions);
+  std::optional<DiskCache> cache;
+  Hash key;
+  if (!options.cacheFolder.empty()) {
+    cache.emplace(options.cacheFolder, options.cacheLimitBytes);
+    key = graphKey(text, optionText);
+  }
+
+  Artifact artifact;
+  Kernels kernels;
+  result.isFromDisk = cache && !options.dump && !options.forceCompile && loadFromDisk(*cache, key, artifact, kernels);
+  if (!result.isFromDisk) {
+    if (Status status = compile(text, optionText, options, cache ? &*cache : nullptr, artifact, kernels);
+        !status.isOk())
+      return status;
+    if (cache)
+      writeToDisk(*cache, key, artifact);
+  }
+  result.program = std::make_shared<const Program>(std::move(artifact), std::move(kernels), options.program);
+  result.compileMs = millisecondsSince(start);
+  return Status::ok();
+}
+
+Status loadArtifact(std::span<const uint8_t> bytes, ProgramOptions options, CompiledGraph &result) {
+  Clock::time_point start = Clock::now();
+  Artifact artifact;
+  if (Status status = artifact::deserialize(bytes, artifact); !status.isOk())
+    return status;
+  Kernels kernels;
+  KernelSource source(nullptr);
+  if (Status status = loadAll(artifact, source, kernels); !status.isOk())
+    return status;
+  result.program = std::make_shared<const Program>(std::move(artifact), std::move(kernels), options);
+  result.compileMs = millisecondsSince(start);
+  return Status::ok();
+}
+
+} // namespace torch_tile::runtime

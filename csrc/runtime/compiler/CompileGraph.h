@@ -1,0 +1,38 @@
+// Graph text -> loaded program: from the disk cache if it is there, else through the compiler library.
+#pragma once
+
+#include "runtime/executor/Program.h"
+#include "support/Status.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace torch_tile::runtime {
+
+struct CompileOptions {
+  /// For the compiler; all of them are part of the cache key.
+  std::map<std::string, std::string> compilerOptions;
+  std::string cacheFolder; // empty: no disk cache
+  int64_t cacheLimitBytes = 0;
+  /// Dumps need the compiler to run, so with a dump callback nothing is taken from the disk cache.
+  std::function<void(const char *file, std::string_view data)> dump;
+  bool forceCompile = false;
+  ProgramOptions program;
+};
+
+struct CompiledGraph {
+  std::shared_ptr<const Program> program;
+  bool isFromDisk = false;
+  double compileMs = 0; // from text to loaded program
+};
+
+/// Throws only what the dump callback and Program's constructor throw.
+Status compileGraph(std::string_view text, const CompileOptions &options, CompiledGraph &result);
+
+/// Loads an artifact that carries the code of its kernels.
+Status loadArtifact(std::span<const uint8_t> bytes, ProgramOptions options, CompiledGraph &result);
+
+} // namespace torch_tile::runtime

@@ -1,0 +1,66 @@
+#include "runtime/compiler/KernelTable.h"
+
+#include "runtime/compiler/CompilerLibrary.h"
+
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+namespace torch_tile::runtime {
+namespace {
+
+struct HashOfHash {
+  size_t operator()(const artifact::Hash &hash) const {
+    size_t value;
+    std::memcpy(&value, hash.bytes, sizeof(value));
+    return value;
+  }
+};
+
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<artifact::Hash, std::weak_ptr<const LoadedKernel>, HashOfHash> kernels;
+};
+
+Table &table() {
+  // Never destroyed: programs may outlive static destructors.
+  static Table *instance = new Table;
+  return *instance;
+}
+
+} // namespace
+
+LoadedKernel::~LoadedKernel() { CompilerLibrary::get().unload(handle); }
+
+std::shared_ptr<const LoadedKernel> findLoadedKernel(const artifact::Hash &hash) {
+  Table &t = table();
+  std::lock_guard lock(t.mutex);
+  auto it = t.kernels.find(hash);
+  return it == t.kernels.end() ? nullptr : it->second.lock();
+}
+
+Status loadKernel(const artifact::Hash &hash, std::span<const uint8_t> object, const std::string &symbol,
+                  std::shared_ptr<const LoadedKernel> &kernel) {
+  kernel = findLoadedKernel(hash);
+  if (kernel)
+    return Status::ok();
+  void *function = nullptr, *handle = nullptr;
+  Status status = CompilerLibrary::get().load(object, symbol, function, handle);
+  if (!status.isOk())
+    return status;
+  auto loaded = std::make_shared<const LoadedKernel>(reinterpret_cast<KernelFn>(function), handle);
+  Table &t = table();
+  // `loaded` is declared before the lock: if another thread was quicker, it is unloaded after the lock is gone.
+  std::lock_guard lock(t.mutex);
+  std::weak_ptr<const LoadedKernel> &entry = t.kernels[hash];
+  kernel = entry.lock();
+  if (!kernel) {
+    entry = loaded;
+    kernel = loaded;
+  }
+  if (t.kernels.size() > 1024)
+    std::erase_if(t.kernels, [](const auto &item) { return item.second.expired(); });
+  return Status::ok();
+}
+
+} // namespace torch_tile::runtime

@@ -1,0 +1,328 @@
+#include "runtime/executor/Program.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <sstream>
+
+namespace torch_tile::runtime {
+
+using namespace artifact;
+
+namespace {
+
+/// A launch longer than this gives the host's lock back; taking it again costs well under a microsecond.
+constexpr int64_t releaseThresholdNs = 20000;
+
+/// Kernels read plain memory: tensors whose values are not what their memory says are refused.
+bool isPlain(const at::Tensor &tensor) {
+  c10::DispatchKeySet keys = tensor.key_set();
+  return keys.has_backend(c10::BackendComponent::CPUBit) && keys.has(c10::DispatchKey::Dense) &&
+         !keys.has_any(c10::DispatchKeySet({c10::DispatchKey::Negative, c10::DispatchKey::Python,
+                                            c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::ZeroTensor}));
+}
+
+std::string describe(at::ScalarType type, at::IntArrayRef sizes, at::IntArrayRef strides) {
+  std::ostringstream text;
+  auto name = c10::getDtypeNames(type).first;
+  text << name << " " << sizes << " with strides " << strides;
+  return text.str();
+}
+
+} // namespace
+
+Call::Call(const Program &program, Host &host)
+    : program(program), host(host), values(program.sizes.constants().data()), slots(program.source.numSlots) {
+  if (program.tensorInputs.size() != program.source.inputs.size())
+    ints.resize(program.source.inputs.size());
+}
+
+//===-- symbols and inputs --------------------------------------------------------------------------------------===//
+
+void Call::bindSymbols() {
+  if (program.sizes.hasOnlyConstants())
+    return;
+  const Artifact &source = program.source;
+  symbols.resize(source.symbols.size());
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const SymbolSource &origin = source.symbolSources[i];
+    if (origin.kind == SymbolSource::Kind::Scalar)
+      symbols[i] = ints[origin.index];
+    if (origin.kind != SymbolSource::Kind::Size && origin.kind != SymbolSource::Kind::Stride)
+      continue;
+    const at::Tensor &tensor = slots[source.inputs[origin.index].slot];
+    // A missing dimension is reported with the whole input by checkInputs.
+    if (tensor.defined() && origin.dim < static_cast<uint64_t>(tensor.dim()))
+      symbols[i] =
+          origin.kind == SymbolSource::Kind::Size ? tensor.sizes()[origin.dim] : tensor.strides()[origin.dim];
+  }
+  const std::vector<int64_t> &constants = program.sizes.constants();
+  storage.append(constants.begin(), constants.end());
+  values = storage.data();
+  program.sizes.evaluate(program.earlyExprs, symbols.data(), storage.data());
+}
+
+bool Call::matches(const at::Tensor &tensor, const Program::Shape &shape) const {
+  at::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  size_t rank = shape.sizeIds.size();
+  if (sizes.size() != rank)
+    return false;
+  bool isSame = true;
+  if (shape.isConstant) {
+    for (size_t i = 0; i < rank; ++i)
+      isSame &= (sizes[i] == shape.sizes[i]) & ((strides[i] == shape.strides[i]) | (sizes[i] == 1));
+  } else {
+    for (size_t i = 0; i < rank; ++i)
+      isSame &= (sizes[i] == values[shape.sizeIds[i]]) &
+                ((strides[i] == values[shape.strideIds[i]]) | (sizes[i] == 1));
+  }
+  if (isSame || tensor.numel() != 0)
+    return isSame;
+  // Strides of an empty tensor mean nothing.
+  for (size_t i = 0; i < rank; ++i)
+    if (sizes[i] != values[shape.sizeIds[i]])
+      return false;
+  return true;
+}
+
+void Call::checkInputs() const {
+  for (const Program::InputCheck &check : program.tensorInputs) {
+    const at::Tensor &tensor = slots[check.slot];
+    if (C10_UNLIKELY(!tensor.defined() || !isPlain(tensor) || tensor.scalar_type() != check.type ||
+                     !matches(tensor, check.shape)))
+      failInput(check);
+  }
+}
+
+void Call::failInput(const Program::InputCheck &check) const {
+  Dims sizes, strides;
+  for (ExprId id : check.shape.sizeIds)
+    sizes.push_back(values[id]);
+  for (ExprId id : check.shape.strideIds)
+    strides.push_back(values[id]);
+  const at::Tensor &tensor = slots[check.slot];
+  std::string expected = describe(check.type, sizes, strides);
+  TORCH_CHECK(tensor.defined(), "input ", check.number, " expected ", expected, ", got nothing");
+  TORCH_CHECK(isPlain(tensor), "input ", check.number, " expected ", expected,
+              " in plain CPU memory, got a tensor with dispatch keys ", toString(tensor.key_set()));
+  TORCH_CHECK(false, "input ", check.number, " expected ", expected, ", got ",
+              describe(tensor.scalar_type(), tensor.sizes(), tensor.strides()));
+}
+
+//===-- steps ---------------------------------------------------------------------------------------------------===//
+
+void Call::run() {
+  bindSymbols();
+  checkInputs();
+  std::optional<c10::impl::ExcludeDispatchKeyGuard> guard;
+  // AOTAutograd has recorded what autograd and autocast would do; they must not act again below the program.
+  if (program.callsDispatcher)
+    guard.emplace(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset);
+  runSteps();
+}
+
+void Call::runSteps() {
+  for (Program::StepRef step : program.steps) {
+    switch (step.kind) {
+    case Program::StepKind::Alloc:
+      alloc(program.allocs[step.index]);
+      break;
+    case Program::StepKind::Free:
+      free(step.index);
+      break;
+    case Program::StepKind::Alias:
+      alias(program.aliases[step.index]);
+      break;
+    case Program::StepKind::Launch:
+      launch(program.launches[step.index]);
+      break;
+    case Program::StepKind::Extern:
+      callExtern(program.externs[step.index]);
+      break;
+    case Program::StepKind::PyCall:
+      callPython(program.pyCalls[step.index]);
+      break;
+    case Program::StepKind::Check:
+      TORCH_CHECK(values[program.checks[step.index]->condition] != 0, program.checks[step.index]->message);
+      break;
+    }
+  }
+}
+
+void Call::alloc(const Program::AllocStep &step) {
+  if (step.shape.isConstant) {
+    slots[step.slot] = at::Tensor(at::detail::empty_strided_cpu(step.shape.sizes, step.shape.strides, step.type));
+    return;
+  }
+  Dims sizes, strides;
+  for (ExprId id : step.shape.sizeIds)
+    sizes.push_back(values[id]);
+  for (ExprId id : step.shape.strideIds)
+    strides.push_back(values[id]);
+  slots[step.slot] = at::Tensor(at::detail::empty_strided_cpu(sizes, strides, step.type));
+}
+
+void Call::free(uint32_t slot) {
+  at::Tensor &tensor = slots[slot];
+  if (C10_UNLIKELY(program.options.poison) && tensor.defined() && tensor.has_storage() && tensor.use_count() == 1 &&
+      tensor.storage().use_count() == 1 && tensor.storage().nbytes())
+    std::memset(tensor.storage().mutable_data(), 0xff, tensor.storage().nbytes());
+  tensor.reset();
+}
+
+void Call::alias(const Program::AliasStep &step) {
+  const at::Tensor &source = slots[step.source];
+  TORCH_CHECK(source.defined(), "alias of a result that is None");
+  at::Tensor view =
+      at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(source.storage()), source.key_set(),
+                                               source.dtype());
+  c10::TensorImpl *impl = view.unsafeGetTensorImpl();
+  int64_t offset = source.storage_offset() + values[step.offset];
+  if (step.shape.isConstant) {
+    impl->set_sizes_and_strides(step.shape.sizes, step.shape.strides, offset);
+  } else {
+    Dims sizes, strides;
+    for (ExprId id : step.shape.sizeIds)
+      sizes.push_back(values[id]);
+    for (ExprId id : step.shape.strideIds)
+      strides.push_back(values[id]);
+    impl->set_sizes_and_strides(sizes, strides, offset);
+  }
+  // As for views in eager, so that autograd sees a saved alias change when its base is written.
+  impl->set_version_counter(source.unsafeGetTensorImpl()->version_counter());
+  slots[step.result] = std::move(view);
+}
+
+void Call::launch(const Program::LaunchStep &step) {
+  const artifact::Launch &launch = *step.launch;
+  c10::SmallVector<void *, 16> pointers(launch.pointers.size(), nullptr);
+  for (size_t i = 0; i < pointers.size(); ++i) {
+    c10::TensorImpl *impl = slots[launch.pointers[i]].unsafeGetTensorImpl();
+    // mutable_data also gives a copy-on-write tensor memory of its own, which reads do not need but stores do.
+    pointers[i] = impl->mutable_data();
+  }
+  c10::SmallVector<int64_t, 16> evaluated;
+  const int64_t *integers = step.integers.data();
+  if (!step.hasConstantIntegers) {
+    evaluated.resize(launch.integers.size());
+    for (size_t i = 0; i < evaluated.size(); ++i)
+      evaluated[i] = values[launch.integers[i]];
+    integers = evaluated.data();
+  }
+  RECORD_FUNCTION(step.name, c10::ArrayRef<const c10::IValue>{});
+  CpuGrid grid{values[launch.numPrograms], values[launch.programCostNs], values[launch.scratchBytes]};
+  if (!isReleased && grid.totalCostNs() > releaseThresholdNs) {
+    host.release();
+    isReleased = true;
+  }
+  launchCpu(step.function, {pointers.data(), integers}, grid);
+}
+
+//===-- calls out -----------------------------------------------------------------------------------------------===//
+
+void Call::callExtern(const Program::ExternStep &step) {
+  if (!isReleased) {
+    host.release();
+    isReleased = true;
+  }
+  torch::jit::Stack stack;
+  step.call.call(slots.data(), values, stack);
+  const char *callee = step.call.name().c_str();
+  bool hasLists = std::any_of(stack.begin(), stack.end(), [](const c10::IValue &v) { return v.isList(); });
+  if (!hasLists)
+    return setResults(*step.results, step.late, stack, callee);
+  std::vector<c10::IValue> flat;
+  for (const c10::IValue &value : stack) {
+    if (!value.isList()) {
+      flat.push_back(value);
+      continue;
+    }
+    for (const c10::IValue &item : value.toListRef())
+      flat.push_back(item);
+  }
+  setResults(*step.results, step.late, flat, callee);
+}
+
+void Call::callPython(const Program::PyCallStep &step) {
+  isReleased = false; // the host takes its lock back for the callable
+  setResults(step.call->results, step.late, host.callPython(*step.call, *this), "a Python callable");
+}
+
+void Call::setResults(const std::vector<Result> &results, const Program::LateSymbols &late,
+                      c10::ArrayRef<c10::IValue> flat, const char *callee) {
+  TORCH_CHECK(flat.size() == results.size(), "'", callee, "' expected to give ", results.size(), " results, got ",
+              flat.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].used)
+      continue;
+    const c10::IValue &value = flat[i];
+    bool isScalar = value.isInt() || value.isBool() || value.isSymInt();
+    TORCH_CHECK(value.isTensor() || value.isNone() || isScalar, "result ", i, " of '", callee,
+                "' expected to be a tensor or an integer, got ", value.tagKind());
+    if (value.isTensor())
+      slots[results[i].slot] = value.toTensor();
+    else
+      slots[results[i].slot].reset();
+  }
+  defineSymbols(results, late, flat);
+  for (size_t i = 0; i < results.size(); ++i)
+    if (results[i].used)
+      checkResult(results[i], i, callee);
+}
+
+void Call::defineSymbols(const std::vector<Result> &results, const Program::LateSymbols &late,
+                         c10::ArrayRef<c10::IValue> flat) {
+  for (const Program::LateSymbols::Definition &definition : late.definitions) {
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!results[i].used || results[i].slot != definition.slot)
+        continue;
+      const c10::IValue &value = flat[i];
+      int64_t &symbol = symbols[definition.symbol];
+      if (value.isInt())
+        symbol = value.toInt();
+      else if (value.isBool())
+        symbol = value.toBool();
+      else if (value.isSymInt())
+        symbol = value.toSymInt().guard_int(__FILE__, __LINE__);
+      else if (const at::Tensor &tensor = slots[definition.slot];
+               tensor.defined() && definition.dim < static_cast<uint64_t>(tensor.dim()))
+        symbol = tensor.sizes()[definition.dim];
+      else
+        TORCH_CHECK(false, "symbol ", program.source.symbols[definition.symbol], " expected a size, got ",
+                    value.tagKind());
+    }
+  }
+  if (!late.exprs.empty())
+    program.sizes.evaluate(late.exprs, symbols.data(), storage.data());
+}
+
+void Call::checkResult(const Result &result, size_t number, const char *callee) {
+  at::Tensor &tensor = slots[result.slot];
+  if (!tensor.defined())
+    return;
+  at::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  size_t rank = result.sizes.size();
+  bool hasSizes = sizes.size() == rank, hasStrides = true;
+  for (size_t i = 0; hasSizes && i < rank; ++i) {
+    hasSizes = sizes[i] == values[result.sizes[i]];
+    hasStrides &= strides[i] == values[result.strides[i]] || sizes[i] == 1;
+  }
+  if (C10_LIKELY(hasSizes && (hasStrides || tensor.numel() == 0)))
+    return;
+  Dims expectedSizes, expectedStrides;
+  for (size_t i = 0; i < rank; ++i) {
+    expectedSizes.push_back(values[result.sizes[i]]);
+    expectedStrides.push_back(values[result.strides[i]]);
+  }
+  TORCH_CHECK(hasSizes, "result ", number, " of '", callee, "' expected sizes ", at::IntArrayRef(expectedSizes),
+              ", got ", sizes);
+  at::Tensor copy(at::detail::empty_strided_cpu(expectedSizes, expectedStrides, tensor.scalar_type()));
+  copy.copy_(tensor);
+  tensor = std::move(copy);
+}
+
+} // namespace torch_tile::runtime

@@ -1,0 +1,41 @@
+// One dispatcher call: the operator looked up and its constant arguments built when the program is loaded.
+#pragma once
+
+#include "artifact/Artifact.h"
+#include "runtime/executor/SizeProgram.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
+
+namespace torch_tile::runtime {
+
+class ExternCall {
+public:
+  /// Throws if no such operator is registered or an argument does not fit its schema.
+  ExternCall(const artifact::Extern &step, const SizeProgram &sizes);
+
+  /// Calls the operator; `stack` comes back with its returns.
+  void call(const at::Tensor *slots, const int64_t *values, torch::jit::Stack &stack) const;
+
+  const std::string &name() const { return displayName; }
+
+private:
+  struct Argument {
+    enum class Kind : uint8_t { Constant, Tensor, Int, Tree } kind;
+    uint32_t ref = 0;
+    c10::IValue constant;
+    artifact::Value tree;
+    c10::TypePtr type;
+  };
+
+  c10::OperatorHandle op;
+  std::string displayName;
+  std::vector<Argument> arguments;
+};
+
+/// torch's name without "torch." -> ScalarType. Throws on an unknown one.
+at::ScalarType parseScalarType(const std::string &name);
+at::ScalarType toScalarType(artifact::ElementType type);
+
+} // namespace torch_tile::runtime

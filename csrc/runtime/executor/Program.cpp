@@ -1,0 +1,101 @@
+#include "runtime/executor/Program.h"
+
+#include <algorithm>
+
+namespace torch_tile::runtime {
+
+using namespace artifact;
+
+Program::Program(Artifact artifact, std::vector<std::shared_ptr<const LoadedKernel>> loadedKernels,
+                 ProgramOptions options)
+    : source(std::move(artifact)), kernels(std::move(loadedKernels)), options(options), sizes(source) {
+  TORCH_CHECK(kernels.size() == source.kernels.size(), "expected ", source.kernels.size(), " kernels, got ",
+              kernels.size());
+  for (Kernel &kernel : source.kernels)
+    kernel.code = {};
+
+  std::vector<bool> isKnown(source.symbols.size());
+  for (size_t i = 0; i < isKnown.size(); ++i)
+    isKnown[i] = source.symbolSources[i].kind != SymbolSource::Kind::ExternResult;
+  for (ExprId id : sizes.dynamic()) {
+    std::vector<uint32_t> needed = sizes.symbolsOf(id);
+    if (std::all_of(needed.begin(), needed.end(), [&](uint32_t symbol) { return isKnown[symbol]; }))
+      earlyExprs.push_back(id);
+  }
+
+  for (uint32_t i = 0; i < source.inputs.size(); ++i) {
+    const Input &input = source.inputs[i];
+    if (input.kind == Input::Kind::Tensor)
+      tensorInputs.push_back({i, input.slot, toScalarType(input.type), shapeOf(input.sizes, input.strides)});
+  }
+  for (const Step &step : source.steps) {
+    if (auto *alloc = std::get_if<Alloc>(&step.action)) {
+      steps.push_back({StepKind::Alloc, static_cast<uint32_t>(allocs.size())});
+      allocs.push_back({alloc->slot, toScalarType(alloc->type), shapeOf(alloc->sizes, alloc->strides)});
+    } else if (auto *free = std::get_if<Free>(&step.action)) {
+      steps.push_back({StepKind::Free, free->slot});
+    } else if (auto *alias = std::get_if<Alias>(&step.action)) {
+      steps.push_back({StepKind::Alias, static_cast<uint32_t>(aliases.size())});
+      aliases.push_back({alias->result, alias->source, shapeOf(alias->sizes, alias->strides), alias->offset});
+    } else if (auto *launch = std::get_if<Launch>(&step.action)) {
+      steps.push_back({StepKind::Launch, static_cast<uint32_t>(launches.size())});
+      LaunchStep compiled{kernels[launch->kernel]->function, launch, source.kernels[launch->kernel].name.c_str(), {}, true};
+      for (ExprId id : launch->integers) {
+        compiled.hasConstantIntegers &= sizes.isConstant(id);
+        compiled.integers.push_back(sizes.constants()[id]);
+      }
+      launches.push_back(std::move(compiled));
+    } else if (auto *call = std::get_if<Extern>(&step.action)) {
+      steps.push_back({StepKind::Extern, static_cast<uint32_t>(externs.size())});
+      externs.push_back({ExternCall(*call, sizes), &call->results, lateSymbolsOf(call->results, isKnown)});
+      callsDispatcher = true;
+    } else if (auto *call = std::get_if<PyCall>(&step.action)) {
+      steps.push_back({StepKind::PyCall, static_cast<uint32_t>(pyCalls.size())});
+      pyCalls.push_back({call, lateSymbolsOf(call->results, isKnown)});
+      callsDispatcher = true;
+    } else if (auto *check = std::get_if<Check>(&step.action)) {
+      steps.push_back({StepKind::Check, static_cast<uint32_t>(checks.size())});
+      checks.push_back(check);
+    }
+  }
+}
+
+Program::Shape Program::shapeOf(const std::vector<ExprId> &sizeIds, const std::vector<ExprId> &strideIds) const {
+  Shape shape{sizeIds, strideIds, {}, {}, true};
+  for (ExprId id : sizeIds) {
+    shape.isConstant &= sizes.isConstant(id);
+    shape.sizes.push_back(sizes.constants()[id]);
+  }
+  for (ExprId id : strideIds) {
+    shape.isConstant &= sizes.isConstant(id);
+    shape.strides.push_back(sizes.constants()[id]);
+  }
+  return shape;
+}
+
+Program::LateSymbols Program::lateSymbolsOf(const std::vector<Result> &results, std::vector<bool> &isKnown) const {
+  LateSymbols late;
+  std::vector<bool> isNew(isKnown.size());
+  for (uint32_t symbol = 0; symbol < isKnown.size(); ++symbol) {
+    const SymbolSource &origin = source.symbolSources[symbol];
+    bool isDefinedHere =
+        origin.kind == SymbolSource::Kind::ExternResult && !isKnown[symbol] &&
+        std::any_of(results.begin(), results.end(), [&](const Result &r) { return r.used && r.slot == origin.index; });
+    if (!isDefinedHere)
+      continue;
+    isKnown[symbol] = isNew[symbol] = true;
+    late.definitions.push_back({symbol, origin.index, origin.dim});
+  }
+  if (late.definitions.empty())
+    return late;
+  for (ExprId id : sizes.dynamic()) {
+    std::vector<uint32_t> needed = sizes.symbolsOf(id);
+    bool isComplete = std::all_of(needed.begin(), needed.end(), [&](uint32_t s) { return isKnown[s]; });
+    bool isCompletedHere = std::any_of(needed.begin(), needed.end(), [&](uint32_t s) { return isNew[s]; });
+    if (isComplete && isCompletedHere)
+      late.exprs.push_back(id);
+  }
+  return late;
+}
+
+} // namespace torch_tile::runtime

@@ -1,0 +1,161 @@
+// A loaded artifact: immutable, shared by any number of calls on any threads. What changes during a call lives in Call.
+#pragma once
+
+#include "artifact/Artifact.h"
+#include "runtime/compiler/KernelTable.h"
+#include "runtime/executor/ExternCall.h"
+#include "runtime/executor/SizeProgram.h"
+#include "runtime/launch/cpu/CpuLaunch.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <memory>
+
+namespace torch_tile::runtime {
+
+class Call;
+
+/// What a program needs from the language it is embedded in.
+class Host {
+public:
+  virtual ~Host() = default;
+  /// The program is about to work for long, or about to wait: other threads of the host may run until the call ends or
+  /// runs a PyCall.
+  virtual void release() = 0;
+  /// Runs a callable under the host's lock, taken back if released, and gives its results flattened.
+  virtual std::vector<c10::IValue> callPython(const artifact::PyCall &step, const Call &call) = 0;
+};
+
+struct ProgramOptions {
+  /// Fill buffers with bytes of ones (NaN) when they are freed, to expose reads after the last use.
+  bool poison = false;
+};
+
+class Program {
+public:
+  /// `kernels[i]` is the loaded code of artifact.kernels[i]. Throws c10::Error where the artifact does not fit this process.
+  Program(artifact::Artifact artifact, std::vector<std::shared_ptr<const LoadedKernel>> kernels, ProgramOptions options);
+
+  /// What was loaded, without the code of kernels.
+  const artifact::Artifact &artifact() const { return source; }
+  const SizeProgram &sizeProgram() const { return sizes; }
+
+private:
+  friend class Call;
+
+  /// Sizes and strides, as arrays where they are known.
+  struct Shape {
+    std::vector<artifact::ExprId> sizeIds, strideIds;
+    std::vector<int64_t> sizes, strides;
+    bool isConstant = false;
+  };
+  struct InputCheck {
+    uint32_t number, slot;
+    at::ScalarType type;
+    Shape shape;
+  };
+  struct AllocStep {
+    uint32_t slot;
+    at::ScalarType type;
+    Shape shape;
+  };
+  struct AliasStep {
+    uint32_t result, source;
+    Shape shape;
+    artifact::ExprId offset;
+  };
+  struct LaunchStep {
+    KernelFn function;
+    const artifact::Launch *launch;
+    const char *name;
+    std::vector<int64_t> integers; // when all are constant
+    bool hasConstantIntegers;
+  };
+  /// What follows a call: symbols that its results define, then the exprs that these complete.
+  struct LateSymbols {
+    struct Definition {
+      uint32_t symbol, slot, dim;
+    };
+    std::vector<Definition> definitions;
+    std::vector<artifact::ExprId> exprs;
+  };
+  struct ExternStep {
+    ExternCall call;
+    const std::vector<artifact::Result> *results;
+    LateSymbols late;
+  };
+  struct PyCallStep {
+    const artifact::PyCall *call;
+    LateSymbols late;
+  };
+  enum class StepKind : uint8_t { Alloc, Free, Alias, Launch, Extern, PyCall, Check };
+  struct StepRef {
+    StepKind kind;
+    uint32_t index; // into the vector of its kind; for Free the slot
+  };
+
+  Shape shapeOf(const std::vector<artifact::ExprId> &sizeIds, const std::vector<artifact::ExprId> &strideIds) const;
+  LateSymbols lateSymbolsOf(const std::vector<artifact::Result> &results, std::vector<bool> &isKnown) const;
+
+  artifact::Artifact source;
+  std::vector<std::shared_ptr<const LoadedKernel>> kernels; // keep code mapped
+  ProgramOptions options;
+  SizeProgram sizes;
+  std::vector<artifact::ExprId> earlyExprs; // need symbols of inputs only
+  std::vector<InputCheck> tensorInputs;
+  std::vector<StepRef> steps;
+  std::vector<AllocStep> allocs;
+  std::vector<AliasStep> aliases;
+  std::vector<LaunchStep> launches;
+  std::vector<ExternStep> externs;
+  std::vector<PyCallStep> pyCalls;
+  std::vector<const artifact::Check *> checks;
+  bool callsDispatcher = false;
+};
+
+/// One run of a program: set every input, run, take the outputs.
+class Call {
+public:
+  Call(const Program &program, Host &host);
+  Call(const Call &) = delete;
+  Call &operator=(const Call &) = delete;
+
+  void setTensor(uint32_t input, const at::Tensor &tensor) { slots[program.source.inputs[input].slot] = tensor; }
+  void setInt(uint32_t input, int64_t value) { ints[input] = value; }
+  void run();
+
+  const at::Tensor &tensor(artifact::SlotId slot) const { return slots[slot]; }
+  int64_t value(artifact::ExprId id) const { return values[id]; }
+
+private:
+  using Dims = c10::SmallVector<int64_t, 6>;
+
+  void bindSymbols();
+  void checkInputs() const;
+  [[noreturn]] void failInput(const Program::InputCheck &check) const;
+  bool matches(const at::Tensor &tensor, const Program::Shape &shape) const;
+  void runSteps();
+  void alloc(const Program::AllocStep &step);
+  void free(uint32_t slot);
+  void alias(const Program::AliasStep &step);
+  void launch(const Program::LaunchStep &step);
+  void callExtern(const Program::ExternStep &step);
+  void callPython(const Program::PyCallStep &step);
+  void setResults(const std::vector<artifact::Result> &results, const Program::LateSymbols &late,
+                  c10::ArrayRef<c10::IValue> flat, const char *callee);
+  void defineSymbols(const std::vector<artifact::Result> &results, const Program::LateSymbols &late,
+                     c10::ArrayRef<c10::IValue> flat);
+  void checkResult(const artifact::Result &result, size_t number, const char *callee);
+
+  const Program &program;
+  Host &host;
+  bool isReleased = false;
+  const int64_t *values;
+  c10::SmallVector<at::Tensor, 24> slots;
+  c10::SmallVector<int64_t, 8> ints;     // by input number
+  c10::SmallVector<int64_t, 8> symbols;
+  c10::SmallVector<int64_t, 64> storage; // values, when not all are constant
+};
+
+} // namespace torch_tile::runtime

@@ -1,0 +1,27 @@
+// Runs the programs of a kernel's grid on torch's thread pool.
+#pragma once
+
+#include "artifact/KernelAbi.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace torch_tile::runtime {
+
+struct CpuGrid {
+  int64_t numPrograms;
+  int64_t programCostNs;
+  int64_t scratchBytes;
+
+  int64_t totalCostNs() const {
+    int64_t total;
+    bool hasOverflow = __builtin_mul_overflow(numPrograms, std::max<int64_t>(programCostNs, 1), &total);
+    return hasOverflow ? INT64_MAX : total;
+  }
+};
+
+/// Programs are independent, so how they are split over threads changes no result. Throws c10::IndexError for an index out
+/// of range and c10::Error for the other kernel errors.
+void launchCpu(KernelFn kernel, const KernelArgs &args, const CpuGrid &grid);
+
+} // namespace torch_tile::runtime

@@ -1,0 +1,11 @@
+// The parts of torch_tile._C, one function each.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace torch_tile::runtime {
+
+/// FX graphs to graph dialect text (runtime/fx).
+void bindFx(pybind11::module_ &m);
+
+} // namespace torch_tile::runtime

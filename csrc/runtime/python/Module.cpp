@@ -1,0 +1,86 @@
+// torch_tile._C: converts arguments and calls; decides nothing.
+#include "runtime/compiler/CompileGraph.h"
+#include "runtime/compiler/CompilerLibrary.h"
+#include "runtime/python/Bindings.h"
+#include "runtime/python/Errors.h"
+#include "runtime/python/ProgramObject.h"
+
+#include <pybind11/stl.h>
+
+#include <optional>
+
+namespace py = pybind11;
+
+namespace torch_tile::runtime {
+namespace {
+
+/// The Python function `dump(file, data)`; data that is no UTF-8 text arrives as bytes.
+void callDump(const py::function &dump, const char *file, std::string_view data) {
+  py::gil_scoped_acquire gil;
+  PyObject *text = PyUnicode_DecodeUTF8(data.data(), static_cast<Py_ssize_t>(data.size()), nullptr);
+  if (!text) {
+    PyErr_Clear();
+    dump(file, py::bytes(data.data(), data.size()));
+    return;
+  }
+  dump(file, py::reinterpret_steal<py::str>(text));
+}
+
+py::object compileGraphForPython(const std::string &text, std::map<std::string, std::string> options,
+                                 const std::optional<std::string> &cacheFolder, int64_t cacheLimitBytes,
+                                 const std::optional<py::function> &dump, const py::list &callables, bool forceCompile,
+                                 bool poison) {
+  CompileOptions compileOptions;
+  compileOptions.compilerOptions = std::move(options);
+  compileOptions.cacheFolder = cacheFolder.value_or("");
+  compileOptions.cacheLimitBytes = cacheLimitBytes;
+  compileOptions.forceCompile = forceCompile;
+  compileOptions.program.poison = poison;
+  if (dump)
+    compileOptions.dump = [&](const char *file, std::string_view data) { callDump(*dump, file, data); };
+  CompiledGraph compiled;
+  Status status;
+  {
+    py::gil_scoped_release released;
+    status = compileGraph(text, compileOptions, compiled);
+  }
+  orThrow(status);
+  return makeProgram(std::move(compiled), callables);
+}
+
+py::object loadArtifactForPython(const py::bytes &bytes, const py::list &callables, bool poison) {
+  std::string_view view = bytes;
+  CompiledGraph compiled;
+  Status status;
+  {
+    py::gil_scoped_release released;
+    status = loadArtifact({reinterpret_cast<const uint8_t *>(view.data()), view.size()}, {poison}, compiled);
+  }
+  orThrow(status);
+  return makeProgram(std::move(compiled), callables);
+}
+
+py::dict version() {
+  py::dict result;
+  result["torch_tile"] = TORCH_TILE_VERSION;
+  result["compiler"] = CompilerLibrary::get().version();
+  return result;
+}
+
+} // namespace
+} // namespace torch_tile::runtime
+
+PYBIND11_MODULE(_C, m) {
+  using namespace torch_tile::runtime;
+  bindProgram(m);
+#ifdef TORCH_TILE_HAS_FX
+  bindFx(m);
+#endif
+  m.def("compile_graph", &compileGraphForPython, py::arg("text"), py::arg("options"), py::arg("cache_dir"),
+        py::arg("cache_limit_bytes"), py::arg("dump"), py::arg("pycalls"), py::arg("force_compile") = false,
+        py::arg("poison") = false);
+  m.def("load_artifact", &loadArtifactForPython, py::arg("data"), py::arg("pycalls") = py::list(),
+        py::arg("poison") = false);
+  m.def("set_compiler_library", &CompilerLibrary::setPath, py::arg("path"));
+  m.def("version", &version);
+}

@@ -1,0 +1,318 @@
+#include "runtime/python/ProgramObject.h"
+
+#include "artifact/Serialize.h"
+#include "runtime/python/PyCallArguments.h"
+
+#include <structmember.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <set>
+
+namespace py = pybind11;
+
+namespace torch_tile::runtime {
+
+using namespace artifact;
+
+namespace {
+
+struct ProgramObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject *attributes; // what callers set on it
+  PyObject *weakReferences;
+  PyObject *callables; // tuple
+  CompiledGraph compiled;
+};
+
+/// Gives the GIL back when asked to, takes it again for callables and at the end.
+class PythonHost final : public Host {
+public:
+  explicit PythonHost(PyObject *callables) : callables(callables) {}
+  ~PythonHost() override { takeBack(); }
+
+  void release() override { state = PyEval_SaveThread(); }
+
+  void takeBack() {
+    if (state)
+      PyEval_RestoreThread(std::exchange(state, nullptr));
+  }
+
+  std::vector<c10::IValue> callPython(const PyCall &step, const Call &call) override {
+    takeBack();
+    py::tuple arguments(step.args.size());
+    for (size_t i = 0; i < step.args.size(); ++i)
+      arguments[i] = toPython(step.args[i], call);
+    py::object result = py::reinterpret_steal<py::object>(
+        PyObject_CallObject(PyTuple_GET_ITEM(callables, step.callable), arguments.ptr()));
+    if (!result)
+      throw py::error_already_set();
+    std::vector<c10::IValue> flat;
+    flattenResult(result, flat);
+    return flat;
+  }
+
+private:
+  PyObject *callables;
+  PyThreadState *state = nullptr;
+};
+
+void setInputs(const Artifact &artifact, PyObject *list, Call &call) {
+  size_t count = static_cast<size_t>(PyList_GET_SIZE(list));
+  TORCH_CHECK(count == artifact.inputs.size(), "expected ", artifact.inputs.size(), " inputs, got ", count);
+  for (uint32_t i = 0; i < count; ++i) {
+    PyObject *item = PyList_GET_ITEM(list, i);
+    if (artifact.inputs[i].kind == Input::Kind::Tensor) {
+      TORCH_CHECK(THPVariable_Check(item), "input ", i, " expected a tensor, got ", Py_TYPE(item)->tp_name);
+      call.setTensor(i, THPVariable_Unpack(item));
+    } else {
+      TORCH_CHECK(PyIndex_Check(item), "input ", i, " expected an integer, got ", Py_TYPE(item)->tp_name);
+      int64_t value = PyLong_AsLongLong(item);
+      if (value == -1 && PyErr_Occurred())
+        throw python_error();
+      call.setInt(i, value);
+    }
+  }
+}
+
+PyObject *takeOutputs(const Artifact &artifact, const Call &call) {
+  auto outputs = py::reinterpret_steal<py::object>(PyList_New(static_cast<Py_ssize_t>(artifact.outputs.size())));
+  if (!outputs)
+    throw python_error();
+  for (size_t i = 0; i < artifact.outputs.size(); ++i) {
+    const Output &output = artifact.outputs[i];
+    PyObject *item;
+    if (output.kind == Output::Kind::Int)
+      item = PyLong_FromLongLong(call.value(output.ref));
+    else if (output.kind == Output::Kind::Tensor && call.tensor(output.ref).defined())
+      item = THPVariable_Wrap(call.tensor(output.ref));
+    else
+      item = Py_NewRef(Py_None);
+    if (!item)
+      throw python_error();
+    PyList_SET_ITEM(outputs.ptr(), static_cast<Py_ssize_t>(i), item);
+  }
+  return outputs.release().ptr();
+}
+
+PyObject *callProgram(PyObject *self, PyObject *const *args, size_t flags, PyObject *keywords) {
+  HANDLE_TH_ERRORS
+  auto *object = reinterpret_cast<ProgramObject *>(self);
+  bool hasOneList = PyVectorcall_NARGS(flags) == 1 && PyList_CheckExact(args[0]) &&
+                    (!keywords || PyTuple_GET_SIZE(keywords) == 0);
+  TORCH_CHECK_TYPE(hasOneList, "a program is called with exactly one list of its inputs");
+  // Held here, for a callable may drop the last reference to the object.
+  std::shared_ptr<const Program> program = object->compiled.program;
+  auto callables = py::reinterpret_borrow<py::object>(object->callables);
+  PythonHost host(callables.ptr());
+  Call call(*program, host);
+  setInputs(program->artifact(), args[0], call);
+  if (PyList_SetSlice(args[0], 0, PY_SSIZE_T_MAX, nullptr) != 0)
+    throw python_error();
+  call.run();
+  host.takeBack();
+  return takeOutputs(program->artifact(), call);
+  END_HANDLE_TH_ERRORS
+}
+
+//===-- attributes ----------------------------------------------------------------------------------------------===//
+
+const Artifact &artifactOf(PyObject *self) {
+  return reinterpret_cast<ProgramObject *>(self)->compiled.program->artifact();
+}
+
+template <typename Action> size_t countSteps(const Artifact &artifact) {
+  size_t count = 0;
+  for (const Step &step : artifact.steps)
+    count += std::holds_alternative<Action>(step.action);
+  return count;
+}
+
+std::string hexDigits(const Hash &hash) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (uint8_t byte : hash.bytes) {
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
+}
+
+/// One row per distinct kernel; bytes of all its launches, None where they depend on a symbol.
+py::object kernelRows(PyObject *self) {
+  const Artifact &artifact = artifactOf(self);
+  const SizeProgram &sizes = reinterpret_cast<ProgramObject *>(self)->compiled.program->sizeProgram();
+  py::list rows;
+  for (uint32_t i = 0; i < artifact.kernels.size(); ++i) {
+    std::set<uint32_t> lines;
+    int64_t bytes = 0, launches = 0;
+    bool isKnown = true;
+    for (const Step &step : artifact.steps) {
+      auto *launch = std::get_if<Launch>(&step.action);
+      if (!launch || launch->kernel != i)
+        continue;
+      ++launches;
+      lines.insert(step.lines.begin(), step.lines.end());
+      isKnown &= sizes.isConstant(launch->bytesMoved);
+      bytes += sizes.constants()[launch->bytesMoved];
+    }
+    py::dict row;
+    row["name"] = artifact.kernels[i].name;
+    row["hash"] = hexDigits(artifact.kernels[i].hash);
+    row["target"] = artifact.kernels[i].target;
+    row["launches"] = launches;
+    row["bytes_moved"] = isKnown ? py::object(py::int_(bytes)) : py::none();
+    py::list lineList;
+    for (uint32_t line : lines)
+      lineList.append(line);
+    row["lines"] = lineList;
+    rows.append(row);
+  }
+  return rows;
+}
+
+py::object stepLines(PyObject *self) {
+  py::list all;
+  for (const Step &step : artifactOf(self).steps) {
+    py::list lines;
+    for (uint32_t line : step.lines)
+      lines.append(line);
+    all.append(lines);
+  }
+  return all;
+}
+
+py::object externRows(PyObject *self) {
+  py::list rows;
+  for (const Step &step : artifactOf(self).steps) {
+    auto *call = std::get_if<Extern>(&step.action);
+    if (!call)
+      continue;
+    py::dict row;
+    row["name"] = call->op + (call->overload.empty() ? "" : "." + call->overload);
+    py::list lines;
+    for (uint32_t line : step.lines)
+      lines.append(line);
+    row["lines"] = lines;
+    rows.append(row);
+  }
+  return rows;
+}
+
+py::object toObject(py::object value) { return value; }
+template <typename T> py::object toObject(T value) { return py::cast(value); }
+
+template <auto function> PyObject *getter(PyObject *self, void *) {
+  HANDLE_TH_ERRORS
+  return toObject(function(self)).release().ptr();
+  END_HANDLE_TH_ERRORS
+}
+
+size_t numKernels(PyObject *self) { return artifactOf(self).kernels.size(); }
+size_t numLaunches(PyObject *self) { return countSteps<Launch>(artifactOf(self)); }
+size_t numExterns(PyObject *self) { return countSteps<Extern>(artifactOf(self)); }
+size_t numPyCalls(PyObject *self) { return countSteps<PyCall>(artifactOf(self)); }
+std::string stepsText(PyObject *self) { return print(artifactOf(self)); }
+const char *loadedFrom(PyObject *self) {
+  return reinterpret_cast<ProgramObject *>(self)->compiled.isFromDisk ? "disk" : "compiled";
+}
+double compileMs(PyObject *self) { return reinterpret_cast<ProgramObject *>(self)->compiled.compileMs; }
+
+PyGetSetDef getters[] = {
+    {"num_kernels", getter<numKernels>, nullptr, "distinct kernels", nullptr},
+    {"num_launches", getter<numLaunches>, nullptr, "kernel launches in one call", nullptr},
+    {"num_externs", getter<numExterns>, nullptr, "dispatcher calls in one call", nullptr},
+    {"num_pycalls", getter<numPyCalls>, nullptr, "Python callables run in one call", nullptr},
+    {"kernels", getter<kernelRows>, nullptr, "one dict per distinct kernel", nullptr},
+    {"externs", getter<externRows>, nullptr, "one dict per dispatcher call", nullptr},
+    {"steps", getter<stepsText>, nullptr, "listing of the step program", nullptr},
+    {"step_lines", getter<stepLines>, nullptr, "lines of the graph text behind each step", nullptr},
+    {"loaded_from", getter<loadedFrom>, nullptr, "'compiled' or 'disk'", nullptr},
+    {"compile_ms", getter<compileMs>, nullptr, "from text to loaded program", nullptr},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {}};
+
+//===-- the type ------------------------------------------------------------------------------------------------===//
+
+int traverse(PyObject *self, visitproc visit, void *arg) {
+  auto *object = reinterpret_cast<ProgramObject *>(self);
+  Py_VISIT(object->attributes);
+  Py_VISIT(object->callables);
+  Py_VISIT(Py_TYPE(self));
+  return 0;
+}
+
+int clear(PyObject *self) {
+  auto *object = reinterpret_cast<ProgramObject *>(self);
+  Py_CLEAR(object->attributes);
+  // The callables stay in place until deallocation: a running call may still need them.
+  return 0;
+}
+
+void deallocate(PyObject *self) {
+  auto *object = reinterpret_cast<ProgramObject *>(self);
+  PyObject_GC_UnTrack(self);
+  if (object->weakReferences)
+    PyObject_ClearWeakRefs(self);
+  Py_CLEAR(object->attributes);
+  Py_CLEAR(object->callables);
+  object->compiled.~CompiledGraph();
+  PyTypeObject *type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(ProgramObject, vectorcall), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(ProgramObject, attributes), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(ProgramObject, weakReferences), READONLY, nullptr},
+    {}};
+
+PyType_Slot slots[] = {
+    {Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
+    {Py_tp_dealloc, reinterpret_cast<void *>(deallocate)},
+    {Py_tp_traverse, reinterpret_cast<void *>(traverse)},
+    {Py_tp_clear, reinterpret_cast<void *>(clear)},
+    {Py_tp_getset, getters},
+    {Py_tp_members, members},
+    {Py_tp_doc, const_cast<char *>("A compiled graph. Call it with one list of its inputs; the list comes back empty.")},
+    {0, nullptr}};
+
+PyType_Spec spec = {"torch_tile._C.Program", sizeof(ProgramObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                        Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                    slots};
+
+PyTypeObject *programType = nullptr;
+
+} // namespace
+
+void bindProgram(py::module_ &m) {
+  auto type = py::reinterpret_steal<py::object>(PyType_FromSpec(&spec));
+  if (!type)
+    throw py::error_already_set();
+  // What AOTAutograd asks before it hands inputs over in a list.
+  type.attr("_boxed_call") = true;
+  programType = reinterpret_cast<PyTypeObject *>(type.ptr());
+  m.attr("Program") = type;
+  type.release(); // lives as long as the process
+}
+
+py::object makeProgram(CompiledGraph compiled, const py::list &callables) {
+  for (const Step &step : compiled.program->artifact().steps) {
+    auto *call = std::get_if<PyCall>(&step.action);
+    TORCH_CHECK_VALUE(!call || call->callable < callables.size(), "the program needs Python callable ",
+                      call ? call->callable : 0, ", got ", callables.size(), " callables");
+  }
+  auto object = py::reinterpret_steal<py::object>(programType->tp_alloc(programType, 0));
+  if (!object)
+    throw py::error_already_set();
+  auto *self = reinterpret_cast<ProgramObject *>(object.ptr());
+  new (&self->compiled) CompiledGraph(std::move(compiled));
+  self->vectorcall = callProgram;
+  self->callables = py::tuple(callables).release().ptr();
+  return object;
+}
+
+} // namespace torch_tile::runtime
