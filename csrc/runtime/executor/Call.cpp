@@ -199,18 +199,15 @@ void Call::alias(const Program::AliasStep &step) {
 
 void Call::launch(const Program::LaunchStep &step) {
   const artifact::Launch &launch = *step.launch;
-  c10::SmallVector<void *, 16> pointers(launch.pointers.size(), nullptr);
-  for (size_t i = 0; i < pointers.size(); ++i) {
-    c10::TensorImpl *impl = slots[launch.pointers[i]].unsafeGetTensorImpl();
-    // mutable_data also gives a copy-on-write tensor memory of its own, which reads do not need but stores do.
-    pointers[i] = impl->mutable_data();
-  }
+  c10::SmallVector<void *, 16> pointers;
+  // mutable_data also gives a copy-on-write tensor memory of its own, which reads do not need but stores do.
+  for (SlotId slot : launch.pointers)
+    pointers.push_back(slots[slot].unsafeGetTensorImpl()->mutable_data());
   c10::SmallVector<int64_t, 16> evaluated;
   const int64_t *integers = step.integers.data();
   if (!step.hasConstantIntegers) {
-    evaluated.resize(launch.integers.size());
-    for (size_t i = 0; i < evaluated.size(); ++i)
-      evaluated[i] = values[launch.integers[i]];
+    for (ExprId id : launch.integers)
+      evaluated.push_back(values[id]);
     integers = evaluated.data();
   }
   RECORD_FUNCTION(step.name, c10::ArrayRef<const c10::IValue>{});

@@ -1,0 +1,82 @@
+"""The extension: loads and runs compiled graphs. Import torch before it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict, final
+
+import torch
+
+class KernelRow(TypedDict):
+    name: str
+    hash: str
+    target: str
+    launches: int
+    bytes_moved: int | None
+    """By all launches of one call; None where it depends on a symbolic size."""
+    lines: list[int]
+    """Lines of the graph text the kernel was made from."""
+
+class ExternRow(TypedDict):
+    name: str
+    lines: list[int]
+
+@final
+class Program:
+    """A loaded graph. Immutable, thread-safe and re-entrant."""
+
+    _boxed_call: bool
+    num_kernels: int
+    """Distinct kernels; `num_launches` counts launches."""
+    num_launches: int
+    num_externs: int
+    num_pycalls: int
+    kernels: list[KernelRow]
+    externs: list[ExternRow]
+    steps: str
+    """Listing of the step program."""
+    step_lines: list[list[int]]
+    loaded_from: str
+    """`compiled` or `disk`."""
+    compile_ms: float
+
+    def __call__(self, inputs: list[torch.Tensor | int], /) -> list[torch.Tensor | int | None]:
+        """Run with the inputs of the graph in order; the list comes back empty.
+
+        Raises:
+            RuntimeError: an input does not have the dtype, sizes and strides the program was compiled for.
+            IndexError: an index held by a tensor is out of range.
+        """
+
+def compile_graph(
+    text: str,
+    options: dict[str, str],
+    cache_dir: str | None,
+    cache_limit_bytes: int,
+    dump: Callable[[str, str | bytes], None] | None,
+    pycalls: Sequence[Callable[..., Any]],
+    force_compile: bool = False,
+    poison: bool = False,
+) -> Program:
+    """Compile a module of the graph dialect, or load it from the disk cache.
+
+    Args:
+        text: the module.
+        options: for the compiler; every one is part of the cache key.
+        cache_dir: None for no disk cache.
+        cache_limit_bytes: least recently used entries go beyond it; 0 for no limit.
+        dump: called with the file name and content of every stage. The compiler then runs even where the cache has the graph.
+        pycalls: the callables that `graph.pycall` steps name by index.
+        force_compile: do not read the disk cache; what is compiled is still written to it.
+        poison: fill freed buffers with NaN.
+
+    Raises:
+        torch_tile.errors.TileError: one of its subclasses, with stage, text and line.
+    """
+
+def load_artifact(data: bytes, pycalls: Sequence[Callable[..., Any]] = ..., poison: bool = False) -> Program:
+    """Load artifact bytes that carry the code of their kernels, as tile-compile writes them."""
+
+def set_compiler_library(path: str) -> None:
+    """Use this file instead of the libtorch_tile_compiler.so beside the extension. No effect once one is open."""
+
+def version() -> dict[str, str]:
+    """Versions of the extension and of the compiler library (which this opens)."""
