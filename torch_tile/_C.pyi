@@ -1,6 +1,6 @@
 """The extension: loads and runs compiled graphs. Import torch before it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypedDict, final
 
 import torch
@@ -52,7 +52,7 @@ def compile_graph(
     cache_dir: str | None,
     cache_limit_bytes: int,
     dump: Callable[[str, str | bytes], None] | None,
-    pycalls: Sequence[Callable[..., Any]],
+    pycalls: list[Callable[..., Any]],
     force_compile: bool = False,
     poison: bool = False,
 ) -> Program:
@@ -72,7 +72,7 @@ def compile_graph(
         torch_tile.errors.TileError: one of its subclasses, with stage, text and line.
     """
 
-def load_artifact(data: bytes, pycalls: Sequence[Callable[..., Any]] = ..., poison: bool = False) -> Program:
+def load_artifact(data: bytes, pycalls: list[Callable[..., Any]] = ..., poison: bool = False) -> Program:
     """Load artifact bytes that carry the code of their kernels, as tile-compile writes them."""
 
 def set_compiler_library(path: str) -> None:
