@@ -246,7 +246,10 @@ void Call::callExtern(const Program::ExternStep &step) {
 
 void Call::callPython(const Program::PyCallStep &step) {
   isReleased = false; // the host takes its lock back for the callable
-  setResults(step.call->results, step.late, host.callPython(*step.call, *this), "a Python callable");
+  std::vector<c10::IValue> flat = host.callPython(*step.call, *this);
+  // A callable without results returns None like any other Python function.
+  if (!step.call->results.empty())
+    setResults(step.call->results, step.late, flat, "a Python callable");
 }
 
 void Call::setResults(const std::vector<Result> &results, const Program::LateSymbols &late,

@@ -51,8 +51,8 @@ void flattenResult(py::handle result, std::vector<c10::IValue> &flat) {
     for (py::handle item : result)
       flattenResult(item, flat);
   } else {
-    throw py::type_error("a Python callable in a compiled graph expected to return tensors, ints and None, got " +
-                         py::str(py::type::handle_of(result)).cast<std::string>());
+    TORCH_CHECK_TYPE(false, "a Python callable in a compiled graph expected to return tensors, ints and None, got ",
+                     Py_TYPE(result.ptr())->tp_name);
   }
 }
 
