@@ -1,0 +1,141 @@
+// Conversions between f32 and bf16, f8E4M3FN, f8E5M2, in integer arithmetic: exact on subnormals whatever the FTZ and DAZ state.
+
+#include "compiler/codegen/common/MathBuilder.h"
+
+using namespace mlir;
+
+namespace torch_tile::codegen {
+
+namespace {
+/// An 8-bit float format within f32's bits.
+struct Float8Format {
+  int mantissaBits;
+  int bias;
+  uint32_t overflowBits;    // f32 bits from which on the result is inf or NaN
+  uint32_t infinityPattern; // result of overflow
+  uint32_t nanPattern;
+};
+} // namespace
+
+// f8E4M3FN has no infinity: 480 and above becomes NaN, and so does what rounds to 480.
+static constexpr Float8Format kE4M3{3, 7, 1087u << 20, 0x7f, 0x7f};
+static constexpr Float8Format kE5M2{2, 15, 143u << 23, 0x7c, 0x7f};
+
+static Value truncToBF16(MathBuilder &b, Value x) {
+  Value bits = b.bitcast(b.i32(), x);
+  Value sixteen = b.integer(16);
+  Value isOdd = b.andI(b.shru(bits, sixteen), b.integer(1));
+  Value rounded = b.shru(b.addI(bits, b.addI(isOdd, b.integer(0x7fff))), sixteen);
+  Value result = b.select(b.isNan(x), b.integer(0x7fc0), rounded);
+  return b.bitcast(b.shaped(b.getBF16Type()), arith::TruncIOp::create(b, b.i16(), result));
+}
+
+static Value extendFromBF16(MathBuilder &b, Value x) {
+  Value bits = arith::ExtUIOp::create(b, b.i32(), b.bitcast(b.i16(), x));
+  return b.bitcast(b.shaped(b.getF32Type()), b.shl(bits, b.integer(16)));
+}
+
+static Value truncToFloat8(MathBuilder &b, Value x, Type resultElement, const Float8Format &format) {
+  Value bits = b.bitcast(b.i32(), x);
+  Value sign = b.andI(bits, b.integer(int32_t(0x80000000)));
+  Value magnitude = b.xorI(bits, sign);
+  int dropped = 23 - format.mantissaBits;
+
+  // Normal: rebase the exponent, round to nearest even.
+  Value isOdd = b.andI(b.shru(magnitude, b.integer(dropped)), b.integer(1));
+  uint32_t rebase = uint32_t(format.bias - 127) << 23;
+  Value normal = b.addI(b.addI(magnitude, b.integer(int32_t(rebase + (1u << (dropped - 1)) - 1))), isOdd);
+  normal = b.shru(normal, b.integer(dropped));
+
+  // Subnormal: adding a power of two whose ulp is the format's smallest step makes the adder round.
+  int32_t anchorBits = (127 - format.bias + dropped + 1) << 23;
+  Value anchor = b.integer(anchorBits);
+  Type floatType = b.shaped(b.getF32Type());
+  Value sum = b.add(b.bitcast(floatType, magnitude), b.bitcast(floatType, anchor));
+  Value subnormal = b.subI(b.bitcast(b.i32(), sum), anchor);
+
+  auto ult = arith::CmpIPredicate::ult;
+  Value smallestNormal = b.integer((127 - format.bias + 1) << 23);
+  Value result = b.select(b.compareI(ult, magnitude, smallestNormal), subnormal, normal);
+  Value isInRange = b.compareI(ult, magnitude, b.integer(int32_t(format.overflowBits)));
+  result = b.select(isInRange, result, b.integer(int32_t(format.infinityPattern)));
+  if (format.nanPattern != format.infinityPattern)
+    result = b.select(b.isNan(x), b.integer(int32_t(format.nanPattern)), result);
+  result = b.orI(result, b.shru(sign, b.integer(24)));
+  return b.bitcast(b.shaped(resultElement), arith::TruncIOp::create(b, b.i8(), result));
+}
+
+static Value extendFromFloat8(MathBuilder &b, Value x, const Float8Format &format) {
+  Value bits = arith::ExtUIOp::create(b, b.i32(), b.bitcast(b.i8(), x));
+  Value magnitude = b.andI(bits, b.integer(0x7f));
+  Value sign = b.shl(b.andI(bits, b.integer(0x80)), b.integer(24));
+  int shift = 23 - format.mantissaBits;
+  Value normal = b.addI(b.shl(magnitude, b.integer(shift)), b.integer((127 - format.bias) << 23));
+
+  // A subnormal is its mantissa times the smallest step: a small integer, exact in f32.
+  Type floatType = b.shaped(b.getF32Type());
+  Value step = b.bitcast(floatType, b.integer((127 - format.bias + 1 - format.mantissaBits) << 23));
+  Value subnormal = b.mul(arith::SIToFPOp::create(b, floatType, magnitude), step);
+  Value isSubnormal = b.compareI(arith::CmpIPredicate::ult, magnitude, b.integer(1 << format.mantissaBits));
+  Value result = b.select(isSubnormal, b.bitcast(b.i32(), subnormal), normal);
+
+  if (format.infinityPattern == format.nanPattern) {
+    Value isNan = b.compareI(arith::CmpIPredicate::eq, magnitude, b.integer(int32_t(format.nanPattern)));
+    result = b.select(isNan, b.integer(0x7fc00000), result);
+  } else {
+    // The largest exponent stays the largest: inf and NaN keep their mantissa.
+    Value isSpecial = b.compareI(arith::CmpIPredicate::uge, magnitude, b.integer(int32_t(format.infinityPattern)));
+    result = b.select(isSpecial, b.orI(result, b.integer(0x7f800000)), result);
+  }
+  return b.bitcast(floatType, b.orI(result, sign));
+}
+
+Value truncF32ToBF16(ImplicitLocOpBuilder &builder, Value value) {
+  MathBuilder b(builder, value);
+  return truncToBF16(b, value);
+}
+
+Value extendBF16ToF32(ImplicitLocOpBuilder &builder, Value value) {
+  MathBuilder b(builder, value);
+  return extendFromBF16(b, value);
+}
+
+Value expandExtF(MathBuilder &b, arith::ExtFOp op) {
+  Type source = getElementTypeOrSelf(op.getIn().getType());
+  Value extended;
+  if (source.isBF16())
+    extended = extendFromBF16(b, op.getIn());
+  else if (isa<Float8E4M3FNType>(source))
+    extended = extendFromFloat8(b, op.getIn(), kE4M3);
+  else if (isa<Float8E5M2Type>(source))
+    extended = extendFromFloat8(b, op.getIn(), kE5M2);
+  else
+    return {};
+  if (extended.getType() == op.getType())
+    return extended;
+  if (getElementTypeOrSelf(op.getType()).getIntOrFloatBitWidth() < 32) // f8 -> f16: every f8 is an f16
+    return arith::TruncFOp::create(b, op.getType(), extended);
+  return arith::ExtFOp::create(b, op.getType(), extended);
+}
+
+Value expandTruncF(MathBuilder &b, arith::TruncFOp op) {
+  Type source = getElementTypeOrSelf(op.getIn().getType()), target = getElementTypeOrSelf(op.getType());
+  bool isNarrow = target.isBF16() || target.isF16() || isa<Float8E4M3FNType, Float8E5M2Type>(target);
+  if (!isNarrow || (source.isF32() && target.isF16()))
+    return {};
+  Value input = op.getIn();
+  Type floatType = b.shaped(b.getF32Type());
+  if (source.isF64())
+    input = arith::TruncFOp::create(b, floatType, input);
+  else if (source.isBF16())
+    input = extendFromBF16(b, input);
+  else if (source.isF16())
+    input = arith::ExtFOp::create(b, floatType, input);
+  if (target.isF16())
+    return arith::TruncFOp::create(b, op.getType(), input);
+  if (target.isBF16())
+    return truncToBF16(b, input);
+  return truncToFloat8(b, input, target, isa<Float8E4M3FNType>(target) ? kE4M3 : kE5M2);
+}
+
+} // namespace torch_tile::codegen

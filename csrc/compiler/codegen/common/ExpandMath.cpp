@@ -1,0 +1,166 @@
+#include "compiler/codegen/common/ExpandMath.h"
+#include "compiler/codegen/common/MathBuilder.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace torch_tile::codegen {
+
+/// f32 inline, f64 by the library. (Sleef's f32 sinh, cosh, asinh and acosh overflow long before the result does.)
+template <typename Inline>
+static Value inlineOrLibrary(MathBuilder &b, Value x, StringRef stem, StringRef ulpSuffix, Inline expand) {
+  return b.elementType().isF32() ? expand(b, x) : b.callLibrary(stem, ulpSuffix, x);
+}
+
+static Value clampF(MathBuilder &b, math::ClampFOp op) {
+  Value raised = b.select(b.less(op.getValue(), op.getMin()), op.getMin(), op.getValue());
+  return b.select(b.less(op.getMax(), raised), op.getMax(), raised);
+}
+
+static Value isFinite(MathBuilder &b, Value x) {
+  return b.less(b.abs(x), b.fp(std::numeric_limits<double>::infinity()));
+}
+
+static Value isNormal(MathBuilder &b, Value x) {
+  double smallest = b.elementType().isF32() ? double(std::numeric_limits<float>::min()) : std::numeric_limits<double>::min();
+  return b.andI(isFinite(b, x), b.compare(arith::CmpFPredicate::OGE, b.abs(x), b.fp(smallest)));
+}
+
+/// The value of one float op on `x` (its operands in computation type); null when the op stays.
+static Value expandFloatOp(MathBuilder &b, Operation *op, ValueRange x) {
+  auto library = [&](StringRef stem, StringRef ulpSuffix = "u10") { return b.callLibrary(stem, ulpSuffix, x); };
+  return llvm::TypeSwitch<Operation *, Value>(op)
+      .Case([&](math::ExpOp) { return inlineOrLibrary(b, x[0], "exp", "u10", expF32); })
+      .Case([&](math::TanhOp) { return inlineOrLibrary(b, x[0], "tanh", "u10", tanhF32); })
+      .Case([&](math::ErfOp) { return inlineOrLibrary(b, x[0], "erf", "u10", erfF32); })
+      .Case([&](math::LogOp) { return inlineOrLibrary(b, x[0], "log", "u10", logF32); })
+      .Case([&](math::RsqrtOp) { return b.div(b.fp(1.0), math::SqrtOp::create(b, x[0])); })
+      .Case([&](math::Exp2Op) { return inlineOrLibrary(b, x[0], "exp2", "u10", exp2F32); })
+      .Case([&](math::ExpM1Op) { return inlineOrLibrary(b, x[0], "expm1", "u10", expm1F32); })
+      .Case([&](math::Log1pOp) { return inlineOrLibrary(b, x[0], "log1p", "u10", log1pF32); })
+      .Case([&](math::Log2Op) { return inlineOrLibrary(b, x[0], "log2", "u10", log2F32); })
+      .Case([&](math::Log10Op) { return inlineOrLibrary(b, x[0], "log10", "u10", log10F32); })
+      .Case([&](math::SinOp) { return inlineOrLibrary(b, x[0], "sin", "u10", sinF32); })
+      .Case([&](math::CosOp) { return inlineOrLibrary(b, x[0], "cos", "u10", cosF32); })
+      .Case([&](math::PowFOp) { return library("pow"); })
+      .Case([&](math::ErfcOp) { return library("erfc", "u15"); })
+      .Case([&](math::TanOp) { return library("tan"); })
+      .Case([&](math::AsinOp) { return library("asin"); })
+      .Case([&](math::AcosOp) { return library("acos"); })
+      .Case([&](math::AtanOp) { return library("atan"); })
+      .Case([&](math::Atan2Op) { return library("atan2"); })
+      .Case([&](math::SinhOp) { return inlineOrLibrary(b, x[0], "sinh", "u10", sinhF32); })
+      .Case([&](math::CoshOp) { return inlineOrLibrary(b, x[0], "cosh", "u10", coshF32); })
+      .Case([&](math::AsinhOp) { return inlineOrLibrary(b, x[0], "asinh", "u10", asinhF32); })
+      .Case([&](math::AcoshOp) { return inlineOrLibrary(b, x[0], "acosh", "u10", acoshF32); })
+      .Case([&](math::AtanhOp) { return library("atanh"); })
+      .Case([&](math::CbrtOp) { return library("cbrt"); })
+      .Case([&](math::FPowIOp power) { return fpowi(b, x[0], power.getRhs()); })
+      .Default(Value());
+}
+
+/// Ops whose result is not a float of the operand's type, or that need no widening.
+static Value expandOtherOp(MathBuilder &b, Operation *op) {
+  return llvm::TypeSwitch<Operation *, Value>(op)
+      .Case([&](arith::ExtFOp cast) { return expandExtF(b, cast); })
+      .Case([&](arith::TruncFOp cast) { return expandTruncF(b, cast); })
+      .Case([&](math::IPowIOp power) { return ipowi(b, power.getLhs(), power.getRhs()); })
+      .Case([&](math::ClampFOp clamp) { return clampF(b, clamp); })
+      .Case([&](math::IsNaNOp test) { return b.isNan(test.getOperand()); })
+      .Case([&](math::IsInfOp test) {
+        return b.equal(b.abs(test.getOperand()), b.fp(std::numeric_limits<double>::infinity()));
+      })
+      .Case([&](math::IsFiniteOp test) { return isFinite(b, test.getOperand()); })
+      .Case([&](math::IsNormalOp test) { return isNormal(b, test.getOperand()); })
+      .Default(Value());
+}
+
+static bool isScalarOr1D(Type type) {
+  auto shaped = dyn_cast<ShapedType>(type);
+  if (!shaped)
+    return true;
+  auto vector = dyn_cast<VectorType>(type);
+  return vector && vector.getRank() == 1 && !vector.isScalable();
+}
+
+static Value widenToF32(MathBuilder &b, Value value) {
+  Type wide = b.shaped(b.getF32Type());
+  auto extension = arith::ExtFOp::create(b, wide, value);
+  Value expanded = expandExtF(b, extension);
+  if (!expanded)
+    return extension;
+  extension.erase();
+  return expanded;
+}
+
+static void expandOp(MathBuilder &b, Operation *op) {
+  b.enterScope(op);
+  Type element = b.elementType();
+  Value result;
+  if (element.isF32() || element.isF64()) {
+    if (auto sincos = dyn_cast<math::SincosOp>(op)) {
+      Value x = sincos.getOperand();
+      Value sine = inlineOrLibrary(b, x, "sin", "u10", sinF32);
+      Value cosine = inlineOrLibrary(b, x, "cos", "u10", cosF32);
+      op->replaceAllUsesWith(ValueRange{sine, cosine});
+      op->erase();
+      return;
+    }
+    result = expandFloatOp(b, op, op->getOperands());
+  } else if ((element.isF16() || element.isBF16()) && isa<math::MathDialect>(op->getDialect())) {
+    // Half types compute in f32 and round once.
+    SmallVector<Value> wide(op->getOperands());
+    for (Value &operand : wide)
+      if (getElementTypeOrSelf(operand.getType()) == element)
+        operand = widenToF32(b, operand);
+    b.setShape(wide[0].getType());
+    if (Value value = expandFloatOp(b, op, wide)) {
+      auto rounding = arith::TruncFOp::create(b, op->getResult(0).getType(), value);
+      Value expanded = expandTruncF(b, rounding);
+      result = expanded ? expanded : rounding.getResult();
+      if (expanded)
+        rounding.erase();
+    }
+    b.setShape(op->getOperand(0).getType());
+  }
+  if (!result)
+    result = expandOtherOp(b, op);
+  if (!result)
+    return;
+  op->getResult(0).replaceAllUsesWith(result);
+  op->erase();
+}
+
+void expandMath(Operation *root, const ExpandMathOptions &options) {
+  MLIRContext *context = root->getContext();
+  Dialect *math = context->getLoadedDialect<math::MathDialect>();
+  SmallVector<Operation *> worklist;
+  root->walk([&](Operation *op) {
+    bool isCandidate = (math && op->getDialect() == math) || isa<arith::ExtFOp, arith::TruncFOp>(op);
+    if (isCandidate && llvm::all_of(op->getOperandTypes(), isScalarOr1D))
+      worklist.push_back(op);
+  });
+  if (worklist.empty())
+    return;
+  MathBuilder builder(root, options);
+  for (Operation *op : worklist)
+    expandOp(builder, op);
+}
+
+SmallVector<std::string> collectExternalSymbols(Operation *root) {
+  SmallVector<std::string> names;
+  root->walk([&](LLVM::LLVMFuncOp function) {
+    if (function.isExternal())
+      names.push_back(function.getSymName().str());
+  });
+  llvm::sort(names);
+  names.erase(llvm::unique(names), names.end());
+  return names;
+}
+
+} // namespace torch_tile::codegen

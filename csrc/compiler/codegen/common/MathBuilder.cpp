@@ -1,0 +1,169 @@
+#include "compiler/codegen/common/MathBuilder.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/bit.h"
+
+using namespace mlir;
+
+namespace torch_tile::codegen {
+
+MathBuilder::MathBuilder(const ImplicitLocOpBuilder &builder, Value like) : ImplicitLocOpBuilder(builder) { setShape(like.getType()); }
+
+MathBuilder::MathBuilder(Operation *op, const ExpandMathOptions &options)
+    : ImplicitLocOpBuilder(op->getLoc(), op->getContext()), expandOptions(options) {}
+
+void MathBuilder::setShape(Type type) {
+  auto vector = dyn_cast<VectorType>(type);
+  lanes = vector ? vector.getDimSize(0) : -1;
+  element = vector ? vector.getElementType() : type;
+}
+
+Type MathBuilder::shaped(Type elementType) const {
+  return isVector() ? Type(VectorType::get({lanes}, elementType)) : elementType;
+}
+
+void MathBuilder::enterScope(Operation *op) {
+  setInsertionPoint(op);
+  setLoc(op->getLoc());
+  setShape(op->getOperand(0).getType());
+  // Constants go to the entry block of the innermost region that sees no values from outside.
+  Region *region = op->getParentRegion();
+  while (region->getParentRegion() && !region->getParentOp()->hasTrait<OpTrait::IsIsolatedFromAbove>())
+    region = region->getParentRegion();
+  Block *entry = &region->front();
+  if (entry == scope)
+    return;
+  scope = entry;
+  constants.clear();
+  Operation *table = SymbolTable::getNearestSymbolTable(op);
+  if (table != symbolTable) {
+    symbolTable = table;
+    declared.clear();
+  }
+}
+
+Value MathBuilder::constant(Type type, uint64_t bitPattern, Attribute elementValue) {
+  auto create = [&]() -> Value {
+    TypedAttr attribute = cast<TypedAttr>(elementValue);
+    if (auto vector = dyn_cast<VectorType>(type))
+      attribute = cast<TypedAttr>(DenseElementsAttr::get(vector, elementValue));
+    return arith::ConstantOp::create(*this, attribute);
+  };
+  if (!scope)
+    return create();
+  Value &entry = constants[{type, bitPattern}];
+  if (!entry) {
+    OpBuilder::InsertionGuard guard(*this);
+    setInsertionPointToStart(scope);
+    entry = create();
+  }
+  return entry;
+}
+
+Value MathBuilder::fp(double value) {
+  uint64_t pattern = element.isF32() ? llvm::bit_cast<uint32_t>(float(value)) : llvm::bit_cast<uint64_t>(value);
+  return constant(floatType(), pattern, getFloatAttr(element, value));
+}
+
+Value MathBuilder::bits(Type elementType, uint64_t value) {
+  unsigned width = elementType.getIntOrFloatBitWidth();
+  return constant(shaped(elementType), value, IntegerAttr::get(elementType, APInt(width, value, false, /*implicitTrunc=*/true)));
+}
+
+Value MathBuilder::clampAbove(Value x, double limit) {
+  Value bound = fp(limit);
+  return select(less(bound, x), bound, x);
+}
+
+Value MathBuilder::clampBelow(Value x, double limit) {
+  Value bound = fp(limit);
+  return select(compare(arith::CmpFPredicate::OGT, bound, x), bound, x);
+}
+
+Value MathBuilder::polynomial(Value x, std::initializer_list<double> coefficients) {
+  Value sum;
+  for (double coefficient : coefficients)
+    sum = sum ? fma(sum, x, fp(coefficient)) : fp(coefficient);
+  return sum;
+}
+
+Value MathBuilder::callDeclared(StringRef name, Type type, ValueRange operands) {
+  if (declared.insert(name).second && !SymbolTable::lookupSymbolIn(symbolTable, name)) {
+    OpBuilder::InsertionGuard guard(*this);
+    setInsertionPointToStart(&symbolTable->getRegion(0).front());
+    auto functionType = LLVM::LLVMFunctionType::get(type, SmallVector<Type>(operands.size(), type));
+    auto function = LLVM::LLVMFuncOp::create(*this, name, functionType);
+    function.setNoUnwind(true);
+    // Nobody reads errno of generated code, so equal calls may be merged and hoisted.
+    SmallVector<LLVM::ModRefInfo> noAccess(6, LLVM::ModRefInfo::NoModRef);
+    function.setMemoryEffectsAttr(LLVM::MemoryEffectsAttr::get(getContext(), noAccess));
+  }
+  return LLVM::CallOp::create(*this, TypeRange{type}, FlatSymbolRefAttr::get(getContext(), name), operands).getResult();
+}
+
+Value MathBuilder::callPerLane(StringRef name, ValueRange operands) {
+  if (!isVector())
+    return callDeclared(name, element, operands);
+  SmallVector<Value> results;
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    SmallVector<Value> scalars;
+    for (Value operand : operands)
+      scalars.push_back(vector::ExtractOp::create(*this, operand, lane));
+    results.push_back(callDeclared(name, element, scalars));
+  }
+  return vector::FromElementsOp::create(*this, cast<VectorType>(floatType()), results);
+}
+
+/// Lanes [begin, begin + width) of `source`; lanes past its end repeat lane 0, a value the function sees anyway.
+static Value sliceLanes(MathBuilder &b, Value source, int64_t begin, int64_t width) {
+  int64_t size = cast<VectorType>(source.getType()).getDimSize(0);
+  if (begin == 0 && width == size)
+    return source;
+  SmallVector<int64_t> mask;
+  for (int64_t lane = begin; lane < begin + width; ++lane)
+    mask.push_back(lane < size ? lane : 0);
+  return vector::ShuffleOp::create(b, source, source, mask);
+}
+
+Value MathBuilder::callSleef(StringRef name, int64_t width, ValueRange operands) {
+  auto registerType = VectorType::get({width}, element);
+  if (!isVector()) {
+    SmallVector<Value> splats;
+    for (Value operand : operands)
+      splats.push_back(vector::BroadcastOp::create(*this, registerType, operand));
+    return vector::ExtractOp::create(*this, callDeclared(name, registerType, splats), int64_t(0));
+  }
+  SmallVector<Value> parts;
+  for (int64_t begin = 0; begin < lanes; begin += width) {
+    SmallVector<Value> slices;
+    for (Value operand : operands)
+      slices.push_back(sliceLanes(*this, operand, begin, width));
+    parts.push_back(callDeclared(name, registerType, slices));
+  }
+  // Concatenate pairwise; an odd part is paired with itself and its copy cut off at the end.
+  while (parts.size() > 1) {
+    SmallVector<Value> joined;
+    int64_t size = cast<VectorType>(parts[0].getType()).getDimSize(0);
+    SmallVector<int64_t> mask;
+    for (int64_t lane = 0; lane < 2 * size; ++lane)
+      mask.push_back(lane);
+    for (size_t i = 0; i < parts.size(); i += 2)
+      joined.push_back(vector::ShuffleOp::create(*this, parts[i], parts[i + 1 < parts.size() ? i + 1 : i], mask));
+    parts = std::move(joined);
+  }
+  return sliceLanes(*this, parts[0], 0, lanes);
+}
+
+Value MathBuilder::callLibrary(StringRef stem, StringRef ulpSuffix, ValueRange operands) {
+  bool isF32 = element.isF32();
+  llvm::SmallString<32> name;
+  if (!expandOptions.hasSleef)
+    return callPerLane((stem + (isF32 ? "f" : "")).toStringRef(name), operands);
+  int64_t width = expandOptions.vectorBits / (isF32 ? 32 : 64);
+  return callSleef(("Sleef_" + stem + (isF32 ? "f" : "d") + llvm::Twine(width) + "_" + ulpSuffix).toStringRef(name), width, operands);
+}
+
+} // namespace torch_tile::codegen
