@@ -217,13 +217,6 @@ SizeExpr SizeContext::mod(SizeExpr a, SizeExpr b) {
   auto c = b.constant();
   if (remainder.isConstant(0) || (c && remainder.isConstant()))
     return remainder;
-  if (c) {
-    // No coefficient becomes zero: terms that c divides went with the quotient.
-    std::vector<SizeTermNode> terms(remainder.get()->terms.begin(), remainder.get()->terms.end());
-    for (SizeTermNode &t : terms)
-      t.coefficient %= *c;
-    remainder = self.fromTerms(terms);
-  }
   if (auto r = reduceDivision(*this, remainder, b))
     return add(mul(r->factor, mod(r->reduced, r->divisor)), r->rest);
   if (const SizeAtom *inner = asCallOf(remainder, SizeFn::Mod))

@@ -327,8 +327,11 @@ SizeSplit SizeContext::Impl::split(SizeExpr e, SizeExpr divisor) {
       if (monomial && byConstant && t.monomial->degree == 0) {
         coefficient = floorDivInt(t.coefficient, lead.coefficient);
       } else if (monomial) {
+        // 12*i over 8 is i and 4*i left: quotient and modulus of one sum keep one dividend. A quotient in the dividend stays whole,
+        // for a modulus beside it may join it again.
         coefficient = truncDivInt(t.coefficient, lead.coefficient);
-        if (coefficient && *coefficient * lead.coefficient != t.coefficient)
+        bool hasCall = !t.monomial->factors.empty() && !t.monomial->factors.back().atom->isSymbol;
+        if (coefficient && hasCall && *coefficient * lead.coefficient != t.coefficient)
           coefficient.reset();
       }
       if (!coefficient) {

@@ -124,6 +124,7 @@ TEST_F(SizeExprTest, DivisionFoldsWhenBuilt) {
   expectSame("(4*i0 + 4*i1 + 3)//8", "(i0 + i1)//2");
   expectSame("Mod(4*i0 + 5, 8)", "4*Mod(i0 + 1, 2) + 1");
   expectSame("(i0 - 1)//4", "(i0 + 3)//4 - 1");
+  expectSame("(12*i0 + i1)//8", "i0 + (4*i0 + i1)//8");
   expectSame("s0//(-2)", "(-s0)//2");
   expectSame("i0//4//8", "i0//32");
   expectSame("Mod(Mod(i0, 12), 4)", "Mod(i0, 4)");
@@ -164,6 +165,8 @@ TEST_F(SizeExprTest, StaticViewMapsLoseTheirDivisions) {
   expectSimplified("(i2//8)*8 + Mod(i2, 8)", "i2");
   expectSimplified("i2 - (i2//8)*8", "Mod(i2, 8)");
   expectSimplified("Mod(i2//4, 4)*4 + Mod(i2, 4)", "Mod(i2, 16)");
+  expectSimplified("((i0*12 + i1)//8)*8 + Mod(i0*12 + i1, 8)", "i0*12 + i1");
+  expectSimplified("Mod(((i1*64 + i2)//96)*96 + Mod(i1*64 + i2, 96), 64)", "i2");
   expectSimplified("Mod(i2 + 64, 128)", "i2 + 64");
   expectSimplified("Min(i0, 8) + Max(i0, 7)", "i0 + 7");
 }
