@@ -1,13 +1,15 @@
 """The five models that the demo, the benchmarks and the model tests share: random weights, no downloads, dropout off.
 
-Each is a `transformers` model (or built like one): called with its batch it returns an output with `.logits`, and with `.loss` when the
-batch holds `labels`.
+Each is a `transformers` model (or built like one): called with its batch it returns an output with `.logits`, and with
+`.loss` when the batch holds `labels`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -153,7 +155,8 @@ class ConvNet(nn.Module):
 
 def _masked_tokens(batch: int, length: int) -> Batch:
     ids = torch.randint(VOCABULARY, (batch, length))
-    # A token in seven is asked for; the others carry the label that cross entropy ignores. Rows end in padding of different lengths.
+    # A token in seven is asked for; the others carry the label that cross entropy ignores. Rows end in padding of
+    # different lengths.
     labels = torch.where(torch.rand(batch, length) < 1 / 7, ids, -100)
     labels[:, 0] = ids[:, 0]
     lengths = length - torch.arange(batch) % 4
@@ -190,32 +193,49 @@ def cast(model: nn.Module, inputs: Batch, dtype: torch.dtype) -> tuple[nn.Module
     return model.to(dtype), {k: v.to(dtype) if v.is_floating_point() else v for k, v in inputs.items()}
 
 
-def train(model: nn.Module, step: Callable[..., object], batches: list[Batch], lr: float = 1e-3) -> list[float]:
-    """Losses of one AdamW step per batch; `step` is the model or its compiled form."""
+@dataclasses.dataclass
+class Run:
+    """What a training run shows: the loss and the duration of every step."""
+
+    losses: list[float]
+    seconds: list[float]
+
+
+def train(model: nn.Module, step: Callable[..., Any], batches: list[Batch], lr: float = 1e-3) -> Run:
+    """One AdamW step per batch; `step` is the model or its compiled form."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
-    losses = []
+    run = Run([], [])
     for batch in batches:
+        start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
         loss = step(**batch).loss
         loss.backward()
         optimizer.step()
-        losses.append(loss.item())
-    return losses
+        run.losses.append(loss.item())
+        run.seconds.append(time.perf_counter() - start)
+    return run
 
 
-def decode_state(prompt: int = 16, seed: int = 0) -> tuple[nn.Module, Batch, Callable[[], object]]:
-    """A Llama ready for one decode step: the model, the step's inputs, and a function that gives a filled static KV cache."""
+def decode_state(prompt: int = 16, seed: int = 0) -> tuple[nn.Module, Batch, Callable[[], Any]]:
+    """A Llama before a decode step: model, the step's inputs, and a function that gives a filled static KV cache.
+
+    Each step writes one token into the cache and moves its position on; there is room for `prompt` of them.
+    """
     from transformers import StaticCache
 
     entry = BY_NAME["llama"]
     model = entry.build(seed).eval()
     ids = entry.inference_inputs(seed, batch=2, length=prompt)["input_ids"]
 
-    def filled_cache() -> object:
+    def filled_cache() -> Any:
         cache = StaticCache(config=model.config, max_cache_len=2 * prompt)
         with torch.no_grad():
             model(input_ids=ids, past_key_values=cache, use_cache=True)
         return cache
 
-    token = torch.full((2, 1), 7)
-    return model, {"input_ids": token, "position_ids": torch.full((2, 1), prompt)}, filled_cache
+    return model, {"input_ids": torch.full((2, 1), 7)}, filled_cache
+
+
+def cache_tensors(cache: Any) -> list[torch.Tensor]:
+    """The keys and values of all layers."""
+    return [tensor for layer in cache.layers for tensor in (layer.keys, layer.values)]
