@@ -12,6 +12,7 @@ def Graph_LoopsOp : Graph_Op<"loops", [SingleBlock]> {
     folded by the region, starting from `inits` (identities of the combiner, one per result, so lanes outside the domain may contribute them).
     Dimension k of every result is indexed by the k-th parallel axis. The order of combination is the compiler's; it depends on sizes only, never on threads.
     Result number `dest_results[k]` is written into `dests[k]` instead of a new tensor.
+    Inside a fusion `axis_map` gives each of the op's axes as an expression over the group's axes: `at_axes ["i0*64 + i1"]`.
 
     ```mlir
     %sum = graph.loops [i0 = 8, reduce r0 = "s0"] -> (!graph.tensor<[8], f32>) {
@@ -25,11 +26,11 @@ def Graph_LoopsOp : Graph_Op<"loops", [SingleBlock]> {
     ```
   }];
   let arguments = (ins Graph_AxisArrayAttr:$axes, Variadic<Graph_Tensor>:$dests, OptionalAttr<DenseI64ArrayAttr>:$dest_results,
-                       OptionalAttr<ArrayAttr>:$inits);
+                       OptionalAttr<ArrayAttr>:$inits, OptionalAttr<Graph_ExprArrayAttr>:$axis_map);
   let results = (outs Variadic<Graph_Tensor>:$outputs);
   let regions = (region SizedRegion<1>:$body, AnyRegion:$combine);
   let assemblyFormat = [{
-    custom<AxisList>($axes) (`into` `(` $dests^ `:` type($dests) `)` `at` $dest_results)? `->` `(` type($outputs) `)` attr-dict-with-keyword
+    custom<AxisList>($axes) (`at_axes` custom<ExprList>($axis_map)^)? (`into` `(` $dests^ `:` type($dests) `)` `at` $dest_results)? `->` `(` type($outputs) `)` attr-dict-with-keyword
     $body (`combine` $inits^ $combine)?
   }];
   let hasVerifier = 1;
@@ -47,8 +48,9 @@ def Graph_LoopsOp : Graph_Op<"loops", [SingleBlock]> {
 def Graph_FusionOp : Graph_Op<"fusion", [SingleBlock]> {
   let summary = "loops that share one kernel";
   let description = [{
-    Members are `graph.loops` over subsets of the group's axes, in an order in which values are defined before use; a value that a member loads from another member
-    is loaded at exactly the producer's axes. Reduced axes of the group are loop axes of members that reduce over them or are pointwise over them.
+    Members are `graph.loops` in an order in which values are defined before use, each covering either all axes of the group or its parallel axes alone; `axis_map`
+    says where. A value that a member loads from another member is loaded at exactly the point at which it was made. Reduced axes of the group are those that its
+    reductions fold; other members that cover all axes are pointwise along them.
   }];
   let arguments = (ins Graph_AxisArrayAttr:$axes);
   let results = (outs Variadic<Graph_Tensor>:$outputs);

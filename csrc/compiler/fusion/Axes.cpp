@@ -1,0 +1,105 @@
+#include "compiler/fusion/Axes.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace torch_tile::fusion {
+
+SizeExpr AxisSubstitution::apply(SizeContext &sizes, SizeExpr expr) const {
+  if (values.empty() || expr.isConstant())
+    return expr;
+  return sizes.substitute(expr, [&](std::string_view name) {
+    auto it = values.find(StringRef(name));
+    return it == values.end() ? SizeExpr() : it->second;
+  });
+}
+
+SizeFacts withAxes(const SizeFacts &symbols, ArrayRef<Axis> axes) {
+  SizeFacts facts = symbols;
+  for (const Axis &axis : axes)
+    facts.setExtent(axis.name, axis.extent);
+  return facts;
+}
+
+std::optional<SmallVector<Digit>> digitsOf(SizeExpr expr, SizeExpr extent, ArrayRef<Axis> axes, const SizeFacts &facts) {
+  SizeContext &sizes = facts.sizes();
+  SmallVector<Digit> digits;
+  if (expr.isConstant(0))
+    return facts.equal(extent, sizes.constant(1)) == Proof::Yes ? std::optional(digits) : std::nullopt;
+
+  // Every term must be one axis times a weight free of axes.
+  struct Weighted {
+    const Axis *axis;
+    SizeExpr weight;
+  };
+  SmallVector<Weighted> weighted;
+  for (const SizeTerm &term : SizeContext::terms(expr)) {
+    const Axis *axis = nullptr;
+    SizeExpr weight = sizes.constant(term.coefficient);
+    for (const auto &[atom, power] : term.factors) {
+      const Axis *found = nullptr;
+      if (std::optional<std::string_view> name = atom.symbol())
+        found = llvm::find_if(axes, [&](const Axis &a) { return a.name == *name; });
+      if (found && found != axes.end()) {
+        if (axis || power != 1)
+          return std::nullopt;
+        axis = found;
+        continue;
+      }
+      if (llvm::any_of(axes, [&](const Axis &a) { return atom.contains(a.name); }))
+        return std::nullopt;
+      for (int k = 0; k < power; ++k)
+        weight = sizes.mul(weight, atom);
+    }
+    if (!axis || llvm::any_of(weighted, [&](const Weighted &w) { return w.axis == axis; }))
+      return std::nullopt;
+    weighted.push_back({axis, weight});
+  }
+
+  // The least significant digit has weight 1, the next one the extent of that, and so on.
+  SizeExpr weight = sizes.constant(1);
+  while (!weighted.empty()) {
+    auto next = llvm::find_if(weighted, [&](const Weighted &w) { return facts.equal(w.weight, weight) == Proof::Yes; });
+    if (next == weighted.end())
+      return std::nullopt;
+    digits.push_back({next->axis->name, next->axis->extent});
+    weight = sizes.mul(weight, next->axis->extent);
+    weighted.erase(next);
+  }
+  if (facts.equal(weight, extent) != Proof::Yes)
+    return std::nullopt;
+  std::reverse(digits.begin(), digits.end());
+  return digits;
+}
+
+bool matchDigits(ArrayRef<Digit> leftDigits, ArrayRef<Digit> rightDigits, const SizeFacts &facts, const DigitMatcher &matcher) {
+  SizeContext &sizes = facts.sizes();
+  SmallVector<Digit> left(leftDigits), right(rightDigits);
+  // From the least significant end: equal digits are one, a multiple is split.
+  while (!left.empty() && !right.empty()) {
+    Digit l = left.pop_back_val(), r = right.pop_back_val();
+    if (facts.equal(l.extent, r.extent) == Proof::Yes) {
+      if (!matcher.unify(l, r))
+        return false;
+    } else if (facts.divides(r.extent, l.extent) == Proof::Yes) {
+      SizeExpr outer = facts.floorDiv(l.extent, r.extent);
+      auto [outerName, innerName] = matcher.splitLeft(l, outer, r.extent);
+      if (!matcher.unify({innerName, r.extent}, r))
+        return false;
+      left.push_back({outerName, outer});
+    } else if (facts.divides(l.extent, r.extent) == Proof::Yes) {
+      SizeExpr outer = facts.floorDiv(r.extent, l.extent);
+      auto [outerName, innerName] = matcher.splitRight(r, outer, l.extent);
+      if (!matcher.unify(l, {innerName, l.extent}))
+        return false;
+      right.push_back({outerName, outer});
+    } else {
+      return false;
+    }
+  }
+  auto isOne = [&](const Digit &d) { return facts.equal(d.extent, sizes.constant(1)) == Proof::Yes; };
+  return llvm::all_of(left, isOne) && llvm::all_of(right, isOne);
+}
+
+} // namespace torch_tile::fusion

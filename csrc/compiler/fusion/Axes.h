@@ -1,0 +1,49 @@
+// Axes of fusion groups: substitution of axes, and mixed-radix digits, by which differently shaped iteration spaces are brought together.
+#pragma once
+
+#include "compiler/graph/ir/GraphDialect.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace torch_tile::fusion {
+
+struct Axis {
+  std::string name;
+  SizeExpr extent;
+  bool reduced = false;
+};
+
+/// What to put in the place of axes, all at once.
+class AxisSubstitution {
+public:
+  void set(llvm::StringRef axis, SizeExpr value) { values[axis] = value; }
+  bool empty() const { return values.empty(); }
+  SizeExpr apply(SizeContext &sizes, SizeExpr expr) const;
+
+private:
+  llvm::StringMap<SizeExpr> values;
+};
+
+/// Facts about symbols and the axes of one iteration space.
+SizeFacts withAxes(const SizeFacts &symbols, llvm::ArrayRef<Axis> axes);
+
+/// One digit of a mixed-radix number: an axis and its extent.
+struct Digit {
+  std::string axis;
+  SizeExpr extent;
+};
+
+/// Reads `expr` as a mixed-radix number over axes, most significant digit first: a*E_b*E_c + b*E_c + c. Nothing if it is not one, or if the digits do not
+/// fill `extent` exactly. A constant 0 with extent 1 has no digits.
+std::optional<llvm::SmallVector<Digit>> digitsOf(SizeExpr expr, SizeExpr extent, llvm::ArrayRef<Axis> axes, const SizeFacts &facts);
+
+/// Brings two sequences of digits (most significant first) with equal products to a common refinement. Splits are told to the callbacks, each of which returns the two names
+/// of the split axis (outer, inner); `unify` is told which digits are the same. False if no common refinement is provable.
+struct DigitMatcher {
+  std::function<std::pair<std::string, std::string>(const Digit &digit, SizeExpr outer, SizeExpr inner)> splitLeft, splitRight;
+  std::function<bool(const Digit &left, const Digit &right)> unify;
+};
+bool matchDigits(llvm::ArrayRef<Digit> left, llvm::ArrayRef<Digit> right, const SizeFacts &facts, const DigitMatcher &matcher);
+
+} // namespace torch_tile::fusion

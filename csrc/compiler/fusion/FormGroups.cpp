@@ -1,0 +1,166 @@
+#include "compiler/fusion/FusionCost.h"
+#include "compiler/fusion/Group.h"
+#include "compiler/fusion/GroupDependences.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+
+namespace torch_tile::fusion {
+namespace {
+
+/// A value that very many kernels read (a mask, a scalar) relates all of them; only the latest are tried, which keeps the time per op flat.
+constexpr size_t maxCandidates = 4;
+
+class GroupFormer {
+public:
+  GroupFormer(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions)
+      : func(func), options(options), decisions(decisions), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()), dependences(func) {}
+
+  void run() {
+    for (Operation &op : func.getBody().front())
+      if (auto loops = dyn_cast<LoopsOp>(op))
+        place(loops);
+    materialize();
+  }
+
+private:
+  void place(LoopsOp op) {
+    if (options.enabled) {
+      for (unsigned unit : candidates(op)) {
+        std::string reason;
+        bool taken;
+        if (dependences.mergeMakesCycle(unit, op)) {
+          taken = false;
+          reason = "something between them needs the one and is needed by the other";
+        } else {
+          taken = joinGroup(groups.find(unit)->second, op, sizes, facts, reason);
+        }
+        record(unit, op, taken, reason);
+        if (!taken)
+          continue;
+        dependences.merge(unit, op);
+        note(op, unit);
+        return;
+      }
+    }
+    unsigned unit = dependences.unitOf(op);
+    groups.try_emplace(unit, groupOf(op, sizes, facts));
+    note(op, unit);
+  }
+
+  void record(unsigned unit, LoopsOp op, bool taken, StringRef reason) {
+    int line = lineOf(groups.find(unit)->second.members.front().op.getLoc());
+    decisions.push_back({FusionDecision::Kind::Join, taken, line, lineOf(op.getLoc()), taken ? "shares data" : reason.str()});
+  }
+
+  /// Groups that make or read what `op` reads, the most bytes first.
+  SmallVector<unsigned> candidates(LoopsOp op) {
+    llvm::MapVector<unsigned, int64_t> shared;
+    llvm::SmallPtrSet<Value, 8> seen;
+    for (Operation &inner : *op.bodyBlock()) {
+      auto load = dyn_cast<LoadOp>(inner);
+      if (!load || !seen.insert(load.getSource()).second)
+        continue;
+      Value source = load.getSource();
+      int64_t bytes = estimateBytes(load.getSource().getType(), facts);
+      if (Operation *producer = source.getDefiningOp<LoopsOp>())
+        shared[dependences.unitOf(producer)] += 2 * bytes + 1;
+      ArrayRef<unsigned> list = readers[source];
+      for (unsigned unit : list.take_back(maxCandidates))
+        shared[unit] += bytes;
+    }
+    SmallVector<std::pair<unsigned, int64_t>> sorted(shared.begin(), shared.end());
+    llvm::stable_sort(sorted, [](auto &a, auto &b) { return a.second > b.second; });
+    SmallVector<unsigned> result;
+    for (auto &[unit, bytes] : sorted)
+      if (groups.contains(unit) && bytes > 0 && result.size() < maxCandidates)
+        result.push_back(unit);
+    return result;
+  }
+
+  void note(LoopsOp op, unsigned unit) {
+    for (Operation &inner : *op.bodyBlock())
+      if (auto load = dyn_cast<LoadOp>(inner)) {
+        SmallVector<unsigned> &list = readers[load.getSource()];
+        if (list.empty() || list.back() != unit)
+          list.push_back(unit);
+      }
+  }
+
+  /// Rebuilds the function's body: groups become graph.fusion ops, units come in dependence order.
+  void materialize() {
+    Block &block = func.getBody().front();
+    Operation *terminator = block.getTerminator();
+    OpBuilder builder(terminator);
+    for (unsigned unit : dependences.order()) {
+      auto it = groups.find(unit);
+      if (it == groups.end()) {
+        for (Operation *op : dependences.members(unit))
+          op->moveBefore(terminator);
+        continue;
+      }
+      emit(it->second, builder);
+    }
+  }
+
+  void emit(Group &group, OpBuilder &builder) {
+    // Final names: parallel axes i0, i1, ..., reduced ones r0, r1, ...
+    AxisSubstitution names;
+    SmallVector<Attribute> axes;
+    for (bool reduced : {false, true}) {
+      unsigned next = 0;
+      for (Axis &axis : group.axes)
+        if (axis.reduced == reduced) {
+          std::string name = (reduced ? "r" : "i") + std::to_string(next++);
+          names.set(axis.name, sizes.symbol(name));
+          axes.push_back(AxisAttr::get(func.getContext(), builder.getStringAttr(name), axis.extent, reduced));
+        }
+    }
+    SmallVector<Value> outputs;
+    SmallVector<Location> locations;
+    llvm::SmallPtrSet<Operation *, 8> inside;
+    for (Member &member : group.members) {
+      inside.insert(member.op);
+      locations.push_back(member.op.getLoc());
+    }
+    for (Member &member : group.members)
+      for (Value result : member.op.getOutputs()) {
+        bool escapes = member.op.destOf(cast<OpResult>(result).getResultNumber()) ||
+                       llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user->getParentOfType<LoopsOp>()); });
+        if (escapes)
+          outputs.push_back(result);
+      }
+    auto fusion = FusionOp::create(builder, FusedLoc::get(func.getContext(), locations), ValueRange(outputs).getTypes(), builder.getArrayAttr(axes));
+    Block *body = new Block();
+    fusion.getBody().push_back(body);
+    SizeFacts groupFacts = facts;
+    for (Attribute axis : axes)
+      groupFacts.setExtent(cast<AxisAttr>(axis).getName().getValue(), cast<AxisAttr>(axis).getExtent());
+    for (Member &member : group.members) {
+      member.op->moveBefore(body, body->end());
+      SmallVector<SizeExpr> map = llvm::map_to_vector(member.axisMap, [&](SizeExpr e) { return names.apply(sizes, e); });
+      member.op.setAxisMapAttr(exprArray(func.getContext(), map));
+    }
+    for (auto [inner, outer] : llvm::zip(outputs, fusion.getOutputs()))
+      inner.replaceUsesWithIf(outer, [&](OpOperand &use) { return !inside.contains(use.getOwner()->getParentOfType<LoopsOp>()); });
+    OpBuilder end = OpBuilder::atBlockEnd(body);
+    YieldOp::create(end, fusion.getLoc(), outputs);
+  }
+
+  FuncOp func;
+  const FusionOptions &options;
+  std::vector<FusionDecision> &decisions;
+  SizeContext &sizes;
+  SizeFacts facts;
+  Dependences dependences;
+  DenseMap<unsigned, Group> groups;
+  DenseMap<Value, SmallVector<unsigned>> readers;
+};
+
+} // namespace
+
+void formGroups(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) { GroupFormer(func, options, decisions).run(); }
+
+} // namespace torch_tile::fusion

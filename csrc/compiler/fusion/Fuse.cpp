@@ -1,0 +1,28 @@
+#include "compiler/fusion/Fusion.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace torch_tile::fusion {
+
+void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) {
+  inlineProducers(func, options, decisions);
+  splitReductions(func, options, decisions);
+  formGroups(func, options, decisions);
+}
+
+std::string print(llvm::ArrayRef<FusionDecision> decisions) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (const FusionDecision &decision : decisions) {
+    const char *verb = decision.kind == FusionDecision::Kind::Inline ? "inline" : decision.kind == FusionDecision::Kind::Split ? "split" : "join";
+    os << (decision.taken ? "yes " : "no  ") << verb;
+    if (decision.producerLine)
+      os << " line " << decision.producerLine;
+    if (decision.consumerLine)
+      os << (decision.producerLine ? " with line " : " line ") << decision.consumerLine;
+    os << ": " << decision.reason << '\n';
+  }
+  return text;
+}
+
+} // namespace torch_tile::fusion

@@ -1,0 +1,38 @@
+// From loops to kernels: which computations share one. Every yes and no is recorded.
+#pragma once
+
+#include "compiler/graph/ir/GraphDialect.h"
+
+#include <string>
+#include <vector>
+
+namespace torch_tile::fusion {
+
+struct FusionOptions {
+  bool enabled = true; // off: one kernel per loops op, for tests and bisection
+};
+
+/// One choice that the fuser made, by lines of the graph text.
+struct FusionDecision {
+  enum class Kind { Inline, Split, Join } kind;
+  bool taken;
+  int producerLine, consumerLine; // 0 where there is none
+  std::string reason;
+};
+std::string print(llvm::ArrayRef<FusionDecision> decisions);
+
+/// Substitutes pointwise producers into the loads of their consumers where that saves memory traffic.
+void inlineProducers(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
+
+/// Splits reductions that one program per result would leave without parallelism into partial results and a second reduction.
+///
+/// Numerics: the order of combination depends on sizes only.
+void splitReductions(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
+
+/// Puts loops that share data into graph.fusion groups; afterwards every loops op is in one.
+void formGroups(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
+
+/// The whole stage, in this order: inlining first, since it shapes the domains; splits before groups, since a split reduction joins other groups than a whole one.
+void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
+
+} // namespace torch_tile::fusion

@@ -1,0 +1,41 @@
+// Which units of a function (fusion groups and other ops) must run before which.
+#pragma once
+
+#include "compiler/graph/ir/GraphDialect.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace torch_tile::fusion {
+
+/// Units are numbered; every top-level op but the terminator belongs to one, and units may be merged.
+class Dependences {
+public:
+  explicit Dependences(mlir::graph::FuncOp func);
+
+  unsigned unitOf(mlir::Operation *op) const { return leader(units.lookup(op)); }
+  /// Units that directly precede `unit`.
+  llvm::SmallVector<unsigned> predecessors(unsigned unit) const;
+  /// Whether merging `op` into `unit` would make a cycle: something outside that `op` needs depends on `unit`.
+  bool mergeMakesCycle(unsigned unit, mlir::Operation *op) const;
+  void merge(unsigned unit, mlir::Operation *op);
+  /// Ops of a unit in program order.
+  llvm::ArrayRef<mlir::Operation *> members(unsigned unit) const { return ops[unit]; }
+  /// Unit leaders in an order that respects all dependences and otherwise follows the program.
+  llvm::SmallVector<unsigned> order() const;
+
+private:
+  unsigned leader(unsigned unit) const {
+    while (parent[unit] != unit)
+      unit = parent[unit];
+    return unit;
+  }
+
+  llvm::DenseMap<mlir::Operation *, unsigned> units;
+  std::vector<unsigned> parent;
+  std::vector<llvm::SmallVector<mlir::Operation *, 1>> ops;
+  std::vector<unsigned> first;                       // program position of a unit's first op
+  std::vector<unsigned> last;                        // and of its last
+  std::vector<llvm::SmallVector<unsigned, 4>> needs; // by op number: op numbers that come before
+};
+
+} // namespace torch_tile::fusion

@@ -1,0 +1,205 @@
+#include "compiler/fusion/Axes.h"
+#include "compiler/fusion/Fusion.h"
+#include "compiler/fusion/FusionCost.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+
+namespace torch_tile::fusion {
+namespace {
+
+/// Bodies beyond this spill registers and compile slowly; the rest of the chain goes to memory.
+constexpr int maxBodyCost = 600;
+/// A value used in several places is computed again in each if that takes no more than this.
+constexpr int cheapWork = 4;
+/// Computing a value anew for every element of a larger consumer pays only for less work than this.
+constexpr int cheapBroadcastWork = 2;
+
+SmallVector<Axis> axesOf(LoopsOp op) {
+  SmallVector<Axis> axes;
+  for (AxisAttr axis : op.axisList())
+    axes.push_back({axis.getName().str(), axis.getExtent(), axis.getReduced()});
+  return axes;
+}
+
+int64_t estimatePoints(LoopsOp op, const SizeFacts &facts) {
+  double points = 1;
+  for (AxisAttr axis : op.axisList())
+    points *= (double)facts.estimate(axis.getExtent());
+  return (int64_t)std::min(points, 9e18);
+}
+
+class Inliner {
+public:
+  Inliner(FuncOp func, std::vector<FusionDecision> &decisions)
+      : func(func), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()), decisions(decisions) {}
+
+  void run() {
+    SmallVector<LoopsOp> order;
+    for (Operation &op : func.getBody().front())
+      if (auto loops = dyn_cast<LoopsOp>(op))
+        order.push_back(loops);
+    for (LoopsOp op : order)
+      decide(op);
+    // Consumers first: a producer's own producers arrive as loads of the consumer and are inlined in their turn, so that every op is cloned once per use.
+    for (LoopsOp op : llvm::reverse(order)) {
+      if (inlined.contains(op) && op->use_empty()) {
+        op->erase();
+        continue;
+      }
+      inlineInto(op);
+    }
+  }
+
+private:
+  void decide(LoopsOp op) {
+    BodyCost cost = bodyCost(op);
+    for (Operation &inner : *op.bodyBlock())
+      if (auto load = dyn_cast<LoadOp>(inner))
+        if (auto producer = load.getSource().getDefiningOp<LoopsOp>(); producer && inlined.contains(producer)) {
+          cost.work += costs[producer].work;
+          cost.loads += costs[producer].loads - 1;
+        }
+    costs[op] = cost;
+    if (op.isReduction() || !op.getDests().empty())
+      return;
+    SmallVector<LoopsOp> consumers;
+    for (Operation *user : op->getUsers()) {
+      auto load = dyn_cast<LoadOp>(user);
+      if (!load)
+        return; // must be in memory anyway: groups may still share its kernel
+      consumers.push_back(load->getParentOfType<LoopsOp>());
+    }
+    if (consumers.empty())
+      return;
+    auto record = [&](bool taken, std::string reason) {
+      decisions.push_back({FusionDecision::Kind::Inline, taken, lineOf(op.getLoc()), lineOf(consumers.front().getLoc()), std::move(reason)});
+      if (taken)
+        inlined.insert(op);
+    };
+    if (cost.total() > maxBodyCost)
+      return record(false, "the body would grow beyond " + std::to_string(maxBodyCost) + " operations");
+    if (cost.loads == 0 && cost.work <= cheapWork)
+      return record(true, "reads nothing");
+    int64_t points = estimatePoints(op, facts);
+    bool isRepeated = llvm::any_of(consumers, [&](LoopsOp c) { return estimatePoints(c, facts) > 2 * std::max<int64_t>(points, 1); });
+    if (isRepeated && (cost.work > cheapBroadcastWork || cost.loads > 1))
+      return record(false, "a larger consumer would compute it many times over");
+    if (consumers.size() == 1)
+      return record(true, "one use");
+    if (cost.work <= cheapWork && cost.loads <= 1)
+      return record(true, "cheaper to compute again than to store and load");
+    record(false, std::to_string(consumers.size()) + " uses and too much to compute again");
+  }
+
+  void inlineInto(LoopsOp consumer) {
+    SizeFacts inner = withAxes(facts, axesOf(consumer));
+    SmallVector<LoadOp> work;
+    for (Operation &op : *consumer.bodyBlock())
+      if (auto load = dyn_cast<LoadOp>(op))
+        work.push_back(load);
+    SmallVector<Location> locations{consumer.getLoc()};
+    while (!work.empty()) {
+      LoadOp load = work.pop_back_val();
+      auto producer = load.getSource().getDefiningOp<LoopsOp>();
+      if (!producer || !inlined.contains(producer))
+        continue;
+      substitute(load, producer, inner, work);
+      locations.push_back(producer.getLoc());
+    }
+    if (locations.size() > 1)
+      consumer->setLoc(FusedLoc::get(func.getContext(), locations));
+  }
+
+  /// Puts a copy of the producer's body in the place of `load`.
+  void substitute(LoadOp load, LoopsOp producer, const SizeFacts &inner, SmallVectorImpl<LoadOp> &newLoads) {
+    OpBuilder builder(load);
+    SmallVector<SizeExpr> at = load.indexExprs();
+    unsigned numScalars = load.getScalars().size();
+    AxisSubstitution axes;
+    for (auto [axis, index] : llvm::zip(producer.parallelAxes(), at))
+      axes.set(axis.getName().getValue(), index);
+
+    IRMapping mapping;
+    auto place = [&](ValueRange own, SmallVectorImpl<Value> &scalars, auto &&rewrite) {
+      // Scalars of the copied op come after those of the load; names shift accordingly, then unused ones go.
+      AxisSubstitution all = axes;
+      for (unsigned k = 0; k < own.size(); ++k)
+        all.set("x" + std::to_string(k), sizes.symbol("x" + std::to_string(k + numScalars)));
+      SmallVector<Value> available(load.getScalars().begin(), load.getScalars().end());
+      for (Value value : own)
+        available.push_back(mapping.lookupOrDefault(value));
+      SmallVector<SizeExpr> exprs = rewrite([&](SizeExpr e) { return inner.simplify(all.apply(sizes, e)); });
+      AxisSubstitution compact;
+      for (auto [k, value] : llvm::enumerate(available)) {
+        std::string name = "x" + std::to_string(k);
+        if (llvm::any_of(exprs, [&](SizeExpr e) { return e.contains(name); })) {
+          compact.set(name, sizes.symbol("x" + std::to_string(scalars.size())));
+          scalars.push_back(value);
+        }
+      }
+      for (SizeExpr &e : exprs)
+        e = compact.apply(sizes, e);
+      return exprs;
+    };
+
+    Value mask = load.getMask();
+    auto conjoin = [&](Value other) -> Value {
+      if (!mask || !other)
+        return mask ? mask : other;
+      return arith::AndIOp::create(builder, load.getLoc(), mask, other);
+    };
+    for (Operation &op : producer.bodyBlock()->without_terminator()) {
+      if (auto inside = dyn_cast<LoadOp>(op)) {
+        SmallVector<Value> scalars;
+        SmallVector<SizeExpr> indices = place(inside.getScalars(), scalars, [&](auto &&fix) { return llvm::map_to_vector(inside.indexExprs(), fix); });
+        Value insideMask = inside.getMask() ? mapping.lookupOrDefault(inside.getMask()) : Value();
+        Value other = inside.getOther() ? mapping.lookupOrDefault(inside.getOther()) : Value();
+        Value both = conjoin(insideMask);
+        if (both && !other)
+          other = arith::ConstantOp::create(builder, load.getLoc(), builder.getZeroAttr(inside.getType()));
+        auto copy = LoadOp::create(builder, inside.getLoc(), inside.getType(), inside.getSource(), exprArray(builder.getContext(), indices), scalars,
+                                   both, other);
+        mapping.map(inside.getResult(), copy.getResult());
+        newLoads.push_back(copy);
+      } else if (auto index = dyn_cast<IndexOp>(op)) {
+        SmallVector<Value> scalars;
+        SizeExpr expr = place(index.getScalars(), scalars, [&](auto &&fix) { return SmallVector<SizeExpr>{fix(index.getExpr().getValue())}; })[0];
+        auto copy = IndexOp::create(builder, index.getLoc(), index.getType(), ExprAttr::get(builder.getContext(), expr), scalars);
+        mapping.map(index.getResult(), copy.getResult());
+      } else if (auto check = dyn_cast<CheckIndexOp>(op)) {
+        auto copy = cast<CheckIndexOp>(builder.clone(op, mapping));
+        if (mask)
+          copy.getMaskMutable().assign(conjoin(copy.getMask()));
+      } else {
+        builder.clone(op, mapping);
+      }
+    }
+    unsigned result = cast<OpResult>(load.getSource()).getResultNumber();
+    Value value = mapping.lookupOrDefault(cast<YieldOp>(producer.bodyBlock()->getTerminator()).getValues()[result]);
+    if (mask)
+      value = arith::SelectOp::create(builder, load.getLoc(), mask, value, load.getOther());
+    load.getResult().replaceAllUsesWith(value);
+    load.erase();
+  }
+
+  FuncOp func;
+  SizeContext &sizes;
+  SizeFacts facts;
+  std::vector<FusionDecision> &decisions;
+  DenseMap<Operation *, BodyCost> costs;
+  DenseSet<Operation *> inlined;
+};
+
+} // namespace
+
+void inlineProducers(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) {
+  if (options.enabled)
+    Inliner(func, decisions).run();
+}
+
+} // namespace torch_tile::fusion
