@@ -3,6 +3,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
+using namespace mlir;
 
 namespace torch_tile::fusion {
 
@@ -20,6 +21,59 @@ SizeFacts withAxes(const SizeFacts &symbols, ArrayRef<Axis> axes) {
   for (const Axis &axis : axes)
     facts.setExtent(axis.name, axis.extent);
   return facts;
+}
+
+/// Collects c from `axis // c` and `axis % c` anywhere in `expr`.
+static void collectDivisors(SizeExpr expr, StringRef axis, SmallVectorImpl<SizeExpr> &divisors) {
+  if (!expr.contains(axis))
+    return;
+  for (const SizeTerm &term : SizeContext::terms(expr))
+    for (const auto &[atom, power] : term.factors) {
+      std::optional<SizeCall> call = SizeContext::asCall(atom);
+      if (!call)
+        continue;
+      if ((call->fn == SizeFn::FloorDiv || call->fn == SizeFn::Mod || call->fn == SizeFn::PythonMod || call->fn == SizeFn::CleanDiv) && call->args[0].symbol() &&
+          StringRef(*call->args[0].symbol()) == axis && !llvm::is_contained(divisors, call->args[1]))
+        divisors.push_back(call->args[1]);
+      for (SizeExpr arg : call->args)
+        collectDivisors(arg, axis, divisors);
+    }
+}
+
+SmallVector<Axis> splitAxesOf(graph::LoopsOp op, StringRef prefix, unsigned &next, const SizeFacts &facts, SmallVectorImpl<SizeExpr> &axisMap) {
+  SizeContext &sizes = facts.sizes();
+  SmallVector<Axis> axes;
+  for (graph::AxisAttr axis : op.axisList()) {
+    SizeExpr extent = axis.getExtent();
+    if (facts.equal(extent, sizes.constant(1)) == Proof::Yes) {
+      axisMap.push_back(sizes.constant(0));
+      continue;
+    }
+    SmallVector<SizeExpr> divisors;
+    for (Operation &inner : *op.bodyBlock()) {
+      if (auto load = dyn_cast<graph::LoadOp>(inner))
+        for (SizeExpr e : load.indexExprs())
+          collectDivisors(e, axis.getName().getValue(), divisors);
+      if (auto index = dyn_cast<graph::IndexOp>(inner))
+        collectDivisors(index.getExpr().getValue(), axis.getName().getValue(), divisors);
+    }
+    // A chain 1 < c1 | c2 | ... | extent; what does not fit into the chain stays a division.
+    llvm::stable_sort(divisors, [&](SizeExpr a, SizeExpr b) { return facts.estimate(a) < facts.estimate(b); });
+    SmallVector<SizeExpr> chain{sizes.constant(1)};
+    for (SizeExpr divisor : divisors)
+      if (facts.divides(chain.back(), divisor) == Proof::Yes && facts.divides(divisor, extent) == Proof::Yes &&
+          facts.less(chain.back(), divisor) == Proof::Yes && facts.less(divisor, extent) == Proof::Yes)
+        chain.push_back(divisor);
+    SizeExpr whole = sizes.constant(0);
+    for (size_t k = chain.size(); k-- > 0;) {
+      SizeExpr above = k + 1 == chain.size() ? extent : chain[k + 1];
+      std::string name = (prefix + Twine(next++)).str();
+      axes.push_back({name, facts.floorDiv(above, chain[k]), axis.getReduced()});
+      whole = sizes.add(whole, sizes.mul(sizes.symbol(name), chain[k]));
+    }
+    axisMap.push_back(whole);
+  }
+  return axes;
 }
 
 std::optional<SmallVector<Digit>> digitsOf(SizeExpr expr, SizeExpr extent, ArrayRef<Axis> axes, const SizeFacts &facts) {

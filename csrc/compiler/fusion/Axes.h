@@ -28,6 +28,11 @@ private:
 /// Facts about symbols and the axes of one iteration space.
 SizeFacts withAxes(const SizeFacts &symbols, llvm::ArrayRef<Axis> axes);
 
+/// The axes of `op` without those of one point, split where index expressions take them apart (i//64, i%64), each with a fresh name from `prefix` and `next`.
+/// `axisMap` receives each of the op's axes over the new ones.
+llvm::SmallVector<Axis> splitAxesOf(mlir::graph::LoopsOp op, llvm::StringRef prefix, unsigned &next, const SizeFacts &facts,
+                                    llvm::SmallVectorImpl<SizeExpr> &axisMap);
+
 /// One digit of a mixed-radix number: an axis and its extent.
 struct Digit {
   std::string axis;

@@ -34,16 +34,7 @@ static void noteLoads(Group &group, LoopsOp op) {
 Group groupOf(LoopsOp op, SizeContext &sizes, const SizeFacts &facts) {
   Group group;
   Member member{op, {}, true};
-  for (AxisAttr axis : op.axisList()) {
-    // An axis of one point is no axis.
-    if (facts.equal(axis.getExtent(), sizes.constant(1)) == Proof::Yes) {
-      member.axisMap.push_back(sizes.constant(0));
-      continue;
-    }
-    std::string name = "g" + std::to_string(group.nextAxis++);
-    group.axes.push_back({name, axis.getExtent(), axis.getReduced()});
-    member.axisMap.push_back(sizes.symbol(name));
-  }
+  group.axes = splitAxesOf(op, "g", group.nextAxis, facts, member.axisMap);
   for (Value result : op.getOutputs())
     group.producers[result] = 0;
   group.work = bodyCost(op).total();
@@ -68,15 +59,7 @@ class Join {
 public:
   Join(const Group &group, LoopsOp op, SizeContext &sizes, const SizeFacts &facts)
       : group(group), op(op), sizes(sizes), symbolFacts(facts), axes(group.axes), nextAxis(group.nextAxis) {
-    for (AxisAttr axis : op.axisList()) {
-      if (facts.equal(axis.getExtent(), sizes.constant(1)) == Proof::Yes) {
-        opMap.push_back(sizes.constant(0));
-        continue;
-      }
-      std::string name = "l" + std::to_string(nextLocal++);
-      opAxes.push_back({name, axis.getExtent(), axis.getReduced()});
-      opMap.push_back(sizes.symbol(name));
-    }
+    opAxes = splitAxesOf(op, "l", nextLocal, facts, opMap);
   }
 
   bool run(std::string &why) {

@@ -58,6 +58,22 @@ def Graph_FusionOp : Graph_Op<"fusion", [SingleBlock]> {
   let assemblyFormat = "custom<AxisList>($axes) `->` `(` type($outputs) `)` attr-dict-with-keyword $body";
 }
 
+def Graph_LaunchOp : Graph_Op<"launch"> {
+  let summary = "run a tile.kernel";
+  let description = [{
+    The kernel's pointers are `inputs`, then the results that are new buffers; `writes[k]` is the input that result k is written into, or -1 for a new buffer.
+    `integers` are the kernel's i64 arguments. `program_cost` is an estimate in nanoseconds.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Graph_Tensor>:$inputs, Graph_ExprArrayAttr:$integers, Graph_ExprAttr:$programs,
+                       Graph_ExprAttr:$program_cost, Graph_ExprAttr:$scratch_bytes, Graph_ExprAttr:$bytes_moved, DenseI64ArrayAttr:$writes);
+  let results = (outs Variadic<Graph_Tensor>:$outputs);
+  let assemblyFormat = [{
+    $kernel `(` $inputs `)` `integers` custom<ExprList>($integers) `programs` custom<QuotedExpr>($programs) `cost` custom<QuotedExpr>($program_cost)
+    `scratch` custom<QuotedExpr>($scratch_bytes) `moves` custom<QuotedExpr>($bytes_moved) `writes` $writes attr-dict
+    `:` functional-type($inputs, $outputs)
+  }];
+}
+
 def Graph_YieldOp : Graph_Op<"yield", [Pure, Terminator, ParentOneOf<["LoopsOp", "FusionOp"]>]> {
   let summary = "values of a loops body, a combiner or a fusion";
   let arguments = (ins Variadic<AnyType>:$values);

@@ -1,0 +1,69 @@
+#include "compiler/tile/build/BuildKernels.h"
+
+#include "compiler/fusion/FusionCost.h"
+#include "compiler/tile/build/KernelEmitter.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+
+namespace torch_tile::tile_build {
+
+static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options, StringRef name) {
+  FusedLoops loops(fusion, facts);
+  Schedule schedule = chooseSchedule(loops, options.vectorBytes);
+  KernelEmitter emitter(loops, schedule, module, fusion.getLoc());
+  FailureOr<tile::KernelOp> kernel = emitter.run(name);
+  if (failed(kernel))
+    return failure();
+  MLIRContext *context = module.getContext();
+  (*kernel)->setDiscardableAttr("schedule", StringAttr::get(context, schedule.str(loops)));
+
+  SizeContext &sizes = loops.sizes();
+  SizeExpr bytes = sizes.constant(0);
+  auto addBytes = [&](Value buffer) {
+    auto type = cast<GraphTensorType>(buffer.getType());
+    bytes = sizes.add(bytes, sizes.mul(type.numElements(), sizes.constant(torch_tile::fusion::elementBytes(type.getElementType()))));
+  };
+  llvm::for_each(emitter.inputs, addBytes);
+  llvm::for_each(emitter.newOutputs, addBytes);
+
+  // Launch results: new buffers and buffers written in place, as the fusion had them.
+  SmallVector<int64_t> writes;
+  for (Value output : loops.outputs) {
+    Value dest = cast<LoopsOp>(output.getDefiningOp()).destOf(cast<OpResult>(output).getResultNumber());
+    writes.push_back(dest ? llvm::find(emitter.inputs, dest) - emitter.inputs.begin() : -1);
+  }
+  OpBuilder builder(fusion);
+  auto expr = [&](SizeExpr e) { return ExprAttr::get(context, e); };
+  auto launch = LaunchOp::create(builder, fusion.getLoc(), fusion.getResultTypes(), FlatSymbolRefAttr::get(context, name), emitter.inputs,
+                                 exprArray(context, emitter.integers), expr(emitter.numPrograms), expr(sizes.constant(schedule.programCostNs)),
+                                 expr(sizes.constant(0)), expr(bytes), builder.getDenseI64ArrayAttr(writes));
+  fusion.replaceAllUsesWith(launch.getResults());
+  fusion.erase();
+  return success();
+}
+
+LogicalResult buildTileKernels(ModuleOp module, FuncOp func, const BuildOptions &options, llvm::function_ref<std::string(FusionOp)> kernelName) {
+  SizeFacts facts = func.facts();
+  llvm::StringSet<> names;
+  for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
+    auto fusion = dyn_cast<FusionOp>(op);
+    if (!fusion)
+      continue;
+    if (fusion.getNumResults() == 0) {
+      fusion.erase(); // nothing leaves it
+      continue;
+    }
+    std::string name = kernelName(fusion);
+    std::string unique = name;
+    for (unsigned k = 1; !names.insert(unique).second; ++k)
+      unique = name + "_" + std::to_string(k);
+    if (failed(buildKernel(module, fusion, facts, options, unique)))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace torch_tile::tile_build

@@ -1,0 +1,20 @@
+// Fusion groups to kernels.
+#pragma once
+
+#include "compiler/graph/ir/GraphDialect.h"
+#include "compiler/tile/ir/TileDialect.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace torch_tile::tile_build {
+
+struct BuildOptions {
+  /// Bytes of the widest vector register of the target.
+  int64_t vectorBytes = 64;
+};
+
+/// Replaces every graph.fusion of `func` by a graph.launch of a new tile.kernel in the same module. `kernelName` names the kernel of a fusion (for people; made unique here).
+mlir::LogicalResult buildTileKernels(mlir::ModuleOp module, mlir::graph::FuncOp func, const BuildOptions &options,
+                                     llvm::function_ref<std::string(mlir::graph::FusionOp)> kernelName);
+
+} // namespace torch_tile::tile_build

@@ -1,0 +1,117 @@
+#include "compiler/tile/build/ExprEmitter.h"
+
+#include "compiler/tile/ir/TileDialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+
+namespace torch_tile::tile_build {
+
+Value toTile(ImplicitLocOpBuilder &builder, Value value, ArrayRef<int64_t> shape) {
+  if (isa<RankedTensorType>(value.getType()) || shape.empty())
+    return value;
+  return tile::SplatOp::create(builder, RankedTensorType::get(shape, value.getType()), value);
+}
+
+Value ExprEmitter::constant(int64_t value) { return arith::ConstantOp::create(builder, builder.getI64IntegerAttr(value)); }
+
+template <typename Op> Value ExprEmitter::binary(Value a, Value b) {
+  if (auto type = dyn_cast<RankedTensorType>(a.getType()))
+    b = toTile(builder, b, type.getShape());
+  else if (auto type = dyn_cast<RankedTensorType>(b.getType()))
+    a = toTile(builder, a, type.getShape());
+  return Op::create(builder, a, b);
+}
+
+bool ExprEmitter::usesBinding(SizeExpr expr, const Bindings &bindings) const {
+  return llvm::any_of(expr.symbols(), [&](std::string_view name) { return bindings.contains(StringRef(name)); });
+}
+
+Value ExprEmitter::emit(SizeExpr expr, const Bindings &bindings) {
+  if (std::optional<int64_t> value = expr.constant())
+    return constant(*value);
+  if (!usesBinding(expr, bindings))
+    return argument(expr);
+  SizeContext &sizes = facts.sizes();
+  // Terms free of loop variables are one argument together.
+  SizeExpr fixed = sizes.constant(0);
+  Value sum;
+  for (const SizeTerm &term : SizeContext::terms(expr)) {
+    SizeExpr factor = sizes.constant(term.coefficient);
+    Value product;
+    for (const auto &[atomExpr, power] : term.factors)
+      for (int k = 0; k < power; ++k) {
+        if (!usesBinding(atomExpr, bindings)) {
+          factor = sizes.mul(factor, atomExpr);
+          continue;
+        }
+        Value value = atom(atomExpr, bindings);
+        product = product ? binary<arith::MulIOp>(product, value) : value;
+      }
+    if (!product) {
+      fixed = sizes.add(fixed, factor);
+      continue;
+    }
+    if (!factor.isConstant(1))
+      product = binary<arith::MulIOp>(product, emit(factor, bindings));
+    sum = sum ? binary<arith::AddIOp>(sum, product) : product;
+  }
+  if (!fixed.isConstant(0))
+    sum = binary<arith::AddIOp>(sum, emit(fixed, bindings));
+  return sum;
+}
+
+Value ExprEmitter::divide(SizeExpr a, SizeExpr b, const Bindings &bindings, bool wantRemainder) {
+  Value x = emit(a, bindings), y = emit(b, bindings);
+  if (facts.range(a).min >= 0 && facts.range(b).min >= 0)
+    return wantRemainder ? binary<arith::RemUIOp>(x, y) : binary<arith::DivUIOp>(x, y);
+  // Floor: the remainder takes the divisor's sign.
+  Value remainder = binary<arith::RemSIOp>(x, y);
+  Value zero = constant(0);
+  if (auto type = dyn_cast<RankedTensorType>(remainder.getType())) {
+    zero = toTile(builder, zero, type.getShape());
+    y = toTile(builder, y, type.getShape());
+  }
+  Value isNonZero = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, remainder, zero);
+  Value differs = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, arith::XOrIOp::create(builder, remainder, y), zero);
+  Value adjust = arith::AndIOp::create(builder, isNonZero, differs);
+  if (wantRemainder)
+    return arith::SelectOp::create(builder, adjust, arith::AddIOp::create(builder, remainder, y), remainder);
+  Value quotient = binary<arith::DivSIOp>(x, y);
+  Value one = constant(1);
+  if (auto type = dyn_cast<RankedTensorType>(quotient.getType()))
+    one = toTile(builder, one, type.getShape());
+  return arith::SelectOp::create(builder, adjust, arith::SubIOp::create(builder, quotient, one), quotient);
+}
+
+Value ExprEmitter::atom(SizeExpr expr, const Bindings &bindings) {
+  if (std::optional<std::string_view> name = expr.symbol())
+    return bindings.lookup(StringRef(*name));
+  SizeCall call = *SizeContext::asCall(expr);
+  switch (call.fn) {
+  case SizeFn::FloorDiv:
+  case SizeFn::CleanDiv:
+    return divide(call.args[0], call.args[1], bindings, false);
+  case SizeFn::Mod:
+  case SizeFn::PythonMod:
+    return divide(call.args[0], call.args[1], bindings, true);
+  case SizeFn::TruncDiv:
+    return binary<arith::DivSIOp>(emit(call.args[0], bindings), emit(call.args[1], bindings));
+  case SizeFn::CeilDiv: {
+    // ceil(a / b) = -floor(-a / b)
+    SizeContext &sizes = facts.sizes();
+    return binary<arith::SubIOp>(constant(0), divide(sizes.neg(call.args[0]), call.args[1], bindings, false));
+  }
+  case SizeFn::Min:
+  case SizeFn::Max: {
+    Value value = emit(call.args[0], bindings);
+    for (SizeExpr arg : llvm::drop_begin(call.args))
+      value = call.fn == SizeFn::Min ? binary<arith::MinSIOp>(value, emit(arg, bindings)) : binary<arith::MaxSIOp>(value, emit(arg, bindings));
+    return value;
+  }
+  }
+  llvm_unreachable("unknown size function");
+}
+
+} // namespace torch_tile::tile_build

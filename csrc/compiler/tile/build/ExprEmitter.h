@@ -1,0 +1,40 @@
+// Size and index expressions as SSA values.
+#pragma once
+
+#include "compiler/fusion/Axes.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace torch_tile::tile_build {
+
+/// Emits i64 scalars and tiles. Parts free of loop variables become integer arguments of the kernel, computed by the host at launch.
+class ExprEmitter {
+public:
+  /// `argument` answers with the kernel argument that holds an expression over symbols alone.
+  ExprEmitter(mlir::ImplicitLocOpBuilder &builder, const SizeFacts &facts, std::function<mlir::Value(SizeExpr)> argument)
+      : builder(builder), facts(facts), argument(std::move(argument)) {}
+
+  /// Values of axes and x<k>: scalars (i64) or tiles of i64.
+  using Bindings = llvm::StringMap<mlir::Value>;
+
+  /// The value of `expr`; a tile if any binding it uses is one.
+  mlir::Value emit(SizeExpr expr, const Bindings &bindings);
+  mlir::Value constant(int64_t value);
+
+private:
+  bool usesBinding(SizeExpr expr, const Bindings &bindings) const;
+  mlir::Value atom(SizeExpr expr, const Bindings &bindings);
+  mlir::Value divide(SizeExpr a, SizeExpr b, const Bindings &bindings, bool wantRemainder);
+  template <typename Op> mlir::Value binary(mlir::Value a, mlir::Value b);
+
+  mlir::ImplicitLocOpBuilder &builder;
+  const SizeFacts &facts;
+  std::function<mlir::Value(SizeExpr)> argument;
+};
+
+/// A scalar as a tile of the given shape; tiles stay.
+mlir::Value toTile(mlir::ImplicitLocOpBuilder &builder, mlir::Value value, llvm::ArrayRef<int64_t> shape);
+
+} // namespace torch_tile::tile_build

@@ -1,0 +1,200 @@
+#include "compiler/tile/build/FusedLoops.h"
+
+#include "compiler/fusion/Access.h"
+#include "compiler/fusion/FusionCost.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+using torch_tile::fusion::Axis;
+using torch_tile::fusion::AxisSubstitution;
+using torch_tile::fusion::linearOffset;
+using torch_tile::fusion::strideAlong;
+
+namespace torch_tile::tile_build {
+
+FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols)
+    : context(GraphDialect::sizes(fusion.getContext())), symbolFacts(symbols), groupFacts(symbols) {
+  for (AxisAttr axis : fusion.getAxes().getAsRange<AxisAttr>())
+    axes.push_back({axis.getName().str(), axis.getExtent(), axis.getReduced()});
+  groupFacts = torch_tile::fusion::withAxes(symbolFacts, axes);
+
+  Block &body = fusion.getBody().front();
+  for (Operation &op : body.without_terminator()) {
+    auto loops = cast<LoopsOp>(op);
+    FusedMember member{loops};
+    AxisSubstitution map;
+    SmallVector<SizeExpr> resultIndices;
+    SmallVector<bool> covered(axes.size(), false);
+    for (auto [axis, expr] : llvm::zip(loops.axisList(), exprsOf(*loops.getAxisMap()))) {
+      map.set(axis.getName().getValue(), expr);
+      if (!axis.getReduced())
+        resultIndices.push_back(expr);
+      for (auto [k, a] : llvm::enumerate(axes))
+        covered[k] = covered[k] || expr.contains(a.name);
+    }
+    for (auto [k, a] : llvm::enumerate(axes))
+      member.isFull = member.isFull && (covered[k] || !a.reduced);
+    for (Operation &inner : *loops.bodyBlock()) {
+      if (auto load = dyn_cast<LoadOp>(inner)) {
+        SmallVector<SizeExpr> indices =
+            llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return groupFacts.simplify(map.apply(context, e)); });
+        exprs[load] = linearOffset(context, indices, load.getSource().getType().getStrides());
+      } else if (auto index = dyn_cast<IndexOp>(inner)) {
+        exprs[index] = groupFacts.simplify(map.apply(context, index.getExpr().getValue()));
+      }
+    }
+    for (Value result : loops.getOutputs())
+      offsets[result] = linearOffset(context, resultIndices, cast<GraphTensorType>(result.getType()).getStrides());
+    members.push_back(member);
+  }
+  outputs = llvm::to_vector(cast<YieldOp>(body.getTerminator()).getValues());
+  orderAxes();
+  mergeAxes();
+  assignStages();
+}
+
+const FusedMember *FusedLoops::producer(Value value) const {
+  Operation *op = value.getDefiningOp();
+  auto it = llvm::find_if(members, [&](const FusedMember &m) { return m.op == op; });
+  return it == members.end() ? nullptr : it;
+}
+
+const Axis *FusedLoops::axis(StringRef name) const {
+  auto it = llvm::find_if(axes, [&](const Axis &a) { return a.name == name; });
+  return it == axes.end() ? nullptr : it;
+}
+
+SmallVector<FusedLoops::Access> FusedLoops::accesses() const {
+  SmallVector<Access> list;
+  for (const FusedMember &member : members) {
+    LoopsOp op = member.op;
+    for (Operation &inner : *op.bodyBlock())
+      if (auto load = dyn_cast<LoadOp>(inner); load && !producer(load.getSource()))
+        list.push_back({load, load.getSource(), exprOf(load), load.getType(), member.isFull});
+    for (Value result : op.getOutputs())
+      if (llvm::is_contained(outputs, result))
+        list.push_back({nullptr, result, offsetOf(result), cast<GraphTensorType>(result.getType()).getElementType(), member.isFull && !op.isReduction()});
+  }
+  return list;
+}
+
+int FusedLoops::work() const {
+  int sum = 0;
+  for (const FusedMember &member : members)
+    if (member.isFull)
+      sum += torch_tile::fusion::bodyCost(member.op).work;
+  return sum;
+}
+
+/// Inner loops should walk memory in small steps: orders axes by the strides of what weighs most.
+void FusedLoops::orderAxes() {
+  SmallVector<Access> list = accesses();
+  auto rank = [&](const Axis &axis) {
+    // The typical stride along the axis, weighted by how much data moves: large strides go outside.
+    double weight = 0, sum = 0;
+    for (const Access &access : list) {
+      if (!access.isFull && axis.reduced)
+        continue;
+      std::optional<SizeExpr> stride = strideAlong(context, access.offset, axis.name);
+      if (stride && stride->isConstant(0))
+        continue;
+      double bytes = (double)torch_tile::fusion::estimateBytes(cast<GraphTensorType>(access.buffer.getType()), groupFacts) * (access.load ? 1 : 2);
+      double step = stride ? std::abs((double)groupFacts.estimate(*stride)) : 1;
+      weight += bytes;
+      sum += bytes * std::log2(std::max(1.0, step));
+    }
+    return weight > 0 ? sum / weight : 64;
+  };
+  SmallVector<std::pair<double, Axis>> ranked;
+  for (const Axis &axis : axes)
+    ranked.push_back({rank(axis), axis});
+  llvm::stable_sort(ranked, [](auto &a, auto &b) {
+    if (a.second.reduced != b.second.reduced)
+      return !a.second.reduced;
+    return a.first > b.first + 1e-9;
+  });
+  axes.clear();
+  for (auto &[_, axis] : ranked)
+    axes.push_back(axis);
+}
+
+template <typename Fn> void FusedLoops::forEachExpr(Fn fn) {
+  for (auto &entry : exprs)
+    fn(entry.second);
+  for (auto &entry : offsets)
+    fn(entry.second);
+}
+
+bool FusedLoops::tryMerge(const Axis &outer, const Axis &inner) {
+  bool ok = true;
+  forEachExpr([&](SizeExpr &e) {
+    if (!ok)
+      return;
+    std::optional<SizeExpr> outerStride = strideAlong(context, e, outer.name), innerStride = strideAlong(context, e, inner.name);
+    // A factor that holds the other axis is not a stride.
+    ok = outerStride && innerStride && !outerStride->contains(inner.name) && !innerStride->contains(outer.name) &&
+         groupFacts.equal(*outerStride, context.mul(*innerStride, inner.extent)) == Proof::Yes;
+  });
+  return ok;
+}
+
+/// Neighbouring axes that every access walks as one become one.
+void FusedLoops::mergeAxes() {
+  for (size_t k = 0; k + 1 < axes.size();) {
+    Axis outer = axes[k], inner = axes[k + 1];
+    if (outer.reduced != inner.reduced || !tryMerge(outer, inner)) {
+      ++k;
+      continue;
+    }
+    Axis merged{(inner.reduced ? "mr" : "mi") + std::to_string(nextMerged++), context.mul(outer.extent, inner.extent), inner.reduced};
+    SizeExpr name = context.symbol(merged.name);
+    forEachExpr([&](SizeExpr &e) {
+      e = context.substitute(e, [&](std::string_view s) {
+        return s == outer.name ? context.constant(0) : s == inner.name ? name : SizeExpr();
+      });
+    });
+    axes[k] = merged;
+    axes.erase(axes.begin() + k + 1);
+    groupFacts.setExtent(merged.name, merged.extent);
+    k = k > 0 ? k - 1 : 0;
+  }
+}
+
+void FusedLoops::assignStages() {
+  numStages = 1;
+  for (FusedMember &member : members) {
+    for (Operation &inner : *member.op.bodyBlock())
+      if (auto load = dyn_cast<LoadOp>(inner))
+        if (const FusedMember *from = producer(load.getSource())) {
+          LoopsOp op = from->op;
+          // What a reduction makes, and what is made of it, exists once its stage is complete. A member on the parallel axes alone has the stage after which it is computed plus one.
+          member.stage = std::max(member.stage, from->stage + (op.isReduction() ? 1 : 0));
+        }
+    numStages = std::max(numStages, member.stage + 1);
+  }
+}
+
+bool FusedLoops::variesAlong(Value value, StringRef axis) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  auto key = std::make_pair(value, (const void *)this->axis(axis));
+  if (auto it = varies.find(key); it != varies.end())
+    return it->second;
+  bool result = false;
+  if (auto load = dyn_cast<LoadOp>(op)) {
+    if (const FusedMember *from = producer(load.getSource()))
+      result = offsetOf(load.getSource()).contains(axis) || (from->isFull && !LoopsOp(from->op).isReduction());
+    else
+      result = exprOf(load).contains(axis);
+  } else if (auto index = dyn_cast<IndexOp>(op)) {
+    result = exprOf(index).contains(axis);
+  }
+  for (Value operand : op->getOperands())
+    if (!result && !isa<GraphTensorType>(operand.getType()))
+      result = variesAlong(operand, axis);
+  varies[key] = result;
+  return result;
+}
+
+} // namespace torch_tile::tile_build

@@ -1,0 +1,71 @@
+// A fusion group as the kernel builder sees it: axes, members, and every access as a linear offset over the axes.
+#pragma once
+
+#include "compiler/fusion/Axes.h"
+#include "compiler/graph/ir/GraphDialect.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+namespace torch_tile::tile_build {
+
+struct FusedMember {
+  mlir::graph::LoopsOp op;
+  /// Covers the reduced axes too.
+  bool isFull = true;
+  /// The stage in which the member's values can first exist: 0 before any reduction of the group is complete. Reductions are complete after their stage.
+  int stage = 0;
+};
+
+class FusedLoops {
+public:
+  FusedLoops(mlir::graph::FusionOp fusion, const SizeFacts &symbolFacts);
+
+  /// Parallel axes outermost first, then reduced ones outermost first.
+  llvm::SmallVector<fusion::Axis> axes;
+  llvm::SmallVector<FusedMember> members;
+  int numStages = 1;
+
+  /// Linear offset of a load (in elements, over axes, symbols and x<k>), or the expression of a graph.index.
+  SizeExpr exprOf(mlir::Operation *op) const { return exprs.lookup(op); }
+  /// Linear offset at which a member's result is stored.
+  SizeExpr offsetOf(mlir::Value result) const { return offsets.lookup(result); }
+  const FusedMember *producer(mlir::Value value) const;
+
+  /// Results that leave the group, in the order of the fusion's results.
+  llvm::SmallVector<mlir::Value> outputs;
+
+  /// Whether a value of a member's body differs along `axis`.
+  bool variesAlong(mlir::Value value, llvm::StringRef axis);
+  /// Sum over all body operations, in units of simple vector instructions.
+  int work() const;
+
+  SizeContext &sizes() const { return context; }
+  const SizeFacts &facts() const { return groupFacts; }
+  const fusion::Axis *axis(llvm::StringRef name) const;
+
+  /// Every access of a full-domain point: loads and stores with their offsets.
+  struct Access {
+    mlir::Operation *load; // null for a store
+    mlir::Value buffer;
+    SizeExpr offset;
+    mlir::Type elementType;
+    bool isFull;
+  };
+  llvm::SmallVector<Access> accesses() const;
+
+private:
+  void orderAxes();
+  void mergeAxes();
+  bool tryMerge(const fusion::Axis &outer, const fusion::Axis &inner);
+  void assignStages();
+  template <typename Fn> void forEachExpr(Fn fn);
+
+  SizeContext &context;
+  SizeFacts symbolFacts, groupFacts;
+  llvm::DenseMap<mlir::Operation *, SizeExpr> exprs;
+  llvm::DenseMap<mlir::Value, SizeExpr> offsets;
+  llvm::DenseMap<std::pair<mlir::Value, const void *>, bool> varies;
+  unsigned nextMerged = 0;
+};
+
+} // namespace torch_tile::tile_build

@@ -1,0 +1,421 @@
+#include "compiler/tile/build/KernelEmitter.h"
+
+#include "compiler/fusion/FusionCost.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+using torch_tile::fusion::Axis;
+
+namespace torch_tile::tile_build {
+
+KernelEmitter::KernelEmitter(FusedLoops &loops, const Schedule &schedule, ModuleOp module, Location location)
+    : loops(loops), schedule(schedule), module(module), builder(location, module.getContext()),
+      exprs(builder, loops.facts(), [this](SizeExpr e) { return integerArgument(e); }) {}
+
+void KernelEmitter::collectBuffers() {
+  auto addInput = [&](Value buffer) {
+    if (!llvm::is_contained(inputs, buffer))
+      inputs.push_back(buffer);
+  };
+  for (const FusedMember &member : loops.members) {
+    LoopsOp op = member.op;
+    for (Operation &inner : *op.bodyBlock()) {
+      if (auto load = dyn_cast<LoadOp>(inner); load && !loops.producer(load.getSource()))
+        addInput(load.getSource());
+      // The seed of random numbers is read like any scalar tensor.
+    }
+    for (Value dest : op.getDests())
+      addInput(dest);
+  }
+  for (Value output : loops.outputs)
+    if (!cast<LoopsOp>(output.getDefiningOp()).destOf(cast<OpResult>(output).getResultNumber()))
+      newOutputs.push_back(output);
+}
+
+FailureOr<tile::KernelOp> KernelEmitter::run(StringRef name) {
+  collectBuffers();
+  MLIRContext *context = module.getContext();
+  builder.setInsertionPointToEnd(module.getBody());
+  kernel = tile::KernelOp::create(builder, name, FunctionType::get(context, {}, {}), ArrayAttr(), ArrayAttr(), DenseI64ArrayAttr());
+  Block *entry = new Block();
+  kernel.getBody().push_back(entry);
+  auto addPointer = [&](Value buffer) {
+    Type element = cast<GraphTensorType>(buffer.getType()).getElementType();
+    pointers[buffer] = entry->addArgument(tile::PtrType::get(context, element), builder.getLoc());
+  };
+  for (Value input : inputs)
+    addPointer(input);
+  for (Value output : newOutputs)
+    addPointer(output);
+  builder.setInsertionPointToEnd(entry);
+  scopes.emplace_back();
+  emitProgram();
+  builder.setInsertionPointToEnd(entry);
+  tile::ReturnOp::create(builder);
+  kernel.setFunctionTypeAttr(TypeAttr::get(FunctionType::get(context, entry->getArgumentTypes(), {})));
+  SmallVector<int64_t> lines;
+  torch_tile::fusion::collectLines(builder.getLoc(), lines);
+  llvm::sort(lines);
+  lines.erase(llvm::unique(lines), lines.end());
+  kernel.setLinesAttr(builder.getDenseI64ArrayAttr(lines));
+  return kernel;
+}
+
+Value KernelEmitter::integerArgument(SizeExpr expr) {
+  Value &value = integerArguments[expr];
+  if (!value) {
+    value = kernel.getBody().front().addArgument(builder.getI64Type(), builder.getLoc());
+    integers.push_back(expr);
+  }
+  return value;
+}
+
+Value KernelEmitter::pointerOf(Value buffer) {
+  if (auto op = buffer.getDefiningOp<LoopsOp>(); op && loops.producer(buffer))
+    if (Value dest = op.destOf(cast<OpResult>(buffer).getResultNumber()))
+      return pointers.lookup(dest);
+  return pointers.lookup(buffer);
+}
+
+SmallVector<int64_t> KernelEmitter::tileShape() const {
+  if (schedule.vectorAxis < 0)
+    return {};
+  if (schedule.rowAxis >= 0)
+    return {schedule.rows, schedule.lanes};
+  return {schedule.lanes};
+}
+
+Type KernelEmitter::tileOf(Type element) const {
+  SmallVector<int64_t> shape = tileShape();
+  return shape.empty() ? element : RankedTensorType::get(shape, element);
+}
+
+//===-- programs ------------------------------------------------------------------------------------------------===//
+
+void KernelEmitter::emitProgram() {
+  SizeContext &sizes = loops.sizes();
+  // The grid, outermost first: axes, then blocks of the tile axes.
+  struct GridAxis {
+    SizeExpr extent;
+    std::function<void(Value)> bind;
+  };
+  SmallVector<GridAxis> grid;
+  for (int k = 0; k < schedule.numGridAxes; ++k) {
+    const Axis &axis = loops.axes[k];
+    if (k != schedule.vectorAxis && k != schedule.rowAxis)
+      grid.push_back({axis.extent, [this, name = axis.name](Value index) { bindings[name] = index; }});
+  }
+  auto addBlocks = [&](int k, int64_t block, Value &low, Value &high) {
+    const Axis &axis = loops.axes[k];
+    if (axis.reduced)
+      return;
+    if (block == 0) {
+      low = exprs.constant(0);
+      high = exprs.emit(axis.extent, {});
+      return;
+    }
+    SizeExpr count = loops.facts().simplify(sizes.ceilDiv(axis.extent, sizes.constant(block)));
+    grid.push_back({count, [this, block, extent = axis.extent, &low, &high](Value index) {
+                      low = arith::MulIOp::create(builder, index, exprs.constant(block));
+                      high = arith::AddIOp::create(builder, low, exprs.constant(block));
+                      if (loops.facts().divides(loops.sizes().constant(block), extent) != Proof::Yes)
+                        high = arith::MinSIOp::create(builder, high, exprs.emit(extent, {}));
+                    }});
+  };
+  if (schedule.rowAxis >= 0)
+    addBlocks(schedule.rowAxis, schedule.rowBlock, rowLow, rowHigh);
+  if (schedule.vectorAxis >= 0)
+    addBlocks(schedule.vectorAxis, schedule.block, blockLow, blockHigh);
+
+  numPrograms = sizes.constant(1);
+  for (const GridAxis &axis : grid)
+    numPrograms = sizes.mul(numPrograms, axis.extent);
+  if (!grid.empty()) {
+    Value id = tile::ProgramIdOp::create(builder, builder.getI64Type(), builder.getI64IntegerAttr(0));
+    for (size_t k = grid.size(); k-- > 0;) {
+      if (k == 0) {
+        grid[k].bind(id);
+        break;
+      }
+      Value extent = exprs.emit(grid[k].extent, {});
+      grid[k].bind(arith::RemUIOp::create(builder, id, extent));
+      id = arith::DivUIOp::create(builder, id, extent);
+    }
+  }
+  emitInnerAxes(schedule.numGridAxes);
+}
+
+void KernelEmitter::emitInnerAxes(int axis) {
+  while (axis < (int)loops.axes.size() && !loops.axes[axis].reduced && (axis == schedule.vectorAxis || axis == schedule.rowAxis))
+    ++axis;
+  if (axis >= (int)loops.axes.size() || loops.axes[axis].reduced) {
+    emitTiles();
+    return;
+  }
+  emitFor(exprs.constant(0), exprs.emit(loops.axes[axis].extent, {}), 1, {}, [&](Value index, ValueRange) -> ValueList {
+    bindings[loops.axes[axis].name] = index;
+    emitInnerAxes(axis + 1);
+    return {};
+  });
+}
+
+void KernelEmitter::emitTiles() {
+  if (schedule.rowAxis >= 0)
+    return emitTransposedTiles();
+  if (schedule.vectorAxis < 0 || isVectorReduced())
+    return emitStages();
+  const Axis &axis = loops.axes[schedule.vectorAxis];
+  bool alwaysFull = loops.facts().divides(loops.sizes().constant(schedule.lanes), axis.extent) == Proof::Yes;
+  emitVectorLoop(blockLow, blockHigh, alwaysFull, {}, [&](ValueRange) -> ValueList {
+    emitStages();
+    return {};
+  });
+}
+
+void KernelEmitter::emitTransposedTiles() {
+  auto isDivisible = [&](int axis, int64_t by) { return loops.facts().divides(loops.sizes().constant(by), loops.axes[axis].extent) == Proof::Yes; };
+  bool alwaysFull = isDivisible(schedule.rowAxis, schedule.rows) && isDivisible(schedule.vectorAxis, schedule.lanes);
+  emitFor(rowLow, rowHigh, schedule.rows, {}, [&](Value row, ValueRange) -> ValueList {
+    emitFor(blockLow, blockHigh, schedule.lanes, {}, [&](Value lane, ValueRange) -> ValueList {
+      bindings[rowName()] = row;
+      bindings[vectorName()] = lane;
+      if (alwaysFull) {
+        emitStages();
+        return {};
+      }
+      Value rowsLeft = arith::SubIOp::create(builder, rowHigh, row), lanesLeft = arith::SubIOp::create(builder, blockHigh, lane);
+      Value rowsFull = arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, rowsLeft, exprs.constant(schedule.rows));
+      Value lanesFull = arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, lanesLeft, exprs.constant(schedule.lanes));
+      emitIf(
+          arith::AndIOp::create(builder, rowsFull, lanesFull), {},
+          [&]() -> ValueList {
+            emitStages();
+            return {};
+          },
+          [&]() -> ValueList {
+            validRows = arith::MinSIOp::create(builder, rowsLeft, exprs.constant(schedule.rows));
+            validLanes = arith::MinSIOp::create(builder, lanesLeft, exprs.constant(schedule.lanes));
+            emitStages();
+            validRows = validLanes = {};
+            return {};
+          });
+      return {};
+    });
+    return {};
+  });
+}
+
+//===-- stages --------------------------------------------------------------------------------------------------===//
+
+void KernelEmitter::emitStages() {
+  ScopeGuard scope(*this);
+  for (int stage = 0; stage < loops.numStages; ++stage) {
+    currentStage = stage;
+    // What lives on the parallel axes alone comes before the stage's loop.
+    bool hasReducedAxes = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
+    for (const FusedMember &member : loops.members) {
+      if (member.stage != stage || (member.isFull && hasReducedAxes))
+        continue;
+      LoopsOp op = member.op;
+      // A reduction over no axes is what its body says.
+      for (auto [result, value] : llvm::zip(op.getOutputs(), emitBody(member))) {
+        scopes.back().values[result] = value;
+        if (escapes(result))
+          store(value, result);
+      }
+    }
+    if (hasReducedAxes)
+      emitReducedStage(stage);
+  }
+}
+
+void KernelEmitter::emitReducedStage(int stage) {
+  SmallVector<const FusedMember *> items;
+  ValueList initial;
+  for (const FusedMember &member : loops.members) {
+    LoopsOp op = member.op;
+    if (!member.isFull || member.stage != stage)
+      continue;
+    if (op.isReduction()) {
+      for (Attribute init : *op.getInits()) {
+        Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
+        initial.push_back(toTile(builder, identity, tileShape()));
+      }
+      items.push_back(&member);
+    } else if (llvm::any_of(op.getOutputs(), [&](Value v) { return escapes(v); })) {
+      items.push_back(&member);
+    }
+  }
+  if (items.empty())
+    return;
+
+  ValueList folded = emitReducedAxes(0, initial, [&](ValueRange carried) {
+    ValueList next;
+    for (const FusedMember *member : items) {
+      LoopsOp op = member->op;
+      if (!op.isReduction()) {
+        for (Value result : op.getOutputs())
+          if (escapes(result))
+            store(valueOf(result), result);
+        continue;
+      }
+      ValueList values = emitBody(*member);
+      for (auto [value, init] : llvm::zip(values, *op.getInits())) {
+        value = toTile(builder, value, tileShape());
+        if (!isVectorReduced() || !validLanes)
+          continue;
+        // Lanes past the end contribute the identity.
+        Value identity = toTile(builder, arith::ConstantOp::create(builder, cast<TypedAttr>(init)), tileShape());
+        value = arith::SelectOp::create(builder, gatherMask(), value, identity);
+      }
+      ValueRange accumulated = carried.slice(next.size(), values.size());
+      next.append(combine(op.getCombine(), accumulated, values));
+    }
+    return next;
+  });
+
+  unsigned next = 0;
+  for (const FusedMember *member : items) {
+    LoopsOp op = member->op;
+    if (!op.isReduction())
+      continue;
+    ValueList values(llvm::ArrayRef(folded).slice(next, op.getNumResults()));
+    next += op.getNumResults();
+    if (isVectorReduced()) {
+      SmallVector<Type> types;
+      for (Value value : values)
+        types.push_back(cast<RankedTensorType>(value.getType()).getElementType());
+      auto reduce = tile::ReduceOp::create(builder, types, values, builder.getI64IntegerAttr(0));
+      IRMapping mapping;
+      op.getCombine().cloneInto(&reduce.getCombine(), mapping);
+      Operation *yield = reduce.getCombine().front().getTerminator();
+      OpBuilder inside(yield);
+      tile::YieldOp::create(inside, op.getLoc(), yield->getOperands());
+      yield->erase();
+      values.assign(reduce.getResults().begin(), reduce.getResults().end());
+    }
+    for (auto [result, value] : llvm::zip(op.getOutputs(), values)) {
+      scopes.back().values[result] = value;
+      if (escapes(result))
+        store(value, result);
+    }
+  }
+}
+
+/// Loops over the reduced axes from number `axis` on, the vector axis innermost.
+KernelEmitter::ValueList KernelEmitter::emitReducedAxes(unsigned axis, ValueRange carried, BodyFn body) {
+  while (axis < loops.axes.size() && (!loops.axes[axis].reduced || (int)axis == schedule.vectorAxis))
+    ++axis;
+  if (axis == loops.axes.size()) {
+    if (!isVectorReduced()) {
+      ScopeGuard scope(*this);
+      return body(carried);
+    }
+    const Axis &vector = loops.axes[schedule.vectorAxis];
+    bool alwaysFull = loops.facts().divides(loops.sizes().constant(schedule.lanes), vector.extent) == Proof::Yes;
+    return emitVectorLoop(exprs.constant(0), exprs.emit(vector.extent, {}), alwaysFull, carried, body);
+  }
+  return emitFor(exprs.constant(0), exprs.emit(loops.axes[axis].extent, {}), 1, carried, [&](Value index, ValueRange inner) {
+    bindings[loops.axes[axis].name] = index;
+    return emitReducedAxes(axis + 1, inner, body);
+  });
+}
+
+//===-- control flow --------------------------------------------------------------------------------------------===//
+
+/// [low, high) in whole tiles, then what is left as one partial tile.
+KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bool alwaysFull, ValueRange carried, BodyFn body) {
+  auto constantOf = [](Value value) -> std::optional<int64_t> {
+    if (auto constant = value.getDefiningOp<arith::ConstantOp>())
+      return cast<IntegerAttr>(constant.getValue()).getInt();
+    return std::nullopt;
+  };
+  auto full = [&](Value index, ValueRange inner) {
+    bindings[vectorName()] = index;
+    ScopeGuard scope(*this);
+    return body(inner);
+  };
+  auto partial = [&](Value index, ValueRange inner) {
+    bindings[vectorName()] = index;
+    validLanes = arith::SubIOp::create(builder, high, index);
+    ScopeGuard scope(*this);
+    ValueList result = body(inner);
+    validLanes = {};
+    return result;
+  };
+  std::optional<int64_t> first = constantOf(low), last = constantOf(high);
+  if (first && last) {
+    int64_t whole = (*last - *first) / schedule.lanes * schedule.lanes;
+    ValueList values(carried);
+    if (whole == schedule.lanes)
+      values = full(low, values);
+    else if (whole > 0)
+      values = emitFor(low, exprs.constant(*first + whole), schedule.lanes, values, full);
+    if (*first + whole < *last)
+      values = partial(exprs.constant(*first + whole), values);
+    return values;
+  }
+  if (alwaysFull)
+    return emitFor(low, high, schedule.lanes, carried, full);
+  Value length = arith::SubIOp::create(builder, high, low);
+  Value whole = arith::SubIOp::create(builder, length, arith::RemUIOp::create(builder, length, exprs.constant(schedule.lanes)));
+  Value middle = arith::AddIOp::create(builder, low, whole);
+  ValueList values = emitFor(low, middle, schedule.lanes, carried, full);
+  Value isLeft = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, middle, high);
+  SmallVector<Type> types = llvm::to_vector(ValueRange(values).getTypes());
+  return emitIf(
+      isLeft, types, [&] { return partial(middle, values); }, [&] { return values; });
+}
+
+KernelEmitter::ValueList KernelEmitter::emitFor(Value low, Value high, int64_t step, ValueRange carried, llvm::function_ref<ValueList(Value, ValueRange)> body) {
+  auto loop = scf::ForOp::create(builder, low, high, exprs.constant(step), carried);
+  OpBuilder::InsertionGuard guard(builder);
+  Block *block = loop.getBody();
+  if (carried.empty())
+    builder.setInsertionPoint(block->getTerminator());
+  else
+    builder.setInsertionPointToEnd(block);
+  ScopeGuard scope(*this);
+  ValueList values = body(loop.getInductionVar(), loop.getRegionIterArgs());
+  if (!carried.empty())
+    scf::YieldOp::create(builder, values);
+  return ValueList(loop.getResults());
+}
+
+KernelEmitter::ValueList KernelEmitter::emitIf(Value condition, TypeRange types, llvm::function_ref<ValueList()> then, llvm::function_ref<ValueList()> otherwise) {
+  auto branch = scf::IfOp::create(builder, types, condition, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  for (bool taken : {true, false}) {
+    OpBuilder::InsertionGuard guard(builder);
+    Block *block = taken ? branch.thenBlock() : branch.elseBlock();
+    if (block->mightHaveTerminator())
+      builder.setInsertionPoint(block->getTerminator());
+    else
+      builder.setInsertionPointToEnd(block);
+    ScopeGuard scope(*this);
+    ValueList values = taken ? then() : otherwise();
+    if (!block->mightHaveTerminator())
+      scf::YieldOp::create(builder, values);
+  }
+  return ValueList(branch.getResults());
+}
+
+KernelEmitter::ValueList KernelEmitter::combine(Region &region, ValueRange left, ValueRange right) {
+  DenseMap<Value, Value> mapping;
+  Block &block = region.front();
+  for (auto [argument, value] : llvm::zip(block.getArguments().take_front(left.size()), left))
+    mapping[argument] = value;
+  for (auto [argument, value] : llvm::zip(block.getArguments().drop_front(left.size()), right))
+    mapping[argument] = value;
+  auto lookup = [&](Value value) { return mapping.lookup(value); };
+  for (Operation &op : block.without_terminator())
+    mapping[op.getResult(0)] = emitGeneric(op, lookup);
+  ValueList values;
+  for (Value value : block.getTerminator()->getOperands())
+    values.push_back(toTile(builder, lookup(value), tileShape()));
+  return values;
+}
+
+} // namespace torch_tile::tile_build

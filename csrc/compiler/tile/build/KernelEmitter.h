@@ -1,0 +1,104 @@
+// Emits one tile.kernel for a fused loop nest under a schedule.
+#pragma once
+
+#include "compiler/tile/build/ExprEmitter.h"
+#include "compiler/tile/build/FusedLoops.h"
+#include "compiler/tile/build/Schedule.h"
+#include "compiler/tile/ir/TileDialect.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
+
+template <> struct llvm::DenseMapInfo<torch_tile::SizeExpr> {
+  static torch_tile::SizeExpr getEmptyKey() { return torch_tile::SizeExpr::fromOpaque(llvm::DenseMapInfo<const void *>::getEmptyKey()); }
+  static torch_tile::SizeExpr getTombstoneKey() { return torch_tile::SizeExpr::fromOpaque(llvm::DenseMapInfo<const void *>::getTombstoneKey()); }
+  static unsigned getHashValue(torch_tile::SizeExpr e) { return llvm::DenseMapInfo<const void *>::getHashValue(e.opaque()); }
+  static bool isEqual(torch_tile::SizeExpr a, torch_tile::SizeExpr b) { return a == b; }
+};
+
+namespace torch_tile::tile_build {
+
+class KernelEmitter {
+public:
+  KernelEmitter(FusedLoops &loops, const Schedule &schedule, mlir::ModuleOp module, mlir::Location location);
+
+  mlir::FailureOr<mlir::tile::KernelOp> run(llvm::StringRef name);
+
+  /// Existing buffers that the kernel reads or writes in place, in the order of its first pointer arguments; new buffers for `newOutputs` follow.
+  llvm::SmallVector<mlir::Value> inputs;
+  llvm::SmallVector<mlir::Value> newOutputs;
+  /// The kernel's integer arguments.
+  llvm::SmallVector<SizeExpr> integers;
+  SizeExpr numPrograms;
+
+private:
+  using ValueList = llvm::SmallVector<mlir::Value>;
+  using BodyFn = llvm::function_ref<ValueList(mlir::ValueRange)>;
+
+  // KernelEmitter.cpp: programs, loops, stages
+  void collectBuffers();
+  void emitProgram();
+  void emitInnerAxes(int axis);
+  void emitTiles();
+  void emitTransposedTiles();
+  void emitStages();
+  void emitReducedStage(int stage);
+  ValueList emitReducedAxes(unsigned axis, mlir::ValueRange carried, BodyFn body);
+  ValueList emitVectorLoop(mlir::Value low, mlir::Value high, bool alwaysFull, mlir::ValueRange carried, BodyFn body);
+  ValueList emitFor(mlir::Value low, mlir::Value high, int64_t step, mlir::ValueRange carried, llvm::function_ref<ValueList(mlir::Value, mlir::ValueRange)> body);
+  ValueList emitIf(mlir::Value condition, mlir::TypeRange types, llvm::function_ref<ValueList()> then, llvm::function_ref<ValueList()> otherwise);
+  ValueList combine(mlir::Region &region, mlir::ValueRange left, mlir::ValueRange right);
+
+  // MemberEmitter.cpp: bodies
+  ValueList emitBody(const FusedMember &member);
+  mlir::Value emitLoad(mlir::graph::LoadOp load, llvm::function_ref<mlir::Value(mlir::Value)> lookup);
+  mlir::Value emitMemory(mlir::graph::LoadOp load, SizeExpr offset, const ExprEmitter::Bindings &scalars, bool scalarsVary, mlir::Value mask, mlir::Value other);
+  mlir::Value emitGeneric(mlir::Operation &op, llvm::function_ref<mlir::Value(mlir::Value)> lookup);
+  mlir::Value valueOf(mlir::Value result);
+  mlir::Value loadBack(mlir::Value result);
+  void store(mlir::Value value, mlir::Value result);
+  /// A structured load of a buffer of the group at `offset` (free of x<k>).
+  mlir::Value structuredLoad(mlir::Value pointer, SizeExpr offset, mlir::Type elementType);
+  mlir::Value gatherMask();
+  ExprEmitter::Bindings tileBindings();
+  /// `op` itself, or an equal one made earlier in this scope.
+  mlir::Value reuse(mlir::Operation *op);
+
+  mlir::Value integerArgument(SizeExpr expr);
+  mlir::Value pointerOf(mlir::Value buffer);
+  mlir::Type tileOf(mlir::Type element) const;
+  llvm::SmallVector<int64_t> tileShape() const;
+  bool isVectorReduced() const { return schedule.vectorAxis >= 0 && loops.axes[schedule.vectorAxis].reduced; }
+  llvm::StringRef vectorName() const { return loops.axes[schedule.vectorAxis].name; }
+  llvm::StringRef rowName() const { return loops.axes[schedule.rowAxis].name; }
+  bool escapes(mlir::Value result) const { return llvm::is_contained(loops.outputs, result); }
+
+  /// What has been computed where the builder stands; loops and branches open a new one.
+  struct Scope {
+    llvm::DenseMap<mlir::Value, mlir::Value> values;
+    llvm::DenseMap<unsigned, llvm::SmallVector<mlir::Operation *, 1>> ops;
+  };
+  struct ScopeGuard {
+    explicit ScopeGuard(KernelEmitter &emitter) : emitter(emitter) { emitter.scopes.emplace_back(); }
+    ~ScopeGuard() { emitter.scopes.pop_back(); }
+    KernelEmitter &emitter;
+  };
+
+  FusedLoops &loops;
+  const Schedule &schedule;
+  mlir::ModuleOp module;
+  mlir::ImplicitLocOpBuilder builder;
+  ExprEmitter exprs;
+  mlir::tile::KernelOp kernel;
+  llvm::DenseMap<mlir::Value, mlir::Value> pointers;
+  llvm::DenseMap<SizeExpr, mlir::Value> integerArguments;
+  std::vector<Scope> scopes;
+  /// Axes as scalars; the vector and row axes as the first index of the current tile.
+  ExprEmitter::Bindings bindings;
+  mlir::Value blockLow, blockHigh, rowLow, rowHigh;
+  /// Lanes and rows of the current tile that lie inside the domain; null when all do.
+  mlir::Value validLanes, validRows;
+  int currentStage = 0;
+};
+
+} // namespace torch_tile::tile_build

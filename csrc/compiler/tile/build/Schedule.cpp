@@ -1,0 +1,209 @@
+#include "compiler/tile/build/Schedule.h"
+
+#include "compiler/fusion/Access.h"
+#include "compiler/fusion/FusionCost.h"
+
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+using torch_tile::fusion::Axis;
+using torch_tile::fusion::strideAlong;
+
+namespace torch_tile::tile_build {
+namespace {
+
+/// Relative cost of one element of an access by its stride along the lanes: contiguous, the same for all lanes, or each on its own.
+constexpr double contiguousCost = 1, uniformCost = 0.2, gatherCost = 10;
+/// Points of one program of a pointwise nest: enough to hide what a program costs by itself, few enough to balance threads.
+constexpr int64_t pointsPerProgram = 4096;
+/// Rows of a tile with two axes.
+constexpr int64_t rowsOfTransposedTile = 16;
+
+class Chooser {
+public:
+  Chooser(FusedLoops &loops, int64_t vectorBytes) : loops(loops), vectorBytes(vectorBytes), accesses(loops.accesses()) {}
+
+  Schedule run() {
+    Schedule schedule;
+    if (loops.axes.empty()) {
+      schedule.programCostNs = 10 + loops.work();
+      return schedule;
+    }
+    schedule.vectorAxis = chooseVectorAxis();
+    schedule.lanes = chooseLanes(schedule.vectorAxis);
+    chooseTransposedTile(schedule);
+    chooseGrid(schedule);
+    return schedule;
+  }
+
+private:
+  int64_t extent(const Axis &axis) const { return std::max<int64_t>(1, loops.facts().estimate(axis.extent)); }
+
+  bool hasScalarsAlong(const FusedLoops::Access &access, StringRef axis) {
+    auto load = dyn_cast_or_null<LoadOp>(access.load);
+    return load && llvm::any_of(load.getScalars(), [&](Value v) { return loops.variesAlong(v, axis); });
+  }
+
+  double accessCost(const FusedLoops::Access &access, const Axis &axis) {
+    if (!access.isFull && axis.reduced)
+      return 0;
+    if (hasScalarsAlong(access, axis.name))
+      return gatherCost;
+    std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, axis.name);
+    if (!stride)
+      return gatherCost;
+    if (stride->isConstant(0))
+      return uniformCost;
+    return stride->isConstant(1) ? contiguousCost : gatherCost;
+  }
+
+  double vectorCost(const Axis &axis) {
+    double cost = 0.05 * loops.work();
+    for (const FusedLoops::Access &access : accesses)
+      cost += accessCost(access, axis);
+    // A short axis leaves lanes idle.
+    int64_t e = extent(axis);
+    int64_t full = 16;
+    return cost * (e >= full ? 1.0 : (double)full / (double)e);
+  }
+
+  int chooseVectorAxis() {
+    int best = (int)loops.axes.size() - 1;
+    double bestCost = vectorCost(loops.axes[best]);
+    for (int k = best; k-- > 0;) {
+      double cost = vectorCost(loops.axes[k]);
+      if (cost < 0.8 * bestCost) {
+        best = k;
+        bestCost = cost;
+      }
+    }
+    return best;
+  }
+
+  int64_t widestElement() {
+    int64_t bytes = 1;
+    for (const FusedMember &member : loops.members) {
+      LoopsOp op = member.op;
+      for (Operation &inner : *op.bodyBlock())
+        for (Type type : inner.getResultTypes())
+          // Index arithmetic is scalar but for gathers, whose cost is elsewhere.
+          if (type.isIntOrFloat() && !isa<IndexOp, CheckIndexOp>(inner))
+            bytes = std::max(bytes, torch_tile::fusion::elementBytes(type));
+    }
+    return bytes;
+  }
+
+  int64_t chooseLanes(int axis) {
+    // In units of one register of 4-byte elements: several chains in flight for short bodies, one for long ones, whose values would spill.
+    int work = loops.work();
+    int64_t registers = work <= 25 ? 4 : work <= 60 ? 2 : 1;
+    int64_t lanes = std::max<int64_t>(4, registers * vectorBytes / std::max<int64_t>(4, widestElement()));
+    std::optional<int64_t> constant = loops.axes[axis].extent.constant();
+    if (constant)
+      lanes = std::min<int64_t>(lanes, (int64_t)llvm::PowerOf2Ceil((uint64_t)std::max<int64_t>(*constant, 1)));
+    return std::max<int64_t>(lanes, 1);
+  }
+
+  /// Pointwise nests whose accesses are contiguous along different axes: tiles with two axes, transposed in registers.
+  void chooseTransposedTile(Schedule &schedule) {
+    if (llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
+      return;
+    const Axis &lane = loops.axes[schedule.vectorAxis];
+    SmallVector<double> costs(loops.axes.size(), 0);
+    bool anyGather = false;
+    for (const FusedLoops::Access &access : accesses) {
+      std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, lane.name);
+      if (!stride || hasScalarsAlong(access, lane.name))
+        return;
+      if (stride->isConstant(0) || stride->isConstant(1))
+        continue;
+      anyGather = true;
+      for (auto [k, axis] : llvm::enumerate(loops.axes)) {
+        std::optional<SizeExpr> other = strideAlong(loops.sizes(), access.offset, axis.name);
+        if ((int)k != schedule.vectorAxis && other && other->isConstant(1))
+          costs[k] += 1;
+      }
+    }
+    if (!anyGather || widestElement() > 4 || loops.work() > 40)
+      return;
+    int row = std::max_element(costs.begin(), costs.end()) - costs.begin();
+    if (costs[row] == 0 || extent(loops.axes[row]) < 8 || extent(lane) < 8)
+      return;
+    for (const FusedLoops::Access &access : accesses)
+      if (!strideAlong(loops.sizes(), access.offset, loops.axes[row].name) || hasScalarsAlong(access, loops.axes[row].name))
+        return;
+    // Masks and index values would need two axes as well: leave those nests to gathers.
+    for (const FusedMember &member : loops.members) {
+      LoopsOp op = member.op;
+      for (Operation &inner : *op.bodyBlock())
+        if (isa<IndexOp, CheckIndexOp, UniformOp>(inner) || (isa<LoadOp>(inner) && cast<LoadOp>(inner).getMask()))
+          return;
+    }
+    schedule.rowAxis = row;
+    schedule.rows = rowsOfTransposedTile;
+    schedule.lanes = std::min<int64_t>(schedule.lanes, 16);
+  }
+
+  void chooseGrid(Schedule &schedule) {
+    int numParallel = llvm::count_if(loops.axes, [](const Axis &axis) { return !axis.reduced; });
+    bool vectorIsParallel = !loops.axes[schedule.vectorAxis].reduced;
+    double reducedPoints = 1;
+    for (const Axis &axis : loops.axes)
+      if (axis.reduced)
+        reducedPoints *= (double)extent(axis);
+
+    // From the inside out, axes stay in the program until it has enough to do.
+    double points = reducedPoints;
+    if (vectorIsParallel) {
+      int64_t e = extent(loops.axes[schedule.vectorAxis]);
+      int64_t wanted = std::max<int64_t>(schedule.lanes, (int64_t)((double)pointsPerProgram / reducedPoints));
+      wanted = (int64_t)llvm::alignTo((uint64_t)wanted, (uint64_t)schedule.lanes);
+      if (schedule.rowAxis >= 0) {
+        schedule.rowBlock = 64;
+        wanted = 64;
+      }
+      if (e > wanted)
+        schedule.block = wanted;
+      points *= (double)std::min(e, wanted);
+      if (schedule.rowAxis >= 0)
+        points *= (double)std::min<int64_t>(extent(loops.axes[schedule.rowAxis]), schedule.rowBlock);
+    }
+    schedule.numGridAxes = numParallel;
+    for (int k = numParallel; k-- > 0;) {
+      if (k == schedule.vectorAxis || k == schedule.rowAxis)
+        continue;
+      double more = points * (double)extent(loops.axes[k]);
+      if (more > pointsPerProgram)
+        break;
+      points = more;
+      schedule.numGridAxes = k;
+    }
+    double work = loops.work() + 2.0 * (double)accesses.size();
+    double perLane = 16.0 * 4 / (double)vectorBytes;
+    schedule.programCostNs = (int64_t)std::max(5.0, 5 + points * work * perLane * 0.02);
+  }
+
+  FusedLoops &loops;
+  int64_t vectorBytes;
+  SmallVector<FusedLoops::Access> accesses;
+};
+
+} // namespace
+
+Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes) { return Chooser(loops, vectorBytes).run(); }
+
+std::string Schedule::str(const FusedLoops &loops) const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "axes [";
+  llvm::interleaveComma(loops.axes, os, [&](const Axis &axis) { os << (axis.reduced ? "reduce " : "") << axis.name << " = " << axis.extent.str(); });
+  os << "] grid axes " << numGridAxes << " vector axis " << (vectorAxis >= 0 ? loops.axes[vectorAxis].name : "none") << " lanes " << lanes;
+  if (rowAxis >= 0)
+    os << " row axis " << loops.axes[rowAxis].name << " rows " << rows << " row block " << rowBlock;
+  os << " block " << block << " program cost " << programCostNs << " ns";
+  return text;
+}
+
+} // namespace torch_tile::tile_build

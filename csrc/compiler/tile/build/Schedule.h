@@ -1,0 +1,31 @@
+// How a fused loop nest becomes programs and tiles: a pure function from the nest to a plain struct, applied elsewhere.
+#pragma once
+
+#include "compiler/tile/build/FusedLoops.h"
+
+#include <string>
+
+namespace torch_tile::tile_build {
+
+struct Schedule {
+  /// Index into FusedLoops::axes of the axis that lies along the lanes of tiles; -1 if the nest has no axes.
+  int vectorAxis = -1;
+  int64_t lanes = 1;
+  /// A second tile axis, outer in tiles [rows, lanes], where some accesses are contiguous along one axis and some along the other; -1 if none.
+  int rowAxis = -1;
+  int64_t rows = 1;
+  /// Axes [0, numGridAxes) choose the program, one index each; the other parallel axes are loops inside it.
+  int numGridAxes = 0;
+  /// Elements of the vector axis (if it is parallel) per program; 0: all of them.
+  int64_t block = 0;
+  /// Likewise of the row axis.
+  int64_t rowBlock = 0;
+  /// Estimated cost of one program.
+  int64_t programCostNs = 0;
+
+  std::string str(const FusedLoops &loops) const;
+};
+
+Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes);
+
+} // namespace torch_tile::tile_build
