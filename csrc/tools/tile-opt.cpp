@@ -1,5 +1,7 @@
 // Runs any pass of ours on MLIR text.
+#include "compiler/fusion/Passes.h"
 #include "compiler/graph/ir/GraphDialect.h"
+#include "compiler/tile/build/Passes.h"
 #include "compiler/tile/ir/TileDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -14,6 +16,8 @@
 
 int main(int argc, char **argv) {
   // Each folder with passes registers its own here, in the order of the pipeline.
+  torch_tile::fusion::registerFusionPasses();
+  torch_tile::tile_build::registerTileBuildPasses();
   mlir::registerCanonicalizer();
   mlir::registerCSE();
 

@@ -173,7 +173,7 @@ private:
       } else if (auto check = dyn_cast<CheckIndexOp>(inner); check && mask) {
         check.getMaskMutable().assign(conjoin(check.getMask()));
       } else if (auto yield = dyn_cast<YieldOp>(inner); yield && mask) {
-        for (auto [k, init] : llvm::enumerate(*op.getInits())) {
+        for (auto [k, init] : llvm::enumerate(op.getInitsAttr())) {
           Value identity = arith::ConstantOp::create(builder, loc, cast<TypedAttr>(init));
           yield.setOperand(k, arith::SelectOp::create(builder, loc, mask, yield.getOperand(k), identity));
         }

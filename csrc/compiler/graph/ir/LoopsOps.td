@@ -92,7 +92,7 @@ def Graph_LoadOp : Graph_Op<"load", [AttrSizedOperandSegments, MemoryEffects<[Me
   let results = (outs AnyType:$result);
   let assemblyFormat = [{
     $source custom<ExprList>($indices) (`(` $scalars^ `)`)? (`mask` $mask^ `other` $other `:` type($other))? attr-dict
-    `:` type($source) `->` type($result)
+    `:` qualified(type($source)) `->` type($result)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{

@@ -16,7 +16,8 @@ FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols)
     : context(GraphDialect::sizes(fusion.getContext())), symbolFacts(symbols), groupFacts(symbols) {
   for (AxisAttr axis : fusion.getAxes().getAsRange<AxisAttr>())
     axes.push_back({axis.getName().str(), axis.getExtent(), axis.getReduced()});
-  groupFacts = torch_tile::fusion::withAxes(symbolFacts, axes);
+  for (const Axis &axis : axes)
+    groupFacts.setExtent(axis.name, axis.extent);
 
   Block &body = fusion.getBody().front();
   for (Operation &op : body.without_terminator()) {

@@ -240,7 +240,7 @@ void KernelEmitter::emitReducedStage(int stage) {
     if (!member.isFull || member.stage != stage)
       continue;
     if (op.isReduction()) {
-      for (Attribute init : *op.getInits()) {
+      for (Attribute init : op.getInitsAttr()) {
         Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
         initial.push_back(toTile(builder, identity, tileShape()));
       }
@@ -263,7 +263,7 @@ void KernelEmitter::emitReducedStage(int stage) {
         continue;
       }
       ValueList values = emitBody(*member);
-      for (auto [value, init] : llvm::zip(values, *op.getInits())) {
+      for (auto [value, init] : llvm::zip(values, op.getInitsAttr())) {
         value = toTile(builder, value, tileShape());
         if (!isVectorReduced() || !validLanes)
           continue;
@@ -282,7 +282,7 @@ void KernelEmitter::emitReducedStage(int stage) {
     LoopsOp op = member->op;
     if (!op.isReduction())
       continue;
-    ValueList values(llvm::ArrayRef(folded).slice(next, op.getNumResults()));
+    ValueList values(ArrayRef<Value>(folded).slice(next, op.getNumResults()));
     next += op.getNumResults();
     if (isVectorReduced()) {
       SmallVector<Type> types;

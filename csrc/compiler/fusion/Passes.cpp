@@ -1,0 +1,36 @@
+#include "compiler/fusion/Passes.h"
+
+#include "compiler/fusion/Fusion.h"
+
+namespace torch_tile::fusion {
+
+#define GEN_PASS_DEF_INLINEPRODUCERS
+#define GEN_PASS_DEF_SPLITREDUCTIONS
+#define GEN_PASS_DEF_FORMGROUPS
+#include "compiler/fusion/Passes.h.inc"
+
+namespace {
+
+struct InlineProducersPass : impl::InlineProducersBase<InlineProducersPass> {
+  void runOnOperation() override {
+    std::vector<FusionDecision> decisions;
+    inlineProducers(getOperation(), {}, decisions);
+  }
+};
+
+struct SplitReductionsPass : impl::SplitReductionsBase<SplitReductionsPass> {
+  void runOnOperation() override {
+    std::vector<FusionDecision> decisions;
+    splitReductions(getOperation(), {}, decisions);
+  }
+};
+
+struct FormGroupsPass : impl::FormGroupsBase<FormGroupsPass> {
+  void runOnOperation() override {
+    std::vector<FusionDecision> decisions;
+    formGroups(getOperation(), {}, decisions);
+  }
+};
+
+} // namespace
+} // namespace torch_tile::fusion

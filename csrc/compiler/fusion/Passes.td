@@ -1,0 +1,39 @@
+#ifndef TORCH_TILE_FUSION_PASSES_TD
+#define TORCH_TILE_FUSION_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def InlineProducers : Pass<"graph-inline-producers", "::mlir::graph::FuncOp"> {
+  let summary = "Substitutes pointwise producers into the loads of their consumers";
+  let description = [{
+    Before / after: `%a = loops {exp(x)}; %b = loops {load %a + 1}`  ->  `%b = loops {exp(x) + 1}`.
+    Needs:    everything generatable is graph.loops (graph-lower-to-loops).
+    Keeps:    values that something else than loops reads; values too costly to compute again in each of several uses or for each point of a larger consumer.
+    Numerics: none.
+    Why here: what is inlined shapes the domains that splitting and grouping look at.
+  }];
+}
+
+def SplitReductions : Pass<"graph-split-reductions", "::mlir::graph::FuncOp"> {
+  let summary = "Splits reductions that would run with few programs into partial results and a second reduction";
+  let description = [{
+    Before / after: `reduce [1048576] -> []`  ->  `reduce [64, 16384] -> [64]`, then `reduce [64] -> []`.
+    Needs:    producers are inlined, so that the partial reduction reads what the whole one would.
+    Keeps:    reductions with enough results, and small ones.
+    Numerics: reassociates the combiner, by sizes only.
+    Why here: the two halves join other groups than the whole.
+  }];
+}
+
+def FormGroups : Pass<"graph-form-groups", "::mlir::graph::FuncOp"> {
+  let summary = "Puts loops that share data into graph.fusion groups";
+  let description = [{
+    Before / after: a row maximum, a row sum and a pointwise op over the same rows  ->  one graph.fusion of three members.
+    Needs:    inlined producers and split reductions.
+    Keeps:    one group per loops op where nothing can share; the order of effects.
+    Numerics: none.
+    Why here: last of fusion; tile building takes groups.
+  }];
+}
+
+#endif
