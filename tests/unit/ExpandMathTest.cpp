@@ -4,35 +4,8 @@
 // TORCH_TILE_ULP_STEP: distance in bits between the floats tried (1 is exhaustive: minutes for each op).
 
 #include "compiler/codegen/common/ExpandMath.h"
+#include "VectorJit.h"
 #include "compiler/codegen/common/Philox.h"
-
-#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
-#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
-#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
-#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
-#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
-#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/UB/IR/UBOps.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
-#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Export.h"
-#include "mlir/Transforms/DialectConversion.h"
-#include "llvm/ExecutionEngine/Orc/LLJIT.h"
-#include "llvm/IR/Module.h"
-#include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/DynamicLibrary.h"
-#include "llvm/Support/TargetSelect.h"
-#include "llvm/TargetParser/Host.h"
 
 #include <gtest/gtest.h>
 
@@ -46,151 +19,6 @@ using namespace mlir;
 using namespace torch_tile::codegen;
 
 namespace {
-
-using Kernel = void (*)(const void *, const void *, void *, int64_t);
-
-bool hasAvx512() {
-  auto features = llvm::sys::getHostCPUFeatures();
-  return features.lookup("avx512f");
-}
-
-bool loadSleef() {
-  static bool loaded = [] {
-    const char *path = std::getenv("TORCH_TILE_LIBTORCH_CPU");
-    return path && !llvm::sys::DynamicLibrary::LoadLibraryPermanently(path);
-  }();
-  return loaded;
-}
-
-int64_t hostVectorBits() { return hasAvx512() ? 512 : 256; }
-
-/// Sleef where it is loaded, else libm.
-ExpandMathOptions hostOptions() {
-  ExpandMathOptions options;
-  options.hasSleef = loadSleef();
-  options.vectorBits = int(hostVectorBits());
-  return options;
-}
-
-class Jit {
-public:
-  Jit() {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
-    DialectRegistry registry;
-    registry.insert<arith::ArithDialect, math::MathDialect, scf::SCFDialect, cf::ControlFlowDialect, LLVM::LLVMDialect, vector::VectorDialect,
-                    ub::UBDialect>();
-    registerBuiltinDialectTranslation(registry);
-    registerLLVMDialectTranslation(registry);
-    context.appendDialectRegistry(registry);
-    context.loadAllAvailableDialects();
-    auto machine = llvm::cantFail(llvm::orc::JITTargetMachineBuilder::detectHost());
-    machine.setCodeGenOptLevel(llvm::CodeGenOptLevel::Less);
-    targetMachine = llvm::cantFail(machine.createTargetMachine());
-    jit = llvm::cantFail(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(machine).create());
-    jit->getMainJITDylib().addGenerator(llvm::cantFail(
-        llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(jit->getDataLayout().getGlobalPrefix())));
-  }
-
-  OwningOpRef<ModuleOp> parse(const std::string &text) { return parseSourceString<ModuleOp>(text, &context); }
-
-  /// `lanes` 0 stands for scalars. `body` maps %x and %y (of `inputType`) to %r (of `outputType`).
-  static std::string loopText(StringRef name, int64_t lanes, StringRef inputType, StringRef outputType, const std::string &body) {
-    auto shaped = [&](StringRef type) { return lanes ? "vector<" + std::to_string(lanes) + "x" + type.str() + ">" : type.str(); };
-    std::string in = shaped(inputType), out = shaped(outputType);
-    std::string text = "llvm.func @" + name.str() + "(%in: !llvm.ptr, %in2: !llvm.ptr, %out: !llvm.ptr, %n: i64) {\n";
-    text += "%zero = arith.constant 0 : i64\n%step = arith.constant " + std::to_string(lanes ? lanes : 1) + " : i64\n";
-    text += "scf.for %i = %zero to %n step %step : i64 {\n";
-    auto load = [&](const std::string &pointer, const std::string &result) {
-      text += "%p" + result + " = llvm.getelementptr %" + pointer + "[%i] : (!llvm.ptr, i64) -> !llvm.ptr, " + memoryType(inputType) + "\n";
-      text += "%raw" + result + " = llvm.load %p" + result + " {alignment = 1 : i64} : !llvm.ptr -> " + shaped(memoryType(inputType)) + "\n";
-      text += "%" + result + " = arith.bitcast %raw" + result + " : " + shaped(memoryType(inputType)) + " to " + in + "\n";
-    };
-    load("in", "x");
-    load("in2", "y");
-    text += body + "\n";
-    text += "%bits = arith.bitcast %r : " + out + " to " + shaped(memoryType(outputType)) + "\n";
-    text += "%po = llvm.getelementptr %out[%i] : (!llvm.ptr, i64) -> !llvm.ptr, " + memoryType(outputType) + "\n";
-    text += "llvm.store %bits, %po {alignment = 1 : i64} : " + shaped(memoryType(outputType)) + ", !llvm.ptr\n}\nllvm.return\n}\n";
-    return text;
-  }
-
-  Kernel compile(ModuleOp module, const std::string &name) {
-    EXPECT_TRUE(succeeded(verify(module)));
-    lower(module);
-    auto llvmContext = std::make_unique<llvm::LLVMContext>();
-    auto llvmModule = translateModuleToLLVMIR(module, *llvmContext);
-    EXPECT_TRUE(llvmModule);
-    llvmModule->setDataLayout(targetMachine->createDataLayout());
-    llvmModule->setTargetTriple(targetMachine->getTargetTriple());
-    for (llvm::Function &function : *llvmModule) {
-      function.addFnAttr("target-cpu", targetMachine->getTargetCPU());
-      function.addFnAttr("target-features", targetMachine->getTargetFeatureString());
-      function.addFnAttr("prefer-vector-width", std::to_string(hostVectorBits()));
-    }
-    optimize(*llvmModule);
-    llvm::cantFail(jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(llvmModule), std::move(llvmContext))));
-    return llvm::cantFail(jit->lookup(name)).toPtr<Kernel>();
-  }
-
-  Kernel compileLoop(int64_t lanes, StringRef inputType, StringRef outputType, const std::string &body,
-                     const ExpandMathOptions &options = hostOptions()) {
-    std::string name = "kernel" + std::to_string(counter++);
-    OwningOpRef<ModuleOp> module = parse(loopText(name, lanes, inputType, outputType, body));
-    EXPECT_TRUE(module);
-    expandMath(*module, options);
-    return compile(*module, name);
-  }
-
-  MLIRContext context{MLIRContext::Threading::DISABLED};
-
-private:
-  static std::string memoryType(StringRef type) { return type.starts_with("f8") ? "i8" : type == "bf16" ? "i16" : type.str(); }
-
-  void lower(ModuleOp module) {
-    RewritePatternSet structured(&context);
-    populateSCFToControlFlowConversionPatterns(structured);
-    ConversionTarget flat(context);
-    flat.addIllegalDialect<scf::SCFDialect>();
-    flat.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
-    EXPECT_TRUE(succeeded(applyPartialConversion(module, flat, std::move(structured))));
-    LLVMTypeConverter converter(&context);
-    RewritePatternSet patterns(&context);
-    arith::populateArithToLLVMConversionPatterns(converter, patterns);
-    cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
-    populateMathToLLVMConversionPatterns(converter, patterns);
-    populateVectorToLLVMConversionPatterns(converter, patterns);
-    LLVMConversionTarget target(context);
-    target.addLegalOp<ModuleOp>();
-    EXPECT_TRUE(succeeded(applyPartialConversion(module, target, std::move(patterns))));
-  }
-
-  void optimize(llvm::Module &module) {
-    llvm::LoopAnalysisManager loops;
-    llvm::FunctionAnalysisManager functions;
-    llvm::CGSCCAnalysisManager components;
-    llvm::ModuleAnalysisManager modules;
-    llvm::PassBuilder builder(targetMachine.get());
-    builder.registerModuleAnalyses(modules);
-    builder.registerCGSCCAnalyses(components);
-    builder.registerFunctionAnalyses(functions);
-    builder.registerLoopAnalyses(loops);
-    builder.crossRegisterProxies(loops, functions, components, modules);
-    llvm::ModulePassManager passes;
-    llvm::cantFail(builder.parsePassPipeline(
-        passes, "function(early-cse,instcombine<max-iterations=1;no-verify-fixpoint>,loop-mssa(licm),simplifycfg)"));
-    passes.run(module, modules);
-  }
-
-  std::unique_ptr<llvm::TargetMachine> targetMachine;
-  std::unique_ptr<llvm::orc::LLJIT> jit;
-  int counter = 0;
-};
-
-Jit &jit() {
-  static auto *instance = new Jit; // never destroyed: code may run until exit
-  return *instance;
-}
 
 std::string unaryBody(const std::string &op, int64_t lanes, const std::string &type) {
   std::string shaped = lanes ? "vector<" + std::to_string(lanes) + "x" + type + ">" : type;
@@ -278,7 +106,8 @@ double nanosPerElement(Kernel kernel, float low, float high) {
     auto start = std::chrono::steady_clock::now();
     for (int repeat = 0; repeat < 20; ++repeat)
       kernel(input.data(), input.data(), output.data(), kCount);
-    best = std::min(best, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / (20.0 * kCount));
+    best = std::min(best, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() /
+                              (20.0 * kCount));
   }
   return best;
 }
@@ -293,18 +122,20 @@ struct UnaryCase {
 double rsqrtReference(double x) { return double(1.0f / float(std::sqrt(x))); }
 
 const UnaryCase kInlineCases[] = {
-    {"exp", std::exp, 1.0, -10, 10},       {"exp2", std::exp2, 1.0, -10, 10},     {"expm1", std::expm1, 1.3, -2, 2},
-    {"tanh", std::tanh, 1.25, -3, 3},      {"erf", std::erf, 2.0, -3, 3},         {"log", std::log, 0.95, 0.01f, 100},
-    {"log2", std::log2, 1.45, 0.01f, 100}, {"log10", std::log10, 1.25, 0.01f, 100}, {"log1p", std::log1p, 1.3, -0.5f, 10},
-    {"sinh", std::sinh, 2.0, -3, 3},       {"cosh", std::cosh, 2.0, -3, 3},       {"asinh", std::asinh, 3.0, -9, 9},   {"acosh", std::acosh, 3.0, 1, 9},
-    {"rsqrt", rsqrtReference, 0.0, 1, 9},
+    {"exp", std::exp, 1.0, -10, 10},       {"exp2", std::exp2, 1.0, -10, 10},
+    {"expm1", std::expm1, 1.3, -2, 2},     {"tanh", std::tanh, 1.25, -3, 3},
+    {"erf", std::erf, 2.0, -3, 3},         {"log", std::log, 0.95, 0.01f, 100},
+    {"log2", std::log2, 1.45, 0.01f, 100}, {"log10", std::log10, 1.25, 0.01f, 100},
+    {"log1p", std::log1p, 1.3, -0.5f, 10}, {"sinh", std::sinh, 2.0, -3, 3},
+    {"cosh", std::cosh, 2.0, -3, 3},       {"asinh", std::asinh, 3.0, -9, 9},
+    {"acosh", std::acosh, 3.0, 1, 9},      {"rsqrt", rsqrtReference, 0.0, 1, 9},
 };
 
 // Sleef promises 1.0 ulp (1.5 for erfc) on normal results; the slack is for its rounding near the bound.
 const UnaryCase kLibraryCases[] = {
-    {"sin", std::sin, 1.6, -30, 30},    {"cos", std::cos, 1.6, -30, 30},     {"tan", std::tan, 1.1, -30, 30},   {"asin", std::asin, 1.1, -1, 1},
-    {"acos", std::acos, 1.1, -1, 1},    {"atan", std::atan, 1.1, -3, 3},   
-    {"atanh", std::atanh, 1.1, -1, 1},  {"cbrt", std::cbrt, 1.1, -9, 9},     {"erfc", std::erfc, 1.6, -2, 5},
+    {"sin", std::sin, 1.6, -30, 30},   {"cos", std::cos, 1.6, -30, 30}, {"tan", std::tan, 1.1, -30, 30},
+    {"asin", std::asin, 1.1, -1, 1},   {"acos", std::acos, 1.1, -1, 1}, {"atan", std::atan, 1.1, -3, 3},
+    {"atanh", std::atanh, 1.1, -1, 1}, {"cbrt", std::cbrt, 1.1, -9, 9}, {"erfc", std::erfc, 1.6, -2, 5},
 };
 
 void checkCases(llvm::ArrayRef<UnaryCase> cases) {
@@ -313,7 +144,8 @@ void checkCases(llvm::ArrayRef<UnaryCase> cases) {
     Kernel kernel = jit().compileLoop(16, "f32", "f32", unaryBody(unary.op, 16, "f32"));
     Worst worst = sweepF32(kernel, unary.reference);
     Kernel wide = jit().compileLoop(64, "f32", "f32", unaryBody(unary.op, 64, "f32"));
-    double nanos = std::min(nanosPerElement(kernel, unary.low, unary.high), nanosPerElement(wide, unary.low, unary.high));
+    double nanos =
+        std::min(nanosPerElement(kernel, unary.low, unary.high), nanosPerElement(wide, unary.low, unary.high));
     std::printf("%-8s %10.3f %16.9g %12.3f\n", unary.op, worst.ulp, worst.at, nanos);
     EXPECT_LE(worst.ulp, unary.boundUlp) << unary.op << " at " << worst.at;
   }
@@ -375,8 +207,9 @@ TEST(ExpandMath, DoubleFunctionsAreAccurate) {
     GTEST_SKIP() << "TORCH_TILE_LIBTORCH_CPU names no loadable libtorch_cpu.so";
   using Reference = long double (*)(long double);
   const std::pair<const char *, Reference> cases[] = {
-      {"exp", std::exp},   {"log", std::log},   {"tanh", std::tanh}, {"erf", std::erf},     {"sin", std::sin},     {"cos", std::cos},
-      {"exp2", std::exp2}, {"log2", std::log2}, {"log1p", std::log1p}, {"expm1", std::expm1}, {"log10", std::log10}, {"atan", std::atan},
+      {"exp", std::exp},     {"log", std::log},     {"tanh", std::tanh},   {"erf", std::erf},
+      {"sin", std::sin},     {"cos", std::cos},     {"exp2", std::exp2},   {"log2", std::log2},
+      {"log1p", std::log1p}, {"expm1", std::expm1}, {"log10", std::log10}, {"atan", std::atan},
   };
   constexpr int64_t kCount = 1 << 14;
   std::vector<double> input(kCount), output(kCount);
@@ -398,20 +231,26 @@ TEST(ExpandMath, DoubleFunctionsAreAccurate) {
 TEST(ExpandMath, BinaryFunctionsAreAccurate) {
   if (!loadSleef())
     GTEST_SKIP() << "TORCH_TILE_LIBTORCH_CPU names no loadable libtorch_cpu.so";
-  const float values[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.5f, -0.5f, 2.0f, -2.0f, 3.0f, -3.0f, 1e-40f, -1e-40f, 1.5e38f, 7.25f, -1e10f, INFINITY, -INFINITY, NAN,
-                          0.3333f, 100.0f, -33.0f, 1.0000001f};
+  const float values[] = {0.0f,      -0.0f, 1.0f,    -1.0f,   0.5f,    -0.5f,     2.0f,   -2.0f,
+                          3.0f,      -3.0f, 1e-40f,  -1e-40f, 1.5e38f, 7.25f,     -1e10f, INFINITY,
+                          -INFINITY, NAN,   0.3333f, 100.0f,  -33.0f,  1.0000001f};
   std::vector<float> left, right;
   for (float x : values)
     for (float y : values)
       left.push_back(x), right.push_back(y);
   left.resize(left.size() + 16, 1.0f), right.resize(left.size(), 1.0f);
   std::vector<float> output(left.size() + 16);
-  for (bool isPow : {true, false}) {
-    Kernel kernel = jit().compileLoop(16, "f32", "f32", binaryBody(isPow ? "powf" : "atan2", 16, "f32"));
+  for (auto [isPow, vectorBits] :
+       {std::pair{true, int(hostVectorBits())}, {false, int(hostVectorBits())}, {true, 256}}) {
+    ExpandMathOptions options;
+    options.vectorBits = vectorBits;
+    Kernel kernel = jit().compileLoop(16, "f32", "f32", binaryBody(isPow ? "powf" : "atan2", 16, "f32"), options);
     kernel(left.data(), right.data(), output.data(), int64_t(left.size() / 16 * 16));
     for (size_t i = 0; i < std::size(values) * std::size(values); ++i) {
-      double exact = isPow ? std::pow(double(left[i]), double(right[i])) : std::atan2(double(left[i]), double(right[i]));
-      EXPECT_LE(ulpError(output[i], exact), 1.1) << (isPow ? "pow " : "atan2 ") << left[i] << ", " << right[i] << " got " << output[i];
+      double exact =
+          isPow ? std::pow(double(left[i]), double(right[i])) : std::atan2(double(left[i]), double(right[i]));
+      EXPECT_LE(ulpError(output[i], exact), 1.1)
+          << (isPow ? "pow " : "atan2 ") << left[i] << ", " << right[i] << " got " << output[i];
     }
   }
 }
@@ -426,7 +265,8 @@ TEST(ExpandMath, BF16RoundsToNearestEven) {
   std::vector<float> input(kCount), back(kCount);
   std::vector<uint16_t> output(kCount);
   for (int64_t lanes : {0, 16, 64}) {
-    std::string f = lanes ? "vector<" + std::to_string(lanes) + "xf32>" : "f32", h = lanes ? "vector<" + std::to_string(lanes) + "xbf16>" : "bf16";
+    std::string f = lanes ? "vector<" + std::to_string(lanes) + "xf32>" : "f32",
+                h = lanes ? "vector<" + std::to_string(lanes) + "xbf16>" : "bf16";
     Kernel truncate = jit().compileLoop(lanes, "f32", "bf16", "%r = arith.truncf %x : " + f + " to " + h);
     Kernel extend = jit().compileLoop(lanes, "bf16", "f32", "%r = arith.extf %x : " + h + " to " + f);
     for (uint32_t low : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {
@@ -444,9 +284,25 @@ TEST(ExpandMath, BF16RoundsToNearestEven) {
   }
 }
 
+TEST(ExpandMath, HalfTypesComputeInF32AndRoundOnce) {
+  constexpr int64_t kCount = 1 << 16;
+  std::vector<uint16_t> input(kCount), output(kCount);
+  for (int64_t i = 0; i < kCount; ++i)
+    input[i] = uint16_t(i);
+  std::vector<float> wide(kCount), exact(kCount);
+  for (int64_t i = 0; i < kCount; ++i)
+    wide[i] = std::bit_cast<float>(uint32_t(i) << 16);
+  jit().compileLoop(16, "bf16", "bf16", unaryBody("exp", 16, "bf16"))(input.data(), input.data(), output.data(),
+                                                                      kCount);
+  jit().compileLoop(16, "f32", "f32", unaryBody("exp", 16, "f32"))(wide.data(), wide.data(), exact.data(), kCount);
+  for (int64_t i = 0; i < kCount; ++i)
+    ASSERT_EQ(output[i], referenceBF16(exact[i])) << wide[i];
+}
+
 /// The value of an f8 pattern, by the definition of the format.
 float decodeFloat8(int pattern, int mantissaBits, int bias, bool hasInfinity) {
-  int mantissa = pattern & ((1 << mantissaBits) - 1), exponent = (pattern & 0x7f) >> mantissaBits, largest = (1 << (7 - mantissaBits)) - 1;
+  int mantissa = pattern & ((1 << mantissaBits) - 1), exponent = (pattern & 0x7f) >> mantissaBits,
+      largest = (1 << (7 - mantissaBits)) - 1;
   float sign = pattern & 0x80 ? -1.0f : 1.0f;
   if (hasInfinity && exponent == largest)
     return mantissa ? NAN : sign * INFINITY;
@@ -481,10 +337,16 @@ TEST(ExpandMath, Float8IsExact) {
         float middle = (values[i] + values[i + 1]) / 2;
         int even = i & 1 ? i + 1 : i;
         float factor = sign ? -1.0f : 1.0f;
-        for (auto [value, pattern] : {std::pair{values[i], i}, {middle, even}, {std::nextafter(middle, 0.0f), i}, {std::nextafter(middle, INFINITY), i + 1}})
+        for (auto [value, pattern] : {std::pair{values[i], i},
+                                      {middle, even},
+                                      {std::nextafter(middle, 0.0f), i},
+                                      {std::nextafter(middle, INFINITY), i + 1}})
           input.push_back(factor * value), expected.push_back(sign | pattern);
       }
-    for (auto [value, pattern] : {std::pair{INFINITY, hasInfinity ? 0x7c : 0x7f}, {3e38f, hasInfinity ? 0x7c : 0x7f}, {1e-40f, 0}, {-INFINITY, hasInfinity ? 0xfc : 0xff}})
+    for (auto [value, pattern] : {std::pair{INFINITY, hasInfinity ? 0x7c : 0x7f},
+                                  {3e38f, hasInfinity ? 0x7c : 0x7f},
+                                  {1e-40f, 0},
+                                  {-INFINITY, hasInfinity ? 0xfc : 0xff}})
       input.push_back(value), expected.push_back(pattern);
     input.push_back(hasInfinity ? 61440.0f : 464.0f), expected.push_back(hasInfinity ? 0x7c : 0x7e);
     input.push_back(std::nextafter(input.back(), INFINITY)), expected.push_back(hasInfinity ? 0x7c : 0x7f);
@@ -517,7 +379,8 @@ TEST(ExpandMath, IntegerPowersWrap) {
       expected = left[i] == 1 ? 1 : left[i] == -1 ? (right[i] & 1 ? ~0u : 1u) : 0;
     EXPECT_EQ(uint32_t(output[i]), expected) << left[i] << " to the power " << right[i];
   }
-  Kernel constant = jit().compileLoop(8, "i32", "i32", "%c = arith.constant dense<5> : vector<8xi32>\n%r = math.ipowi %x, %c : vector<8xi32>");
+  Kernel constant = jit().compileLoop(
+      8, "i32", "i32", "%c = arith.constant dense<5> : vector<8xi32>\n%r = math.ipowi %x, %c : vector<8xi32>");
   constant(left.data(), left.data(), output.data(), 64);
   for (int i = 0; i < 64; ++i) {
     uint32_t base = uint32_t(left[i]);
@@ -527,7 +390,8 @@ TEST(ExpandMath, IntegerPowersWrap) {
 
 TEST(ExpandMath, PhiloxMatchesThePublishedVectors) {
   // Known answers of the Random123 distribution.
-  const uint32_t counters[3][4] = {{0, 0, 0, 0}, {~0u, ~0u, ~0u, ~0u}, {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}};
+  const uint32_t counters[3][4] = {
+      {0, 0, 0, 0}, {~0u, ~0u, ~0u, ~0u}, {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}};
   const uint32_t keys[3][2] = {{0, 0}, {~0u, ~0u}, {0xa4093822, 0x299f31d0}};
   const uint32_t answers[3][4] = {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
                                   {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
@@ -541,7 +405,9 @@ TEST(ExpandMath, PhiloxMatchesThePublishedVectors) {
         Operation *sum = nullptr;
         module->walk([&](arith::AddIOp op) { sum = op; });
         ImplicitLocOpBuilder builder(sum->getLoc(), sum);
-        auto constant = [&](uint32_t value) -> Value { return arith::ConstantOp::create(builder, builder.getI32IntegerAttr(int32_t(value))); };
+        auto constant = [&](uint32_t value) -> Value {
+          return arith::ConstantOp::create(builder, builder.getI32IntegerAttr(int32_t(value)));
+        };
         SmallVector<Value> counter = {sum->getOperand(0)};
         for (int i = 1; i < 4; ++i)
           counter.push_back(constant(counters[test][i]));
@@ -576,8 +442,9 @@ TEST(ExpandMath, LeavesWhatIsNotItsOwn) {
 }
 
 TEST(ExpandMath, IsFast) {
-  std::string body = "%0 = math.exp %x : vector<16xf32>\n%1 = math.tanh %0 : vector<16xf32>\n%2 = math.erf %1 : vector<16xf32>\n"
-                     "%3 = math.log %2 : vector<16xf32>\n%r = math.exp %3 : vector<16xf32>";
+  std::string body =
+      "%0 = math.exp %x : vector<16xf32>\n%1 = math.tanh %0 : vector<16xf32>\n%2 = math.erf %1 : vector<16xf32>\n"
+      "%3 = math.log %2 : vector<16xf32>\n%r = math.exp %3 : vector<16xf32>";
   double best = 1e9;
   for (int trial = 0; trial < 20; ++trial) {
     auto module = jit().parse(Jit::loopText("timed", 16, "f32", "f32", body));

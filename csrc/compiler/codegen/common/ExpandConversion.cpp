@@ -1,4 +1,5 @@
-// Conversions between f32 and bf16, f8E4M3FN, f8E5M2, in integer arithmetic: exact on subnormals whatever the FTZ and DAZ state.
+// Conversions between f32 and bf16, f8E4M3FN, f8E5M2, in integer arithmetic: exact on subnormals whatever the FTZ and
+// DAZ state.
 
 #include "compiler/codegen/common/MathBuilder.h"
 

@@ -1,7 +1,8 @@
 // exp, exp2, expm1, sinh, cosh, tanh and the logistic function of f32.
 //
-// Polynomials are minimax fits (Remez/Lawson, weighted by the function's relative error). Range reduction: x = n*ln2 + r with |r| <= ln2/2. n is
-// the low part of x*log2(e) + 1.5*2^23, so that no float to int conversion (undefined on NaN) is needed: its bits hold n in the low 22 bits.
+// Polynomials are minimax fits (Remez/Lawson, weighted by the function's relative error). Range reduction: x = n*ln2 +
+// r with |r| <= ln2/2. n is the low part of x*log2(e) + 1.5*2^23, so that no float to int conversion (undefined on NaN)
+// is needed: its bits hold n in the low 22 bits.
 
 #include "compiler/codegen/common/MathBuilder.h"
 
@@ -81,7 +82,9 @@ Value expm1F32(MathBuilder &b, Value x) {
 }
 
 /// e^|x| / 2, inf only where cosh is.
-static Value halfExpOfMagnitude(MathBuilder &b, Value magnitude) { return expOfClamped(b, b.clampAbove(magnitude, 90.0), 0.5); }
+static Value halfExpOfMagnitude(MathBuilder &b, Value magnitude) {
+  return expOfClamped(b, b.clampAbove(magnitude, 90.0), 0.5);
+}
 
 Value coshF32(MathBuilder &b, Value x) {
   Value half = halfExpOfMagnitude(b, b.abs(x));

@@ -1,4 +1,5 @@
-// log, log2, log10, log1p, asinh and acosh of f32: x = 2^k * (1 + f) with f in [-1/4, 1/2), log(1 + f) = f - f^2/2 + f^3 * P(f).
+// log, log2, log10, log1p, asinh and acosh of f32: x = 2^k * (1 + f) with f in [-1/4, 1/2), log(1 + f) = f - f^2/2 +
+// f^3 * P(f).
 
 #include "compiler/codegen/common/MathBuilder.h"
 
@@ -28,7 +29,8 @@ struct Reduced {
 
 /// (log(1 + f) - f + f^2/2) / f^3.
 static Value logTail(MathBuilder &b, Value f) {
-  return b.polynomial(f, {-0.0450748211, 0.104630276, -0.131611973, 0.144783955, -0.166473119, 0.199908612, -0.250000958, 0.333334491});
+  return b.polynomial(
+      f, {-0.0450748211, 0.104630276, -0.131611973, 0.144783955, -0.166473119, 0.199908612, -0.250000958, 0.333334491});
 }
 
 static Reduced reduce(MathBuilder &b, Value x) {
@@ -61,7 +63,8 @@ Value logF32(MathBuilder &b, Value x) {
   return withSpecialCases(b, x, sumParts(b, f, k));
 }
 
-/// log(x) * scale, with log2 * scale = exponentHigh + exponentLow. log(1 + f) is kept as a sum of two floats, for the product rounds again.
+/// log(x) * scale, with log2 * scale = exponentHigh + exponentLow. log(1 + f) is kept as a sum of two floats, for the
+/// product rounds again.
 static Value logOfBase(MathBuilder &b, Value x, double scale, double exponentHigh, double exponentLow) {
   auto [f, k] = reduce(b, x);
   Value square = b.mul(f, f);
@@ -84,8 +87,8 @@ Value log2F32(MathBuilder &b, Value x) { return logOfBase(b, x, kLog2E, 1.0, 0.0
 Value log10F32(MathBuilder &b, Value x) { return logOfBase(b, x, kLog10E, kLog10Of2High, kLog10Of2 - kLog10Of2High); }
 
 Value log1pF32(MathBuilder &b, Value x) {
-  // k comes from the rounded 1 + x; f = x * 2^-k + (2^-k - 1) keeps the bits of x that 1 + x rounds off. Scaling by integer subtraction and by
-  // 4 * 2^-k stays in range for every k.
+  // k comes from the rounded 1 + x; f = x * 2^-k + (2^-k - 1) keeps the bits of x that 1 + x rounds off. Scaling by
+  // integer subtraction and by 4 * 2^-k stays in range for every k.
   Value one = b.fp(1.0);
   Value sum = b.bitcast(b.i32(), b.add(x, one));
   Value k = b.andI(b.subI(sum, b.integer(kThreeQuarters)), b.integer(kExponentMask));

@@ -27,7 +27,8 @@ static Value isFinite(MathBuilder &b, Value x) {
 }
 
 static Value isNormal(MathBuilder &b, Value x) {
-  double smallest = b.elementType().isF32() ? double(std::numeric_limits<float>::min()) : std::numeric_limits<double>::min();
+  double smallest =
+      b.elementType().isF32() ? double(std::numeric_limits<float>::min()) : std::numeric_limits<double>::min();
   return b.andI(isFinite(b, x), b.compare(arith::CmpFPredicate::OGE, b.abs(x), b.fp(smallest)));
 }
 

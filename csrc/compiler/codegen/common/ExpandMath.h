@@ -11,24 +11,29 @@ namespace torch_tile::codegen {
 
 /// What the host offers for functions that have no inline form.
 struct ExpandMathOptions {
-  /// The Sleef functions of libtorch_cpu (Sleef_sinf16_u10, ...) may be called. Without them scalar libm functions are called lane by lane.
+  /// The Sleef functions of libtorch_cpu (Sleef_sinf16_u10, ...) may be called. Without them scalar libm functions are
+  /// called lane by lane.
   bool hasSleef = true;
   /// Register width of the Sleef variants to call: 512 (f16/d8), 256 (f8/d4) or 128 (f4/d2, AArch64 only).
   int vectorBits = 512;
-  /// sin and cos of f32 get an inline path, taken when every lane is of moderate size, in an scf.if. Off: always a call.
+  /// sin and cos of f32 get an inline path, taken when every lane is of moderate size, in an scf.if. Off: always a
+  /// call.
   bool hasInlineTrig = true;
 };
 
 /// Replaces math ops and low-precision conversions by arith, math.fma, vector and calls, for CPU.
 ///
 /// Before / after: math.exp %x : vector<16xf32>  ->  range reduction, polynomial in math.fma, scaling by integer ops;
-///                 math.asin %x : vector<32xf32> ->  two calls of Sleef_asinf16_u10, declared in the nearest symbol table.
-/// Needs:    values are scalars or 1-D vectors; other ranks are left alone. scf is not lowered yet (sin, cos and ipowi create scf ops).
-/// Keeps:    ops the hardware has (fma, sqrt, floor, ceil, trunc, roundeven, round, absf, copysign, integer counts).
-/// Numerics: f32 exp, exp2, log within 1 ulp; expm1, tanh, log1p, log2, log10 within 1.5; erf, sin, cos, sinh, cosh within 2; asinh, acosh within 3;
-///           the rest, and f64, is Sleef's 1 ulp (erfc 1.5). Subnormal inputs and results, infinities and signed zeros as in C; NaN gives NaN. No fast-math flags, no contraction.
-///           The result of a lane does not depend on the vector width.
-///           truncf to bf16 and f8 is that of torch: round to nearest even, exact on subnormals; f64 rounds to f32 first.
+///                 math.asin %x : vector<32xf32> ->  two calls of Sleef_asinf16_u10, declared in the nearest symbol
+///                 table.
+/// Needs:    values are scalars or 1-D vectors; other ranks are left alone. scf is not lowered yet (sin, cos and ipowi
+/// create scf ops). Keeps:    ops the hardware has (fma, sqrt, floor, ceil, trunc, roundeven, round, absf, copysign,
+/// integer counts). Numerics: f32 exp, exp2, log within 1 ulp; expm1, tanh, log1p, log2, log10 within 1.5; erf, sin,
+/// cos, sinh, cosh within 2; asinh, acosh within 3;
+///           the rest, and f64, is Sleef's 1 ulp (erfc 1.5). Subnormal inputs and results, infinities and signed zeros
+///           as in C; NaN gives NaN. No fast-math flags, no contraction. The result of a lane does not depend on the
+///           vector width. truncf to bf16 and f8 is that of torch: round to nearest even, exact on subnormals; f64
+///           rounds to f32 first.
 /// Why here: after tiles have become vectors (the widths are known), before scf and arith become LLVM.
 void expandMath(mlir::Operation *root, const ExpandMathOptions &options = {});
 

@@ -22,8 +22,7 @@ static std::optional<int64_t> constantExponent(Value exponent) {
 }
 
 /// base^exponent, exponent > 0, by repeated squaring.
-template <typename Multiply>
-static Value repeatedProduct(Value base, uint64_t exponent, Multiply multiply) {
+template <typename Multiply> static Value repeatedProduct(Value base, uint64_t exponent, Multiply multiply) {
   Value result;
   while (true) {
     if (exponent & 1)

@@ -10,7 +10,9 @@ using namespace mlir;
 
 namespace torch_tile::codegen {
 
-MathBuilder::MathBuilder(const ImplicitLocOpBuilder &builder, Value like) : ImplicitLocOpBuilder(builder) { setShape(like.getType()); }
+MathBuilder::MathBuilder(const ImplicitLocOpBuilder &builder, Value like) : ImplicitLocOpBuilder(builder) {
+  setShape(like.getType());
+}
 
 MathBuilder::MathBuilder(Operation *op, const ExpandMathOptions &options)
     : ImplicitLocOpBuilder(op->getLoc(), op->getContext()), expandOptions(options) {}
@@ -70,7 +72,8 @@ Value MathBuilder::fp(double value) {
 
 Value MathBuilder::bits(Type elementType, uint64_t value) {
   unsigned width = elementType.getIntOrFloatBitWidth();
-  return constant(shaped(elementType), value, IntegerAttr::get(elementType, APInt(width, value, false, /*implicitTrunc=*/true)));
+  return constant(shaped(elementType), value,
+                  IntegerAttr::get(elementType, APInt(width, value, false, /*implicitTrunc=*/true)));
 }
 
 Value MathBuilder::clampAbove(Value x, double limit) {
@@ -163,7 +166,8 @@ Value MathBuilder::callLibrary(StringRef stem, StringRef ulpSuffix, ValueRange o
   if (!expandOptions.hasSleef)
     return callPerLane((stem + (isF32 ? "f" : "")).toStringRef(name), operands);
   int64_t width = expandOptions.vectorBits / (isF32 ? 32 : 64);
-  return callSleef(("Sleef_" + stem + (isF32 ? "f" : "d") + llvm::Twine(width) + "_" + ulpSuffix).toStringRef(name), width, operands);
+  return callSleef(("Sleef_" + stem + (isF32 ? "f" : "d") + llvm::Twine(width) + "_" + ulpSuffix).toStringRef(name),
+                   width, operands);
 }
 
 } // namespace torch_tile::codegen

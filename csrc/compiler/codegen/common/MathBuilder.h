@@ -16,7 +16,8 @@ namespace torch_tile::codegen {
 
 /// Builds arithmetic on values of one shape (a scalar or a 1-D vector) in few words.
 ///
-/// Constants are shared within the outermost block they may live in when `enterScope` was called, else created in place.
+/// Constants are shared within the outermost block they may live in when `enterScope` was called, else created in
+/// place.
 class MathBuilder : public mlir::ImplicitLocOpBuilder {
 public:
   using Value = mlir::Value;

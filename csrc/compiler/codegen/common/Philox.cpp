@@ -19,7 +19,8 @@ struct Product {
 };
 } // namespace
 
-/// value * multiplier as 64 bits. Vectors of even size multiply even and odd lanes in 64-bit lanes (vpmuludq), without widening shuffles.
+/// value * multiplier as 64 bits. Vectors of even size multiply even and odd lanes in 64-bit lanes (vpmuludq), without
+/// widening shuffles.
 static Product multiplyWide(MathBuilder &b, Value value, uint32_t multiplier) {
   Type i64 = b.getI64Type();
   if (!b.isVector() || b.numLanes() % 2) {
@@ -34,7 +35,8 @@ static Product multiplyWide(MathBuilder &b, Value value, uint32_t multiplier) {
   auto wideConstant = [&](uint64_t bits) -> Value {
     return arith::ConstantOp::create(b, DenseElementsAttr::get(wideType, APInt(64, bits)));
   };
-  Value factor = wideConstant(multiplier), lowMask = wideConstant(0xffffffff), highMask = wideConstant(0xffffffff00000000), shift = wideConstant(32);
+  Value factor = wideConstant(multiplier), lowMask = wideConstant(0xffffffff),
+        highMask = wideConstant(0xffffffff00000000), shift = wideConstant(32);
   Value even = b.mulI(b.andI(pairs, lowMask), factor);
   Value odd = b.mulI(b.shru(pairs, shift), factor);
   Value low = b.orI(b.andI(even, lowMask), b.shl(odd, shift));
@@ -71,8 +73,8 @@ SmallVector<Value, 4> philox4x32(ImplicitLocOpBuilder &builder, Value keyLo, Val
     }
     Product first = multiplyWide(b, words[0], kMultiplier0);
     Product second = multiplyWide(b, words[2], kMultiplier1);
-    words = {b.xorI(b.xorI(second.high, words[1]), broadcast(keyLo)), second.low, b.xorI(b.xorI(first.high, words[3]), broadcast(keyHi)),
-             first.low};
+    words = {b.xorI(b.xorI(second.high, words[1]), broadcast(keyLo)), second.low,
+             b.xorI(b.xorI(first.high, words[3]), broadcast(keyHi)), first.low};
   }
   return words;
 }
