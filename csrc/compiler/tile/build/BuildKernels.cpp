@@ -39,7 +39,7 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   auto expr = [&](SizeExpr e) { return ExprAttr::get(context, e); };
   auto launch = LaunchOp::create(builder, fusion.getLoc(), fusion.getResultTypes(), FlatSymbolRefAttr::get(context, name), emitter.inputs,
                                  exprArray(context, emitter.integers), expr(emitter.numPrograms), expr(sizes.constant(schedule.programCostNs)),
-                                 expr(sizes.constant(0)), expr(bytes), builder.getDenseI64ArrayAttr(writes));
+                                 expr(emitter.scratchBytes), expr(bytes), builder.getDenseI64ArrayAttr(writes));
   fusion.replaceAllUsesWith(launch.getResults());
   fusion.erase();
   return success();

@@ -37,6 +37,7 @@ void KernelEmitter::collectBuffers() {
 
 FailureOr<tile::KernelOp> KernelEmitter::run(StringRef name) {
   collectBuffers();
+  scratchBytes = loops.sizes().constant(0);
   MLIRContext *context = module.getContext();
   builder.setInsertionPointToEnd(module.getBody());
   kernel = tile::KernelOp::create(builder, name, FunctionType::get(context, {}, {}), ArrayAttr(), ArrayAttr(), DenseI64ArrayAttr());

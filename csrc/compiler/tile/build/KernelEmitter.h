@@ -30,6 +30,8 @@ public:
   /// The kernel's integer arguments.
   llvm::SmallVector<SizeExpr> integers;
   SizeExpr numPrograms;
+  /// Scratch memory of one program.
+  SizeExpr scratchBytes;
 
 private:
   using ValueList = llvm::SmallVector<mlir::Value>;
@@ -56,6 +58,14 @@ private:
   mlir::Value emitGeneric(mlir::Operation &op, llvm::function_ref<mlir::Value(mlir::Value)> lookup);
   mlir::Value valueOf(mlir::Value result);
   mlir::Value loadBack(mlir::Value result);
+  // Values kept in scratch memory from one stage to the next, where computing them again costs more.
+  bool isWorthKeeping(const FusedMember &member);
+  int lastUse(const FusedMember &member) const;
+  int workToRepeat(const FusedMember &member) const;
+  void keep(mlir::Value result, mlir::Value value);
+  mlir::Value loadKept(mlir::Value result);
+  mlir::Value scratchPointer(mlir::Value result);
+  SizeExpr scratchIndex() const;
   void store(mlir::Value value, mlir::Value result);
   /// A structured load of a buffer of the group at `offset` (free of x<k>).
   mlir::Value structuredLoad(mlir::Value pointer, SizeExpr offset, mlir::Type elementType);
@@ -99,6 +109,12 @@ private:
   /// Lanes and rows of the current tile that lie inside the domain; null when all do.
   mlir::Value validLanes, validRows;
   int currentStage = 0;
+  /// By result: its byte offset in scratch memory, and the stage that wrote it.
+  struct Kept {
+    SizeExpr offset;
+    int stage;
+  };
+  llvm::DenseMap<mlir::Value, Kept> kept;
 };
 
 } // namespace torch_tile::tile_build

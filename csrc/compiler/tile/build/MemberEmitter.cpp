@@ -137,10 +137,12 @@ Value KernelEmitter::emitLoad(LoadOp load, llvm::function_ref<Value(Value)> look
 
 Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter::Bindings &scalars, bool scalarsVary, Value mask, Value other) {
   Value pointer = pointerOf(load.getSource());
-  ExprEmitter::Bindings saved = bindings;
-  auto restore = llvm::make_scope_exit([&] { bindings = saved; });
   for (auto &entry : scalars)
     bindings[entry.first()] = entry.second;
+  auto restore = llvm::make_scope_exit([&] {
+    for (auto &entry : scalars)
+      bindings.erase(entry.first());
+  });
   bool isLinear = schedule.vectorAxis < 0 || strideAlong(loops.sizes(), offset, vectorName()).has_value();
   if (!scalarsVary && isLinear && !mask)
     return structuredLoad(pointer, offset, load.getType());
@@ -212,9 +214,14 @@ Value KernelEmitter::valueOf(Value result) {
   const FusedMember *member = loops.producer(result);
   if (member->stage < currentStage && escapes(result))
     return loadBack(result);
+  if (kept.contains(result) && kept.lookup(result).stage < currentStage)
+    return loadKept(result);
   LoopsOp op = member->op;
-  for (auto [other, value] : llvm::zip(op.getOutputs(), emitBody(*member)))
+  for (auto [other, value] : llvm::zip(op.getOutputs(), emitBody(*member))) {
     scopes.back().values[other] = value;
+    if (isWorthKeeping(*member))
+      keep(other, value);
+  }
   return scopes.back().values.lookup(result);
 }
 

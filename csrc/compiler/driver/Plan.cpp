@@ -1,0 +1,353 @@
+#include "compiler/driver/Plan.h"
+
+#include "compiler/driver/PlanExprs.h"
+#include "compiler/fusion/FusionCost.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+
+namespace torch_tile::driver {
+namespace {
+
+FailureOr<artifact::ElementType> elementTypeOf(Type type) {
+  using E = artifact::ElementType;
+  if (type.isF64())
+    return E::Float64;
+  if (type.isF32())
+    return E::Float32;
+  if (type.isF16())
+    return E::Float16;
+  if (type.isBF16())
+    return E::BFloat16;
+  if (isa<Float8E4M3FNType>(type))
+    return E::Float8E4M3FN;
+  if (isa<Float8E5M2Type>(type))
+    return E::Float8E5M2;
+  if (auto integer = dyn_cast<IntegerType>(type)) {
+    bool isUnsigned = integer.isUnsigned();
+    switch (integer.getWidth()) {
+    case 64:
+      return isUnsigned ? E::UInt64 : E::Int64;
+    case 32:
+      return isUnsigned ? E::UInt32 : E::Int32;
+    case 16:
+      return isUnsigned ? E::UInt16 : E::Int16;
+    case 8:
+      return isUnsigned ? E::UInt8 : E::Int8;
+    case 1:
+      return E::Bool;
+    }
+  }
+  if (auto complex = dyn_cast<ComplexType>(type))
+    return complex.getElementType().isF64() ? E::Complex128 : E::Complex64;
+  return failure();
+}
+
+class Planner {
+public:
+  Planner(FuncOp func, llvm::function_ref<uint32_t(StringRef)> kernelIndex, artifact::Artifact &artifact)
+      : func(func), kernelIndex(kernelIndex), artifact(artifact), exprs(artifact) {}
+
+  LogicalResult run() {
+    if (failed(planInputs()))
+      return failure();
+    findLastUses();
+    for (Operation &op : func.getBody().front()) {
+      if (failed(planOp(op)))
+        return failure();
+      freeAfter(op);
+    }
+    artifact.numSlots = nextSlot;
+    return bindSymbols();
+  }
+
+private:
+  artifact::SlotId slotOf(Value value) {
+    auto [it, isNew] = slots.try_emplace(value, nextSlot);
+    if (isNew)
+      ++nextSlot;
+    return it->second;
+  }
+
+  LogicalResult planInputs() {
+    for (BlockArgument argument : func.getBody().getArguments()) {
+      artifact::Input input;
+      if (auto type = dyn_cast<GraphTensorType>(argument.getType())) {
+        FailureOr<artifact::ElementType> element = elementTypeOf(type.getElementType());
+        if (failed(element))
+          return func.emitOpError("expected inputs of element types torch has, got ") << type;
+        input.slot = slotOf(argument);
+        input.type = *element;
+        input.sizes = exprs.addRange(type.getSizes());
+        input.strides = exprs.addRange(type.getStrides());
+      } else {
+        input.kind = artifact::Input::Kind::Int;
+      }
+      artifact.inputs.push_back(std::move(input));
+    }
+    return success();
+  }
+
+  //===-- lifetimes ---------------------------------------------------------------------------------------------===//
+
+  /// Results that a launch writes in place are the buffer they are written into.
+  void findLastUses() {
+    for (Operation &op : func.getBody().front()) {
+      if (auto launch = dyn_cast<LaunchOp>(op))
+        for (auto [result, input] : llvm::zip(launch.getOutputs(), launch.getWrites()))
+          if (input >= 0)
+            slots[result] = slotOf(launch.getInputs()[input]);
+      auto touch = [&](Value value) {
+        if (isa<GraphTensorType>(value.getType()))
+          lastUse[slotOf(value)] = &op;
+      };
+      llvm::for_each(op.getOperands(), touch);
+      llvm::for_each(op.getResults(), touch);
+    }
+    for (auto &[slot, op] : lastUse)
+      if (!isa<ReturnOp>(op))
+        dies[op].push_back(slot);
+    // Inputs that nothing uses go at once.
+    for (BlockArgument argument : func.getBody().getArguments())
+      if (isa<GraphTensorType>(argument.getType()) && argument.use_empty())
+        push(artifact::Free{slotOf(argument)}, {});
+  }
+
+  void freeAfter(Operation &op) {
+    auto it = dies.find(&op);
+    if (it == dies.end())
+      return;
+    llvm::sort(it->second);
+    for (artifact::SlotId slot : it->second)
+      push(artifact::Free{slot}, {});
+  }
+
+  //===-- steps -------------------------------------------------------------------------------------------------===//
+
+  template <typename Action> void push(Action action, std::vector<uint32_t> lines) { artifact.steps.push_back({std::move(action), std::move(lines)}); }
+
+  std::vector<uint32_t> linesOf(Operation &op) {
+    SmallVector<int64_t> lines;
+    torch_tile::fusion::collectLines(op.getLoc(), lines);
+    llvm::sort(lines);
+    lines.erase(llvm::unique(lines), lines.end());
+    return std::vector<uint32_t>(lines.begin(), lines.end());
+  }
+
+  LogicalResult planOp(Operation &op) {
+    return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+        .Case([&](LaunchOp launch) { return planLaunch(launch); })
+        .Case([&](ExternOp call) {
+          artifact::Extern step;
+          step.op = call.getOp().str();
+          step.overload = call.getOverload().str();
+          if (failed(planArguments(call, call.getInputs(), call.getArgs(), step.args)) || failed(planResults(call, call.getOutputs(), step.results)))
+            return failure();
+          push(std::move(step), linesOf(op));
+          return success();
+        })
+        .Case([&](PyCallOp call) {
+          artifact::PyCall step;
+          step.callable = (uint32_t)call.getCallable();
+          if (failed(planArguments(call, call.getInputs(), call.getArgs(), step.args)) || failed(planResults(call, call.getOutputs(), step.results)))
+            return failure();
+          push(std::move(step), linesOf(op));
+          return success();
+        })
+        .Case([&](AliasOp alias) {
+          artifact::Alias step;
+          step.result = slotOf(alias.getResult());
+          step.source = slotOf(alias.getSource());
+          step.sizes = exprs.addRange(alias.getType().getSizes());
+          step.strides = exprs.addRange(alias.getType().getStrides());
+          step.offset = exprs.add(alias.getOffset().getValue());
+          push(std::move(step), linesOf(op));
+          return success();
+        })
+        .Case([&](ReturnOp ret) { return planOutputs(ret); })
+        .Case<NoneOp, SizeOp>([](auto) { return success(); })
+        .Default([](Operation *other) { return other->emitOpError("has no step in the artifact"); });
+  }
+
+  LogicalResult planLaunch(LaunchOp launch) {
+    artifact::Launch step;
+    step.kernel = kernelIndex(launch.getKernel());
+    for (Value input : launch.getInputs())
+      step.pointers.push_back(slotOf(input));
+    for (auto [result, writes] : llvm::zip(launch.getOutputs(), launch.getWrites())) {
+      if (writes >= 0)
+        continue;
+      auto type = cast<GraphTensorType>(result.getType());
+      FailureOr<artifact::ElementType> element = elementTypeOf(type.getElementType());
+      if (failed(element))
+        return launch.emitOpError("expected results of element types torch has, got ") << type;
+      artifact::Alloc alloc;
+      alloc.slot = slotOf(result);
+      alloc.type = *element;
+      alloc.sizes = exprs.addRange(type.getSizes());
+      alloc.strides = exprs.addRange(type.getStrides());
+      step.pointers.push_back(alloc.slot);
+      push(std::move(alloc), linesOf(*launch));
+    }
+    for (SizeExpr e : exprsOf(launch.getIntegers()))
+      step.integers.push_back(exprs.add(e));
+    step.numPrograms = exprs.add(launch.getPrograms().getValue());
+    step.programCostNs = exprs.add(launch.getProgramCost().getValue());
+    step.scratchBytes = exprs.add(launch.getScratchBytes().getValue());
+    step.bytesMoved = exprs.add(launch.getBytesMoved().getValue());
+    push(std::move(step), linesOf(*launch));
+    return success();
+  }
+
+  LogicalResult planArguments(Operation *op, ValueRange inputs, ArrayAttr args, std::vector<artifact::Value> &list) {
+    for (Attribute arg : args) {
+      artifact::Value &value = list.emplace_back();
+      using Kind = artifact::Value::Kind;
+      LogicalResult known = llvm::TypeSwitch<Attribute, LogicalResult>(arg)
+                                .Case([&](OperandAttr operand) {
+                                  if (operand.getIndex() < 0 || (size_t)operand.getIndex() >= inputs.size())
+                                    return failure();
+                                  Value input = inputs[operand.getIndex()];
+                                  if (auto size = dyn_cast<SizeType>(input.getType())) {
+                                    value.kind = Kind::Int;
+                                    value.ref = exprs.add(size.getExpr());
+                                  } else {
+                                    value.kind = Kind::Tensor;
+                                    value.ref = slotOf(input);
+                                  }
+                                  return success();
+                                })
+                                .Case([&](ExprAttr expr) {
+                                  value.kind = Kind::Int;
+                                  value.ref = exprs.add(expr.getValue());
+                                  return success();
+                                })
+                                .Case([&](TorchAttr torch) {
+                                  StringRef kind = torch.getKind().getValue();
+                                  value.kind = kind == "dtype"           ? Kind::DType
+                                               : kind == "device"        ? Kind::Device
+                                               : kind == "layout"        ? Kind::Layout
+                                               : kind == "memory_format" ? Kind::MemoryFormat
+                                                                         : Kind::None;
+                                  value.text = torch.getValue().str();
+                                  return success(value.kind != Kind::None);
+                                })
+                                .Case([&](UnitAttr) { return success(); })
+                                .Case([&](BoolAttr flag) {
+                                  value.kind = Kind::Bool;
+                                  value.number = flag.getValue();
+                                  return success();
+                                })
+                                .Case([&](IntegerAttr integer) {
+                                  value.kind = Kind::Int;
+                                  value.ref = exprs.add(GraphDialect::sizes(op->getContext()).constant(integer.getInt()));
+                                  return success();
+                                })
+                                .Case([&](FloatAttr number) {
+                                  value.kind = Kind::Float;
+                                  value.number = number.getValueAsDouble();
+                                  return success();
+                                })
+                                .Case([&](StringAttr text) {
+                                  value.kind = Kind::String;
+                                  value.text = text.getValue().str();
+                                  return success();
+                                })
+                                .Case([&](ArrayAttr items) {
+                                  value.kind = Kind::List;
+                                  return planArguments(op, inputs, items, value.items);
+                                })
+                                .Default([](Attribute) { return failure(); });
+      if (failed(known))
+        return op->emitOpError("expected an argument that the runtime can pass, got ") << arg;
+    }
+    return success();
+  }
+
+  LogicalResult planResults(Operation *, ValueRange outputs, std::vector<artifact::Result> &list) {
+    for (Value output : outputs) {
+      artifact::Result &result = list.emplace_back();
+      if (auto size = dyn_cast<SizeType>(output.getType())) {
+        // A number made at run time: an unbacked symbol.
+        if (auto name = size.getExpr().symbol())
+          externSymbols[std::string(*name)] = slotOf(output);
+        result.used = true;
+        result.slot = slotOf(output);
+        continue;
+      }
+      auto type = dyn_cast<GraphTensorType>(output.getType());
+      if (!type || output.use_empty())
+        continue;
+      result.used = true;
+      result.slot = slotOf(output);
+      result.sizes = exprs.addRange(type.getSizes());
+      result.strides = exprs.addRange(type.getStrides());
+    }
+    return success();
+  }
+
+  LogicalResult planOutputs(ReturnOp ret) {
+    for (Value value : ret.getValues()) {
+      artifact::Output output;
+      if (isa<NoneType>(value.getType())) {
+        output.kind = artifact::Output::Kind::None;
+      } else if (auto size = dyn_cast<SizeType>(value.getType())) {
+        output.kind = artifact::Output::Kind::Int;
+        output.ref = exprs.add(size.getExpr());
+      } else {
+        output.ref = slotOf(value);
+      }
+      artifact.outputs.push_back(output);
+    }
+    return success();
+  }
+
+  //===-- symbols -----------------------------------------------------------------------------------------------===//
+
+  LogicalResult bindSymbols() {
+    using Kind = artifact::SymbolSource::Kind;
+    for (const std::string &name : artifact.symbols) {
+      std::optional<artifact::SymbolSource> source;
+      auto offer = [&](SizeExpr expr, artifact::SymbolSource from) {
+        if (!source && expr.symbol() && *expr.symbol() == name)
+          source = from;
+      };
+      auto arguments = func.getBody().getArguments();
+      for (auto [k, argument] : llvm::enumerate(arguments))
+        if (auto size = dyn_cast<SizeType>(argument.getType()))
+          offer(size.getExpr(), {Kind::Scalar, (uint32_t)k, 0});
+      for (bool wantStride : {false, true})
+        for (auto [k, argument] : llvm::enumerate(arguments))
+          if (auto type = dyn_cast<GraphTensorType>(argument.getType()))
+            for (auto [dim, e] : llvm::enumerate(wantStride ? type.getStrides() : type.getSizes()))
+              offer(e, {wantStride ? Kind::Stride : Kind::Size, (uint32_t)k, (uint32_t)dim});
+      if (auto it = externSymbols.find(name); !source && it != externSymbols.end())
+        source = artifact::SymbolSource{Kind::ExternResult, it->second, 0};
+      if (!source)
+        return func.emitOpError("expected size symbol '") << name << "' to be an input or the size or stride of one";
+      artifact.symbolSources.push_back(*source);
+    }
+    return success();
+  }
+
+  FuncOp func;
+  llvm::function_ref<uint32_t(StringRef)> kernelIndex;
+  artifact::Artifact &artifact;
+  ExprTable exprs;
+  DenseMap<Value, artifact::SlotId> slots;
+  artifact::SlotId nextSlot = 0;
+  DenseMap<artifact::SlotId, Operation *> lastUse;
+  DenseMap<Operation *, SmallVector<artifact::SlotId, 4>> dies;
+  std::unordered_map<std::string, artifact::SlotId> externSymbols;
+};
+
+} // namespace
+
+LogicalResult planSteps(FuncOp func, llvm::function_ref<uint32_t(StringRef)> kernelIndex, artifact::Artifact &artifact) {
+  return Planner(func, kernelIndex, artifact).run();
+}
+
+} // namespace torch_tile::driver

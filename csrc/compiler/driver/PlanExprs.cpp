@@ -1,0 +1,88 @@
+#include "compiler/driver/PlanExprs.h"
+
+#include <algorithm>
+
+namespace torch_tile::driver {
+
+using artifact::ExprOp;
+
+artifact::ExprId ExprTable::add(SizeExpr expr) {
+  auto [it, isNew] = known.try_emplace(expr, (artifact::ExprId)artifact.exprs.size());
+  if (isNew) {
+    artifact.exprs.emplace_back();
+    artifact::Expr program;
+    emit(expr, program);
+    artifact.exprs[it->second] = std::move(program);
+  }
+  return it->second;
+}
+
+int64_t ExprTable::symbolNumber(std::string_view name) {
+  auto it = std::find(artifact.symbols.begin(), artifact.symbols.end(), name);
+  if (it == artifact.symbols.end())
+    it = artifact.symbols.insert(artifact.symbols.end(), std::string(name));
+  return it - artifact.symbols.begin();
+}
+
+void ExprTable::emit(SizeExpr expr, artifact::Expr &program) {
+  std::vector<SizeTerm> terms = SizeContext::terms(expr);
+  if (terms.empty()) {
+    program.push_back({ExprOp::Constant, expr.constant().value_or(0)});
+    return;
+  }
+  bool isFirst = true;
+  for (const SizeTerm &term : terms) {
+    bool isPushed = false;
+    if (term.coefficient != 1 || term.factors.empty()) {
+      program.push_back({ExprOp::Constant, term.coefficient});
+      isPushed = true;
+    }
+    for (const auto &[atom, power] : term.factors)
+      for (int k = 0; k < power; ++k) {
+        emitAtom(atom, program);
+        if (isPushed)
+          program.push_back({ExprOp::Mul});
+        isPushed = true;
+      }
+    if (!isFirst)
+      program.push_back({ExprOp::Add});
+    isFirst = false;
+  }
+}
+
+void ExprTable::emitAtom(SizeExpr atom, artifact::Expr &program) {
+  if (auto name = atom.symbol()) {
+    program.push_back({ExprOp::Symbol, symbolNumber(*name)});
+    return;
+  }
+  SizeCall call = *SizeContext::asCall(atom);
+  auto opOf = [](SizeFn fn) {
+    switch (fn) {
+    case SizeFn::FloorDiv:
+      return ExprOp::FloorDiv;
+    case SizeFn::Mod:
+      return ExprOp::Mod;
+    case SizeFn::PythonMod:
+      return ExprOp::PythonMod;
+    case SizeFn::CleanDiv:
+      return ExprOp::CleanDiv;
+    case SizeFn::TruncDiv:
+      return ExprOp::TruncDiv;
+    case SizeFn::CeilDiv:
+      return ExprOp::CeilDiv;
+    case SizeFn::Min:
+      return ExprOp::Min;
+    case SizeFn::Max:
+      return ExprOp::Max;
+    }
+    return ExprOp::Add;
+  };
+  // Min and Max take any number of arguments: a left fold.
+  emit(call.args[0], program);
+  for (size_t k = 1; k < call.args.size(); ++k) {
+    emit(call.args[k], program);
+    program.push_back({opOf(call.fn)});
+  }
+}
+
+} // namespace torch_tile::driver

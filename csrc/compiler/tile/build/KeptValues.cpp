@@ -1,0 +1,105 @@
+// Values of the inner loops that a later stage needs again: kept in the program's scratch memory where computing them anew costs more than a store and a load.
+#include "compiler/fusion/FusionCost.h"
+#include "compiler/tile/build/KernelEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+using torch_tile::fusion::Axis;
+
+namespace torch_tile::tile_build {
+namespace {
+
+/// A store, a load and the cache lines they touch, in units of simple vector instructions.
+constexpr int costOfKeeping = 10;
+/// What does not stay in a core's cache is not worth keeping.
+constexpr int64_t maxKeptBytes = 256 << 10;
+
+} // namespace
+
+int KernelEmitter::workToRepeat(const FusedMember &member) const {
+  LoopsOp op = member.op;
+  int work = torch_tile::fusion::bodyCost(op).work;
+  for (Operation &inner : *op.bodyBlock())
+    if (auto load = dyn_cast<LoadOp>(inner))
+      if (const FusedMember *from = loops.producer(load.getSource()); from && from->isFull && !LoopsOp(from->op).isReduction() && !escapes(load.getSource()))
+        work += workToRepeat(*from);
+  return work;
+}
+
+/// The last stage that needs the member's value, directly or through values computed anew there.
+int KernelEmitter::lastUse(const FusedMember &member) const {
+  int last = member.stage;
+  for (const FusedMember &other : loops.members) {
+    LoopsOp op = other.op;
+    bool uses = llvm::any_of(*op.bodyBlock(), [&](Operation &inner) {
+      auto load = dyn_cast<LoadOp>(inner);
+      return load && loops.producer(load.getSource()) == &member;
+    });
+    if (uses)
+      last = std::max(last, op.isReduction() ? other.stage : lastUse(other));
+  }
+  return last;
+}
+
+bool KernelEmitter::isWorthKeeping(const FusedMember &member) {
+  LoopsOp op = member.op;
+  if (!member.isFull || op.isReduction() || lastUse(member) <= currentStage || op.getNumResults() != 1 || escapes(op.getResult(0)))
+    return false;
+  if (schedule.rowAxis >= 0 || workToRepeat(member) < costOfKeeping)
+    return false;
+  double elements = isVectorReduced() ? 1 : (double)schedule.lanes;
+  for (const Axis &axis : loops.axes)
+    if (axis.reduced)
+      elements *= (double)loops.facts().estimate(axis.extent);
+  return elements * 4 <= (double)maxKeptBytes;
+}
+
+/// Position of the current tile among all points of the reduced axes; lanes lie innermost.
+SizeExpr KernelEmitter::scratchIndex() const {
+  SizeContext &sizes = loops.sizes();
+  SizeExpr index = sizes.constant(0);
+  for (auto [k, axis] : llvm::enumerate(loops.axes))
+    if (axis.reduced && (int)k != schedule.vectorAxis)
+      index = sizes.add(sizes.mul(index, axis.extent), sizes.symbol(axis.name));
+  if (!isVectorReduced())
+    return sizes.mul(index, sizes.constant(schedule.lanes));
+  const Axis &vector = loops.axes[schedule.vectorAxis];
+  return sizes.add(sizes.mul(index, vector.extent), sizes.symbol(vector.name));
+}
+
+Value KernelEmitter::scratchPointer(Value result) {
+  Type element = cast<GraphTensorType>(result.getType()).getElementType();
+  Value offset = exprs.emit(kept.lookup(result).offset, {});
+  return reuse(tile::ScratchOp::create(builder, tile::PtrType::get(builder.getContext(), element), offset));
+}
+
+void KernelEmitter::keep(Value result, Value value) {
+  SizeContext &sizes = loops.sizes();
+  auto [it, isNew] = kept.try_emplace(result, Kept{scratchBytes, currentStage});
+  if (isNew) {
+    // One tile more than the points: the last tile is stored whole.
+    SizeExpr elements = sizes.constant(isVectorReduced() ? 1 : schedule.lanes);
+    for (const Axis &axis : loops.axes)
+      if (axis.reduced)
+        elements = sizes.mul(elements, axis.extent);
+    elements = sizes.add(elements, sizes.constant(schedule.lanes));
+    int64_t bytes = torch_tile::fusion::elementBytes(cast<GraphTensorType>(result.getType()).getElementType());
+    SizeExpr lines = sizes.ceilDiv(sizes.mul(elements, sizes.constant(bytes)), sizes.constant(64));
+    scratchBytes = sizes.add(scratchBytes, sizes.mul(lines, sizes.constant(64)));
+  }
+  Value index = exprs.emit(scratchIndex(), bindings);
+  tile::StoreOp::create(builder, toTile(builder, value, tileShape()), scratchPointer(result), index, ValueRange(), builder.getDenseI64ArrayAttr({1}), ValueRange());
+}
+
+Value KernelEmitter::loadKept(Value result) {
+  Type element = cast<GraphTensorType>(result.getType()).getElementType();
+  Value index = exprs.emit(scratchIndex(), bindings);
+  Value value = reuse(
+      tile::LoadOp::create(builder, tileOf(element), scratchPointer(result), index, ValueRange(), builder.getDenseI64ArrayAttr({1}), ValueRange(), Value()));
+  scopes.back().values[result] = value;
+  return value;
+}
+
+} // namespace torch_tile::tile_build
