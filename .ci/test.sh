@@ -17,8 +17,12 @@ part() { # part NAME COMMAND...: every part runs, the failures are listed at the
   say "$name"
   "$@" || failed+=("$name")
 }
-lit() { "$python" -m lit.main -sv "$root/tests/lit" --param build_dir="$build"; }
-unit() { ctest --test-dir "$build" --output-on-failure -j "$jobs"; }
+lit() { "$python" -c "from lit.main import main; main()" -v "$root/tests/lit" --param build_dir="$build"; }
+unit() { # torch's own library, for tests of the functions that kernels borrow from it
+  TORCH_TILE_LIBTORCH_CPU=$("$python" -c "import torch, os; print(os.path.join(os.path.dirname(torch.__file__), 'lib', 'libtorch_cpu.so'))")
+  export TORCH_TILE_LIBTORCH_CPU
+  ctest --test-dir "$build" --output-on-failure -j "$jobs"
+}
 pytests() { # exit status 5 means that no test has these markers
   "$python" -m pytest -q -m "$@"
   local rc=$?

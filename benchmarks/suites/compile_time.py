@@ -53,9 +53,6 @@ def child(case: str, backend: str) -> None:
 
     imported = time.perf_counter()
     target, call = prepare(case)
-    if backend != "eager":
-        import torch._dynamo  # the same for every backend, and no part of a compiler's time
-
     prepared = time.perf_counter()
     call(target if backend == "eager" else torch.compile(target, backend=backend))
     first = time.perf_counter()
