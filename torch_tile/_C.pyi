@@ -78,5 +78,8 @@ def load_artifact(data: bytes, pycalls: list[Callable[..., Any]] = ..., poison: 
 def set_compiler_library(path: str) -> None:
     """Use this file instead of the libtorch_tile_compiler.so beside the extension. No effect once one is open."""
 
+def flush_disk_cache() -> None:
+    """Wait until everything compiled so far is on disk. Runs by itself when Python exits."""
+
 def version() -> dict[str, str]:
     """Versions of the extension and of the compiler library (which this opens)."""

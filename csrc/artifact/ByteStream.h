@@ -1,4 +1,5 @@
-// Little-endian bytes in and out. The reader accepts any bytes: after the first failure it answers zeros and empty ranges.
+// Little-endian bytes in and out. The reader accepts any bytes: after the first failure it answers zeros and empty
+// ranges.
 #pragma once
 
 #include <bit>

@@ -6,8 +6,9 @@ namespace torch_tile::artifact {
 namespace {
 
 const char *name(ElementType type) {
-  static constexpr const char *names[] = {"f64", "f32", "f16", "bf16",   "i64",    "i32",          "i16",           "i8",  "ui8",
-                                          "i1",  "f8E4M3FN", "f8E5M2", "complex<f32>", "complex<f64>", "ui16", "ui32", "ui64"};
+  static constexpr const char *names[] = {"f64",          "f32",          "f16",  "bf16", "i64",      "i32",
+                                          "i16",          "i8",           "ui8",  "i1",   "f8E4M3FN", "f8E5M2",
+                                          "complex<f32>", "complex<f64>", "ui16", "ui32", "ui64"};
   return names[static_cast<size_t>(type)];
 }
 
@@ -221,9 +222,7 @@ private:
     printCall("extern " + step.op + (step.overload.empty() ? "" : "." + step.overload), step.args, step.results);
   }
 
-  void print(const PyCall &step) {
-    printCall("pycall " + std::to_string(step.callable), step.args, step.results);
-  }
+  void print(const PyCall &step) { printCall("pycall " + std::to_string(step.callable), step.args, step.results); }
 
   void print(const Check &step) { out << "check " << expr(step.condition) << " \"" << step.message << "\""; }
 

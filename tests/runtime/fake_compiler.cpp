@@ -1,5 +1,5 @@
-// A stand-in for libtorch_tile_compiler: the text it compiles is an artifact in hexadecimal, objects are shared libraries.
-// It lets runtime tests run without LLVM and see exactly what the runtime asks for.
+// A stand-in for libtorch_tile_compiler: the text it compiles is an artifact in hexadecimal, objects are shared
+// libraries. It lets runtime tests run without LLVM and see exactly what the runtime asks for.
 #include "artifact/Serialize.h"
 #include "compiler/c_api.h"
 

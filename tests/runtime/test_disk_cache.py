@@ -49,6 +49,7 @@ class Cache:
         program = self.runtime.compile_graph(text, **{**arguments, **options})
         x = torch.arange(16, dtype=torch.float32)
         assert torch.equal(program([x, x])[0], x + x)
+        self.runtime.flush_disk_cache()
         return program.loaded_from
 
     def graphs(self) -> list[Path]:
@@ -78,6 +79,28 @@ def test_hit(cache: Cache, text: str) -> None:
     assert (len(cache.graphs()), len(cache.kernels())) == (1, 1)
     # The kernel's code is stored once, apart from the graph.
     assert cache.graphs()[0].stat().st_size < 1000 < cache.kernels()[0].stat().st_size
+
+
+def test_kernels_are_shared_before_they_are_written(cache: Cache, kernel_code: bytes) -> None:
+    """Graphs compiled in quick succession: the second finds the first one's kernel in the process."""
+    arguments = ({}, str(cache.folder), _no_limit, None, [])
+    programs = [cache.runtime.compile_graph(add_text(kernel_code, extra=i), *arguments) for i in range(5)]
+    cache.runtime.flush_disk_cache()
+    assert {p.loaded_from for p in programs} == {"compiled"}
+    assert (len(cache.graphs()), len(cache.kernels())) == (5, 1)
+
+
+def test_fork(cache: Cache, text: str, kernel_code: bytes) -> None:
+    """A child forked while its parent writes can compile, and ends."""
+    for i in range(5):
+        cache.runtime.compile_graph(add_text(kernel_code, extra=i), {}, str(cache.folder), _no_limit, None, [])
+        child = os.fork()
+        if child == 0:
+            cache.compile(add_text(kernel_code, extra=i + 100))
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    cache.runtime.flush_disk_cache()
+    assert len(cache.graphs()) == 10
 
 
 def test_no_cache_folder(cache: Cache, text: str) -> None:

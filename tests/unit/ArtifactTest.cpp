@@ -26,8 +26,13 @@ Artifact sample() {
   a.target = "cpu";
   a.symbols = {"s0", "u0"};
   a.symbolSources = {{SymbolSource::Kind::Size, 0, 0}, {SymbolSource::Kind::ExternResult, 3, 0}};
-  a.exprs = {constant(256), constant(1), {{ExprOp::Symbol, 0}}, {{ExprOp::Symbol, 1}},
-             {{ExprOp::Symbol, 0}, {ExprOp::Constant, -3}, {ExprOp::FloorDiv}}, constant(INT64_MIN), constant(INT64_MAX)};
+  a.exprs = {constant(256),
+             constant(1),
+             {{ExprOp::Symbol, 0}},
+             {{ExprOp::Symbol, 1}},
+             {{ExprOp::Symbol, 0}, {ExprOp::Constant, -3}, {ExprOp::FloorDiv}},
+             constant(INT64_MIN),
+             constant(INT64_MAX)};
   a.numSlots = 6;
   a.inputs = {{Input::Kind::Tensor, 0, ElementType::Float32, {2, 0}, {0, 1}}, {Input::Kind::Int, 0, {}, {}, {}}};
   Kernel kernel;
@@ -83,9 +88,10 @@ TEST(Artifact, RoundTrip) {
 
 TEST(Artifact, PrintNamesEverything) {
   std::string text = print(sample());
-  for (const char *part : {"symbol s0 = size 0 of input 0", "input 0: %0 f32 [s0, 256] strides [256, 1]",
-                           "launch add(%0, %1; s0,", "extern aten::sort.stable(%2, [1.5f, float32, s0//-3, true, none])",
-                           "check u0 \"u0 is zero\"", "// line 3, 4", "return %2, u0, none"})
+  for (const char *part :
+       {"symbol s0 = size 0 of input 0", "input 0: %0 f32 [s0, 256] strides [256, 1]", "launch add(%0, %1; s0,",
+        "extern aten::sort.stable(%2, [1.5f, float32, s0//-3, true, none])", "check u0 \"u0 is zero\"", "// line 3, 4",
+        "return %2, u0, none"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
@@ -147,7 +153,8 @@ TEST(Artifact, BadReferencesAreNamed) {
   expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).pointers[0] = 4; }, "slot 4 holds nothing");
   expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).pointers[0] = 99; }, "slot 99 holds nothing");
   expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).integers[0] = 7; }, "expr 7 does not exist");
-  expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).integers[0] = 3; }, "u0 is used before it is known");
+  expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).integers[0] = 3; },
+                "u0 is used before it is known");
   expectRefused([](Artifact &a) { a.exprs[4].pop_back(); }, "expected an expression to leave one value, got 2");
   expectRefused([](Artifact &a) { a.exprs[4].push_back({ExprOp::Add}); }, "operation without two operands");
   expectRefused([](Artifact &a) { a.exprs[2][0].value = 2; }, "symbol 2 does not exist");
@@ -158,24 +165,28 @@ TEST(Artifact, BadReferencesAreNamed) {
   expectRefused([](Artifact &a) { a.numSlots = UINT32_MAX; }, "slots");
   expectRefused([](Artifact &a) { a.outputs[0].ref = 1; }, "slot 1 holds nothing"); // freed
   expectRefused([](Artifact &a) { a.inputs[0].strides.pop_back(); }, "expected as many strides as sizes");
-  expectRefused([](Artifact &a) {
-    Value value;
-    for (int i = 0; i < 20; ++i) {
-      Value outer;
-      outer.kind = Value::Kind::List;
-      outer.items = {value};
-      value = outer;
-    }
-    std::get<Extern>(a.steps[3].action).args = {value};
-  }, "nested too deeply");
+  expectRefused(
+      [](Artifact &a) {
+        Value value;
+        for (int i = 0; i < 20; ++i) {
+          Value outer;
+          outer.kind = Value::Kind::List;
+          outer.items = {value};
+          value = outer;
+        }
+        std::get<Extern>(a.steps[3].action).args = {value};
+      },
+      "nested too deeply");
 }
 
 TEST(Artifact, DeepExpressionsAreRefused) {
-  expectRefused([](Artifact &a) {
-    Expr deep(100, {ExprOp::Constant, 1});
-    deep.insert(deep.end(), 99, {ExprOp::Add, 0});
-    a.exprs[4] = deep;
-  }, "nested too deeply");
+  expectRefused(
+      [](Artifact &a) {
+        Expr deep(100, {ExprOp::Constant, 1});
+        deep.insert(deep.end(), 99, {ExprOp::Add, 0});
+        a.exprs[4] = deep;
+      },
+      "nested too deeply");
 }
 
 } // namespace

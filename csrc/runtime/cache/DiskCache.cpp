@@ -1,5 +1,7 @@
 #include "runtime/cache/DiskCache.h"
 
+#include "runtime/cache/StoreQueue.h"
+
 #include <dirent.h>
 
 #include <algorithm>
@@ -71,11 +73,11 @@ void listEntries(int folder, std::vector<Entry> &entries) {
 
 } // namespace
 
-DiskCache::DiskCache(const std::string &folder, int64_t limitBytes) : limitBytes(limitBytes) {
+DiskCache::DiskCache(const std::string &folder, int64_t limitBytes) : path(folder), limitBytes(limitBytes) {
   std::error_code ignored;
-  std::filesystem::path path(folder);
-  if (path.has_parent_path())
-    std::filesystem::create_directories(path.parent_path(), ignored);
+  std::filesystem::path parent = std::filesystem::path(folder).parent_path();
+  if (!parent.empty())
+    std::filesystem::create_directories(parent, ignored);
   ::mkdir(folder.c_str(), S_IRWXU);
   FileDescriptor root(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!root.isOpen())
@@ -112,8 +114,11 @@ bool DiskCache::readKernel(const Hash &hash, std::vector<uint8_t> &code) {
 
 bool DiskCache::containsKernel(const Hash &hash) const {
   struct stat info;
-  return kernels.isOpen() && ::fstatat(kernels.get(), fileName(hash).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
+  return kernels.isOpen() && (isStorePending(storeName(hash)) ||
+                              ::fstatat(kernels.get(), fileName(hash).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0);
 }
+
+std::string DiskCache::storeName(const Hash &hash) const { return path + "/" + fileName(hash); }
 
 bool DiskCache::writeGraph(const Hash &key, std::span<const uint8_t> artifact) {
   return write(graphs, EntryKind::Graph, key, artifact);

@@ -1,5 +1,5 @@
-// Artifacts and kernels on disk, shared by any number of processes. Two levels: an entry per graph names kernels by hash, and
-// each kernel is stored once, so models share kernels.
+// Artifacts and kernels on disk, shared by any number of processes. Two levels: an entry per graph names kernels by
+// hash, and each kernel is stored once, so models share kernels.
 //
 // No fault of the disk is an error here: what cannot be read is a miss, what cannot be written is left out.
 #pragma once
@@ -20,8 +20,10 @@ public:
   /// A damaged entry is removed and counts as a miss.
   bool readGraph(const artifact::Hash &key, std::vector<uint8_t> &artifact);
   bool readKernel(const artifact::Hash &hash, std::vector<uint8_t> &code);
-  /// Only whether there is an entry, not whether it is sound.
+  /// Only whether there is an entry, or one on its way, not whether it is sound.
   bool containsKernel(const artifact::Hash &hash) const;
+  /// The kernel's name for StoreQueue.
+  std::string storeName(const artifact::Hash &hash) const;
 
   bool writeGraph(const artifact::Hash &key, std::span<const uint8_t> artifact);
   bool writeKernel(const artifact::Hash &hash, std::span<const uint8_t> code);
@@ -35,6 +37,7 @@ private:
   void evict();
 
   FileDescriptor graphs, kernels; // closed where the folder is missing or not to be trusted
+  std::string path;
   int64_t limitBytes;
 };
 

@@ -1,4 +1,5 @@
-// One file of the cache: header, checksum, payload. Whatever a file holds, reading it gives the payload that was written or nothing.
+// One file of the cache: header, checksum, payload. Whatever a file holds, reading it gives the payload that was
+// written or nothing.
 #pragma once
 
 #include "artifact/Artifact.h"
@@ -18,13 +19,13 @@ enum class ReadOutcome {
   Damaged, // truncated, corrupted, foreign, or of another format: to be removed
 };
 
-/// Reads `name` in the directory `folder` and marks it as just used. The file must be a plain one that nobody but its owner,
-/// who must be this user or root, can write.
+/// Reads `name` in the directory `folder` and marks it as just used. The file must be a plain one that nobody but its
+/// owner, who must be this user or root, can write.
 ReadOutcome readEntry(int folder, const std::string &name, EntryKind kind, const artifact::Hash &key,
                       std::vector<uint8_t> &payload);
 
-/// Writes a temporary file and moves it into place, so that no reader and no crash ever meets half an entry. Returns false,
-/// leaving nothing behind, where the disk does not take it.
+/// Writes a temporary file and moves it into place, so that no reader and no crash ever meets half an entry. Returns
+/// false, leaving nothing behind, where the disk does not take it.
 bool writeEntry(int folder, const std::string &name, EntryKind kind, const artifact::Hash &key,
                 std::span<const uint8_t> payload);
 

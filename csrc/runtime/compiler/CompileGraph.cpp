@@ -2,12 +2,12 @@
 
 #include "artifact/Serialize.h"
 #include "runtime/cache/DiskCache.h"
+#include "runtime/cache/StoreQueue.h"
 #include "runtime/compiler/CompilerLibrary.h"
 #include "runtime/compiler/KernelTable.h"
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 
 namespace torch_tile::runtime {
 
@@ -25,9 +25,8 @@ double millisecondsSince(Clock::time_point start) {
 }
 
 bool callsPython(const Artifact &artifact) {
-  return std::any_of(artifact.steps.begin(), artifact.steps.end(), [](const artifact::Step &step) {
-    return std::holds_alternative<artifact::PyCall>(step.action);
-  });
+  return std::any_of(artifact.steps.begin(), artifact.steps.end(),
+                     [](const artifact::Step &step) { return std::holds_alternative<artifact::PyCall>(step.action); });
 }
 
 std::string optionLines(const std::map<std::string, std::string> &options) {
@@ -112,15 +111,23 @@ bool loadFromDisk(DiskCache &cache, const Hash &key, Artifact &artifact, Kernels
   return false;
 }
 
-void writeToDisk(DiskCache &cache, const Hash &key, Artifact artifact) {
+/// Hands the artifact to the background thread and comes back at once.
+void writeToDisk(std::shared_ptr<DiskCache> cache, const Hash &key, Artifact artifact) {
   if (callsPython(artifact))
     return;
-  for (Kernel &kernel : artifact.kernels) {
-    if (!kernel.code.empty() && !cache.writeKernel(kernel.hash, kernel.code))
-      return; // a graph without its kernels would only cost the next reader time
-    kernel.code = {};
-  }
-  cache.writeGraph(key, artifact::serialize(artifact));
+  std::vector<std::string> names;
+  for (const Kernel &kernel : artifact.kernels)
+    if (!kernel.code.empty())
+      names.push_back(cache->storeName(kernel.hash));
+  auto job = [cache = std::move(cache), key, artifact = std::move(artifact)]() mutable {
+    for (Kernel &kernel : artifact.kernels) {
+      if (!kernel.code.empty() && !cache->writeKernel(kernel.hash, kernel.code))
+        return; // a graph without its kernels would only cost the next reader time
+      kernel.code = {};
+    }
+    cache->writeGraph(key, artifact::serialize(artifact));
+  };
+  postStore(std::move(names), std::move(job));
 }
 
 Status compile(std::string_view text, const std::string &optionText, const CompileOptions &options, DiskCache *cache,
@@ -145,10 +152,10 @@ Status compile(std::string_view text, const std::string &optionText, const Compi
 Status compileGraph(std::string_view text, const CompileOptions &options, CompiledGraph &result) {
   Clock::time_point start = Clock::now();
   std::string optionText = optionLines(options.compilerOptions);
-  std::optional<DiskCache> cache;
+  std::shared_ptr<DiskCache> cache;
   Hash key;
   if (!options.cacheFolder.empty()) {
-    cache.emplace(options.cacheFolder, options.cacheLimitBytes);
+    cache = std::make_shared<DiskCache>(options.cacheFolder, options.cacheLimitBytes);
     key = graphKey(text, optionText);
   }
 
@@ -156,11 +163,10 @@ Status compileGraph(std::string_view text, const CompileOptions &options, Compil
   Kernels kernels;
   result.isFromDisk = cache && !options.dump && !options.forceCompile && loadFromDisk(*cache, key, artifact, kernels);
   if (!result.isFromDisk) {
-    if (Status status = compile(text, optionText, options, cache ? &*cache : nullptr, artifact, kernels);
-        !status.isOk())
+    if (Status status = compile(text, optionText, options, cache.get(), artifact, kernels); !status.isOk())
       return status;
     if (cache)
-      writeToDisk(*cache, key, artifact);
+      writeToDisk(cache, key, artifact);
   }
   result.program = std::make_shared<const Program>(std::move(artifact), std::move(kernels), options.program);
   result.compileMs = millisecondsSince(start);

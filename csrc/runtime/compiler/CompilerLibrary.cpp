@@ -129,7 +129,9 @@ artifact::Hash CompilerLibrary::hash(std::span<const uint8_t> bytes) const {
 }
 
 Status CompilerLibrary::take(ttc_status &status) const {
-  auto text = [](const ttc_buffer &buffer) { return buffer.data ? std::string(buffer.data, buffer.size) : std::string(); };
+  auto text = [](const ttc_buffer &buffer) {
+    return buffer.data ? std::string(buffer.data, buffer.size) : std::string();
+  };
   Status result{toStatusKind(status.kind), text(status.stage), text(status.text), status.line};
   functions.statusFree(&status);
   return result;

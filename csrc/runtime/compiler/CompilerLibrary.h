@@ -15,7 +15,8 @@ namespace torch_tile::runtime {
 
 class CompilerLibrary {
 public:
-  /// Opens the library next to this extension on the first call. Throws c10::Error if that fails; a later call tries again.
+  /// Opens the library next to this extension on the first call. Throws c10::Error if that fails; a later call tries
+  /// again.
   static const CompilerLibrary &get();
 
   /// Opens this file instead of the one next to the extension. No effect once a library is open.
@@ -26,9 +27,9 @@ public:
 
   struct CompileRequest {
     std::string_view text;
-    std::string options; // "key=value" lines
-    std::function<void(const char *file, std::string_view data)> dump;       // may be empty
-    std::function<bool(const artifact::Hash &)> hasKernel;                   // may be empty
+    std::string options;                                               // "key=value" lines
+    std::function<void(const char *file, std::string_view data)> dump; // may be empty
+    std::function<bool(const artifact::Hash &)> hasKernel;             // may be empty
   };
   /// Exceptions of the callbacks stop nothing: they are kept and rethrown after the compiler has returned.
   Status compile(const CompileRequest &request, std::vector<uint8_t> &artifactBytes) const;

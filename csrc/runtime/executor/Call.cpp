@@ -57,8 +57,7 @@ void Call::bindSymbols() {
     const at::Tensor &tensor = slots[source.inputs[origin.index].slot];
     // A missing dimension is reported with the whole input by checkInputs.
     if (tensor.defined() && origin.dim < static_cast<uint64_t>(tensor.dim()))
-      symbols[i] =
-          origin.kind == SymbolSource::Kind::Size ? tensor.sizes()[origin.dim] : tensor.strides()[origin.dim];
+      symbols[i] = origin.kind == SymbolSource::Kind::Size ? tensor.sizes()[origin.dim] : tensor.strides()[origin.dim];
   }
   const std::vector<int64_t> &constants = program.sizes.constants();
   storage.append(constants.begin(), constants.end());
@@ -77,8 +76,7 @@ bool Call::matches(const at::Tensor &tensor, const Program::Shape &shape) const 
       isSame &= (sizes[i] == shape.sizes[i]) & ((strides[i] == shape.strides[i]) | (sizes[i] == 1));
   } else {
     for (size_t i = 0; i < rank; ++i)
-      isSame &= (sizes[i] == values[shape.sizeIds[i]]) &
-                ((strides[i] == values[shape.strideIds[i]]) | (sizes[i] == 1));
+      isSame &= (sizes[i] == values[shape.sizeIds[i]]) & ((strides[i] == values[shape.strideIds[i]]) | (sizes[i] == 1));
   }
   if (isSame || tensor.numel() != 0)
     return isSame;
@@ -177,9 +175,8 @@ void Call::free(uint32_t slot) {
 void Call::alias(const Program::AliasStep &step) {
   const at::Tensor &source = slots[step.source];
   TORCH_CHECK(source.defined(), "alias of a result that is None");
-  at::Tensor view =
-      at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(source.storage()), source.key_set(),
-                                               source.dtype());
+  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(source.storage()),
+                                                             source.key_set(), source.dtype());
   c10::TensorImpl *impl = view.unsafeGetTensorImpl();
   int64_t offset = source.storage_offset() + values[step.offset];
   if (step.shape.isConstant) {

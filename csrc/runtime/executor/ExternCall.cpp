@@ -1,8 +1,8 @@
 #include "runtime/executor/ExternCall.h"
 
 #include <ATen/core/List.h>
-#include <ATen/core/jit_type.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/jit_type.h>
 
 #include <unordered_map>
 
@@ -15,9 +15,9 @@ namespace {
 
 at::Layout parseLayout(const std::string &name) {
   static const std::unordered_map<std::string, at::Layout> layouts = {
-      {"strided", at::kStrided},       {"sparse_coo", at::kSparse},     {"sparse_csr", at::kSparseCsr},
-      {"sparse_csc", at::kSparseCsc},  {"sparse_bsr", at::kSparseBsr},  {"sparse_bsc", at::kSparseBsc},
-      {"_mkldnn", at::kMkldnn},        {"jagged", at::kJagged},
+      {"strided", at::kStrided},      {"sparse_coo", at::kSparse},    {"sparse_csr", at::kSparseCsr},
+      {"sparse_csc", at::kSparseCsc}, {"sparse_bsr", at::kSparseBsr}, {"sparse_bsc", at::kSparseBsc},
+      {"_mkldnn", at::kMkldnn},       {"jagged", at::kJagged},
   };
   auto it = layouts.find(name);
   TORCH_CHECK(it != layouts.end(), "unknown layout torch.", name);
@@ -181,9 +181,9 @@ at::ScalarType parseScalarType(const std::string &name) {
 
 at::ScalarType toScalarType(ElementType type) {
   static constexpr at::ScalarType types[] = {
-      at::kDouble, at::kFloat, at::kHalf,          at::kBFloat16,    at::kLong,          at::kInt,
-      at::kShort,  at::kChar,  at::kByte,          at::kBool,        at::kFloat8_e4m3fn, at::kFloat8_e5m2,
-      at::kComplexFloat,       at::kComplexDouble, at::kUInt16,      at::kUInt32,        at::kUInt64};
+      at::kDouble,       at::kFloat,         at::kHalf,   at::kBFloat16, at::kLong,          at::kInt,
+      at::kShort,        at::kChar,          at::kByte,   at::kBool,     at::kFloat8_e4m3fn, at::kFloat8_e5m2,
+      at::kComplexFloat, at::kComplexDouble, at::kUInt16, at::kUInt32,   at::kUInt64};
   return types[static_cast<size_t>(type)];
 }
 

@@ -34,8 +34,10 @@ struct ProgramOptions {
 
 class Program {
 public:
-  /// `kernels[i]` is the loaded code of artifact.kernels[i]. Throws c10::Error where the artifact does not fit this process.
-  Program(artifact::Artifact artifact, std::vector<std::shared_ptr<const LoadedKernel>> kernels, ProgramOptions options);
+  /// `kernels[i]` is the loaded code of artifact.kernels[i]. Throws c10::Error where the artifact does not fit this
+  /// process.
+  Program(artifact::Artifact artifact, std::vector<std::shared_ptr<const LoadedKernel>> kernels,
+          ProgramOptions options);
 
   /// What was loaded, without the code of kernels.
   const artifact::Artifact &artifact() const { return source; }
@@ -153,7 +155,7 @@ private:
   bool isReleased = false;
   const int64_t *values;
   c10::SmallVector<at::Tensor, 24> slots;
-  c10::SmallVector<int64_t, 8> ints;     // by input number
+  c10::SmallVector<int64_t, 8> ints; // by input number
   c10::SmallVector<int64_t, 8> symbols;
   c10::SmallVector<int64_t, 64> storage; // values, when not all are constant
 };

@@ -1,4 +1,5 @@
 // torch_tile._C: converts arguments and calls; decides nothing.
+#include "runtime/cache/StoreQueue.h"
 #include "runtime/compiler/CompileGraph.h"
 #include "runtime/compiler/CompilerLibrary.h"
 #include "runtime/python/Bindings.h"
@@ -83,4 +84,7 @@ PYBIND11_MODULE(_C, m) {
         py::arg("poison") = false);
   m.def("set_compiler_library", &CompilerLibrary::setPath, py::arg("path"));
   m.def("version", &version);
+  m.def("flush_disk_cache", &drainStores, py::call_guard<py::gil_scoped_release>());
+  // What this process compiled is on disk when it ends.
+  py::module_::import("atexit").attr("register")(m.attr("flush_disk_cache"));
 }

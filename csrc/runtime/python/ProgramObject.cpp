@@ -18,8 +18,7 @@ using namespace artifact;
 namespace {
 
 struct ProgramObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *attributes; // what callers set on it
   PyObject *weakReferences;
   PyObject *callables; // tuple
@@ -99,8 +98,8 @@ PyObject *takeOutputs(const Artifact &artifact, const Call &call) {
 PyObject *callProgram(PyObject *self, PyObject *const *args, size_t flags, PyObject *keywords) {
   HANDLE_TH_ERRORS
   auto *object = reinterpret_cast<ProgramObject *>(self);
-  bool hasOneList = PyVectorcall_NARGS(flags) == 1 && PyList_CheckExact(args[0]) &&
-                    (!keywords || PyTuple_GET_SIZE(keywords) == 0);
+  bool hasOneList =
+      PyVectorcall_NARGS(flags) == 1 && PyList_CheckExact(args[0]) && (!keywords || PyTuple_GET_SIZE(keywords) == 0);
   TORCH_CHECK_TYPE(hasOneList, "a program is called with exactly one list of its inputs");
   // Held here, for a callable may drop the last reference to the object.
   std::shared_ptr<const Program> program = object->compiled.program;
@@ -263,11 +262,10 @@ void deallocate(PyObject *self) {
   Py_DECREF(type);
 }
 
-PyMemberDef members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(ProgramObject, vectorcall), READONLY, nullptr},
-    {"__dictoffset__", T_PYSSIZET, offsetof(ProgramObject, attributes), READONLY, nullptr},
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(ProgramObject, weakReferences), READONLY, nullptr},
-    {}};
+PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(ProgramObject, vectorcall), READONLY, nullptr},
+                         {"__dictoffset__", T_PYSSIZET, offsetof(ProgramObject, attributes), READONLY, nullptr},
+                         {"__weaklistoffset__", T_PYSSIZET, offsetof(ProgramObject, weakReferences), READONLY, nullptr},
+                         {}};
 
 PyType_Slot slots[] = {
     {Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
@@ -276,13 +274,13 @@ PyType_Slot slots[] = {
     {Py_tp_clear, reinterpret_cast<void *>(clear)},
     {Py_tp_getset, getters},
     {Py_tp_members, members},
-    {Py_tp_doc, const_cast<char *>("A compiled graph. Call it with one list of its inputs; the list comes back empty.")},
+    {Py_tp_doc,
+     const_cast<char *>("A compiled graph. Call it with one list of its inputs; the list comes back empty.")},
     {0, nullptr}};
 
-PyType_Spec spec = {"torch_tile._C.Program", sizeof(ProgramObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-                        Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                    slots};
+PyType_Spec spec = {
+    "torch_tile._C.Program", sizeof(ProgramObject), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 PyTypeObject *programType = nullptr;
 

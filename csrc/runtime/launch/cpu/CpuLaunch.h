@@ -20,8 +20,8 @@ struct CpuGrid {
   }
 };
 
-/// Programs are independent, so how they are split over threads changes no result. Throws c10::IndexError for an index out
-/// of range and c10::Error for the other kernel errors.
+/// Programs are independent, so how they are split over threads changes no result. Throws c10::IndexError for an index
+/// out of range and c10::Error for the other kernel errors.
 void launchCpu(KernelFn kernel, const KernelArgs &args, const CpuGrid &grid);
 
 } // namespace torch_tile::runtime

@@ -1,4 +1,5 @@
-// How the processor treats subnormal numbers, per thread: pool threads take over the setting of the thread that launches.
+// How the processor treats subnormal numbers, per thread: pool threads take over the setting of the thread that
+// launches.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,8 @@ private:
 /// Applies an environment for a scope. Free when the thread has it already.
 class FloatEnvironmentGuard {
 public:
-  explicit FloatEnvironmentGuard(FloatEnvironment wanted) : saved(FloatEnvironment::current()), isChanged(!(saved == wanted)) {
+  explicit FloatEnvironmentGuard(FloatEnvironment wanted)
+      : saved(FloatEnvironment::current()), isChanged(!(saved == wanted)) {
     if (isChanged)
       wanted.apply();
   }
