@@ -96,9 +96,7 @@ class Builder:
 
     def input(self, sizes: Sequence[Size], strides: Sequence[Size] | None = None, dtype: str = "f32") -> Slot:
         slot = self.new_slot()
-        self.inputs.append(
-            b"\0" + uint(slot.number) + bytes([ELEMENT_TYPES.index(dtype)]) + self.shape(sizes, strides)
-        )
+        self.inputs.append(b"\0" + uint(slot.number) + bytes([ELEMENT_TYPES.index(dtype)]) + self.shape(sizes, strides))
         return slot
 
     def int_input(self) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import torch  # the extension's libraries
+import torch  # noqa: F401  the extension's libraries
 
 _here = Path(__file__).parent
 _root = _here.parents[1]

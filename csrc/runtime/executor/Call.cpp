@@ -154,22 +154,34 @@ void Call::runSteps() {
 void Call::alloc(const Program::AllocStep &step) {
   if (step.shape.isConstant) {
     slots[step.slot] = at::Tensor(at::detail::empty_strided_cpu(step.shape.sizes, step.shape.strides, step.type));
-    return;
+  } else {
+    Dims sizes, strides;
+    for (ExprId id : step.shape.sizeIds)
+      sizes.push_back(values[id]);
+    for (ExprId id : step.shape.strideIds)
+      strides.push_back(values[id]);
+    slots[step.slot] = at::Tensor(at::detail::empty_strided_cpu(sizes, strides, step.type));
   }
-  Dims sizes, strides;
-  for (ExprId id : step.shape.sizeIds)
-    sizes.push_back(values[id]);
-  for (ExprId id : step.shape.strideIds)
-    strides.push_back(values[id]);
-  slots[step.slot] = at::Tensor(at::detail::empty_strided_cpu(sizes, strides, step.type));
+  if (C10_UNLIKELY(program.options.poison))
+    ownStorages.push_back(slots[step.slot].storage().unsafeGetStorageImpl());
 }
 
 void Call::free(uint32_t slot) {
-  at::Tensor &tensor = slots[slot];
-  if (C10_UNLIKELY(program.options.poison) && tensor.defined() && tensor.has_storage() && tensor.use_count() == 1 &&
-      tensor.storage().use_count() == 1 && tensor.storage().nbytes())
-    std::memset(tensor.storage().mutable_data(), 0xff, tensor.storage().nbytes());
-  tensor.reset();
+  if (C10_UNLIKELY(program.options.poison))
+    poison(slots[slot]);
+  slots[slot].reset();
+}
+
+void Call::poison(const at::Tensor &tensor) {
+  if (!tensor.defined() || !tensor.has_storage() || tensor.use_count() != 1 || tensor.storage().use_count() != 1)
+    return;
+  // Memory of inputs may be seen from outside by ways that no reference count shows.
+  auto own = std::find(ownStorages.begin(), ownStorages.end(), tensor.storage().unsafeGetStorageImpl());
+  if (own == ownStorages.end())
+    return;
+  ownStorages.erase(own);
+  if (size_t sizeBytes = tensor.storage().nbytes())
+    std::memset(tensor.storage().mutable_data(), 0xff, sizeBytes);
 }
 
 void Call::alias(const Program::AliasStep &step) {

@@ -140,6 +140,8 @@ private:
   void runSteps();
   void alloc(const Program::AllocStep &step);
   void free(uint32_t slot);
+  /// Overwrites a buffer of ours that nobody else holds.
+  void poison(const at::Tensor &tensor);
   void alias(const Program::AliasStep &step);
   void launch(const Program::LaunchStep &step);
   void callExtern(const Program::ExternStep &step);
@@ -157,7 +159,8 @@ private:
   c10::SmallVector<at::Tensor, 24> slots;
   c10::SmallVector<int64_t, 8> ints; // by input number
   c10::SmallVector<int64_t, 8> symbols;
-  c10::SmallVector<int64_t, 64> storage; // values, when not all are constant
+  c10::SmallVector<int64_t, 64> storage;             // values, when not all are constant
+  std::vector<const c10::StorageImpl *> ownStorages; // of Alloc steps, kept when poisoning only
 };
 
 } // namespace torch_tile::runtime
