@@ -21,7 +21,7 @@ check() { # check NAME COMMAND...
 tool() { # tool NAME: the program of LLVM 22, under any of its names
   local candidate
   for candidate in "$1-22" "$llvm/bin/$1" "$1"; do
-    if command -v "$candidate" >/dev/null && [[ $("$candidate" --version) == *"version 22"* ]]; then
+    if command -v "$candidate" >/dev/null && "$candidate" --version | grep -q 'version 22'; then
       command -v "$candidate"
       return
     fi

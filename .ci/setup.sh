@@ -5,8 +5,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 torch_version=2.13.0
 torch_oldest=2.11
 
-# A stamp for this interpreter and these requirements: the second run returns here.
-stamp=$build/.setup-${1:-build}-$(printf '%s\n' "$python" "$llvm" "$torch_version" "$(cat .ci/requirements.txt .ci/setup.sh)" | cksum | cut -d' ' -f1)
+# One stamp per interpreter and set of requirements: the second run returns here.
+stamp=$build/.setup-$(printf '%s\n' "$python" "$llvm" "${1:-}" "$torch_version" "$(cat .ci/requirements.txt .ci/setup.sh)" | cksum | cut -d' ' -f1)
 if [ -e "$stamp" ] && [ -x "$python" ]; then exit 0; fi
 
 # --- system packages: asked for by what they provide, so a hand-installed LLVM or CMake counts ---
@@ -58,7 +58,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   "${sudo[@]}" apt-get update -q
   unknown=()
   for package in "${missing[@]}"; do
-    [[ $(apt-cache policy "$package") == *"Candidate: "[^\(]* ]] || unknown+=("$package")
+    apt-cache policy "$package" | grep -q 'Candidate: [^(]' || unknown+=("$package")
   done
   if [ ${#unknown[@]} -gt 0 ]; then
     # shellcheck disable=SC1091
@@ -111,5 +111,5 @@ say "installing Python packages"
 torch_is_new_enough || die "torch $torch_oldest or newer expected after installing the requirements"
 
 mkdir -p "$build"
-rm -f "$build"/.setup-"${1:-build}"-*
+rm -f "$build"/.setup-*
 touch "$stamp"

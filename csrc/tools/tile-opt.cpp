@@ -1,6 +1,7 @@
 // Runs any pass of ours on MLIR text.
 #include "compiler/fusion/Passes.h"
 #include "compiler/graph/ir/GraphDialect.h"
+#include "compiler/graph/transforms/Passes.h"
 #include "compiler/tile/build/Passes.h"
 #include "compiler/tile/ir/TileDialect.h"
 
@@ -16,6 +17,7 @@
 
 int main(int argc, char **argv) {
   // Each folder with passes registers its own here, in the order of the pipeline.
+  mlir::graph::registerGraphPasses();
   torch_tile::fusion::registerFusionPasses();
   torch_tile::tile_build::registerTileBuildPasses();
   mlir::registerCanonicalizer();

@@ -29,6 +29,24 @@ SmallVector<SizeExpr> mlir::graph::exprsOf(ArrayAttr array) {
   return llvm::map_to_vector(array.getAsRange<ExprAttr>(), [](ExprAttr attr) { return attr.getValue(); });
 }
 
+SizeExpr mlir::graph::exprOf(Attribute attribute) {
+  if (auto integer = dyn_cast<IntegerAttr>(attribute))
+    return GraphDialect::sizes(attribute.getContext()).constant(integer.getValue().getSExtValue());
+  return cast<ExprAttr>(attribute).getValue();
+}
+
+SmallVector<SizeExpr> mlir::graph::exprsOfAny(Attribute attribute) {
+  if (auto integers = dyn_cast<DenseI64ArrayAttr>(attribute))
+    return llvm::map_to_vector(integers.asArrayRef(), [&](int64_t value) { return GraphDialect::sizes(attribute.getContext()).constant(value); });
+  return llvm::map_to_vector(cast<ArrayAttr>(attribute), [](Attribute each) { return exprOf(each); });
+}
+
+bool mlir::graph::isSet(Attribute flag) {
+  if (auto value = dyn_cast_if_present<BoolAttr>(flag))
+    return value.getValue();
+  return flag != nullptr;
+}
+
 Attribute ExprAttr::parse(AsmParser &parser, Type) {
   SizeExpr expr;
   if (parser.parseLess() || parseSizeExpr(parser, expr) || parser.parseGreater())

@@ -1,6 +1,7 @@
 // The graph dialect: types, attributes, ops.
 #pragma once
 
+#include "compiler/graph/ir/GraphTraits.h"
 #include "support/SizeExpr.h"
 #include "support/SizeFacts.h"
 
@@ -35,6 +36,16 @@ namespace mlir::graph {
 /// Array attributes of expressions and back.
 ArrayAttr exprArray(MLIRContext *context, ArrayRef<torch_tile::SizeExpr> exprs);
 SmallVector<torch_tile::SizeExpr> exprsOf(ArrayAttr array);
+
+/// The expression of an integer or `#graph.expr` attribute.
+torch_tile::SizeExpr exprOf(Attribute attribute);
+/// The expressions of an `array<i64>` or an array of integers and `#graph.expr`.
+SmallVector<torch_tile::SizeExpr> exprsOfAny(Attribute attribute);
+/// Whether a flag attribute (`name` or `name = true`) is there and not false.
+bool isSet(Attribute flag);
+
+/// The type of one element inside `graph.loops`: scalars are signless.
+Type scalarType(Type elementType);
 
 /// Parses an integer or a quoted expression; prints it the same way.
 ParseResult parseSizeExpr(AsmParser &parser, torch_tile::SizeExpr &expr);

@@ -80,5 +80,11 @@ def Graph_AliasOp : Graph_Op<"alias", [Pure]> {
 }
 
 include "compiler/graph/ir/LoopsOps.td"
+include "compiler/graph/ir/PointwiseOps.td"
+include "compiler/graph/ir/CreationOps.td"
+include "compiler/graph/ir/ViewOps.td"
+include "compiler/graph/ir/ReductionOps.td"
+include "compiler/graph/ir/IndexOps.td"
+include "compiler/graph/ir/CompositeOps.td"
 
 #endif

@@ -17,6 +17,12 @@ void GraphDialect::registerTypes() {
       >();
 }
 
+Type mlir::graph::scalarType(Type elementType) {
+  if (elementType.isUnsignedInteger())
+    return IntegerType::get(elementType.getContext(), elementType.getIntOrFloatBitWidth());
+  return elementType;
+}
+
 ParseResult mlir::graph::parseSizeExpr(AsmParser &parser, SizeExpr &expr) {
   torch_tile::SizeContext &sizes = GraphDialect::sizes(parser.getContext());
   int64_t value;

@@ -89,7 +89,7 @@ LogicalResult LoopsOp::verify() {
     return emitOpError("expected to yield one value per result, got ") << yielded.size() << " for " << getNumResults();
   for (auto [value, type] : llvm::zip(yielded, getResultTypes())) {
     auto tensor = cast<GraphTensorType>(type);
-    if (tensor.getElementType() != value.getType())
+    if (scalarType(tensor.getElementType()) != value.getType())
       return emitOpError("expected yielded type to match the result's element type, got ") << value.getType() << " and " << tensor.getElementType();
     if (tensor.getRank() != parallel.size())
       return emitOpError("expected one parallel axis per result dimension, got ") << parallel.size() << " axes for " << type;
@@ -109,7 +109,7 @@ SmallVector<SizeExpr> LoadOp::indexExprs() { return exprsOf(getIndices()); }
 LogicalResult LoadOp::verify() {
   if (getIndices().size() != getSource().getType().getRank())
     return emitOpError("expected one index per dimension, got ") << getIndices().size() << " for " << getSource().getType();
-  if (getResult().getType() != getSource().getType().getElementType())
+  if (getResult().getType() != scalarType(getSource().getType().getElementType()))
     return emitOpError("expected result type to match the element type, got ") << getResult().getType() << " and "
                                                                                << getSource().getType().getElementType();
   if (!getMask() != !getOther())

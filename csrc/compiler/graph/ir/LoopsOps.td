@@ -13,6 +13,7 @@ def Graph_LoopsOp : Graph_Op<"loops", [SingleBlock]> {
     Dimension k of every result is indexed by the k-th parallel axis. The order of combination is the compiler's; it depends on sizes only, never on threads.
     Result number `dest_results[k]` is written into `dests[k]` instead of a new tensor.
     Inside a fusion `axis_map` gives each of the op's axes as an expression over the group's axes: `at_axes ["i0*64 + i1"]`.
+    Scalars of the body are signless: an element of type `ui8` is loaded and yielded as `i8`.
 
     ```mlir
     %sum = graph.loops [i0 = 8, reduce r0 = "s0"] -> (!graph.tensor<[8], f32>) {
@@ -100,7 +101,7 @@ def Graph_LoadOp : Graph_Op<"load", [AttrSizedOperandSegments, MemoryEffects<[Me
   }];
 }
 
-def Graph_IndexOp : Graph_Op<"index", [Pure]> {
+def Graph_IndexOp : Graph_Op<"index_value", [Pure]> {
   let summary = "the value of an index expression";
   let arguments = (ins Graph_ExprAttr:$expr, Variadic<I64>:$scalars);
   let results = (outs I64:$result);

@@ -1,0 +1,23 @@
+// Lowering of op families to graph.loops. Each replaces the uses of the op's results and leaves the op itself to the caller. A failure has been
+// reported at the op.
+#pragma once
+
+#include "compiler/graph/transforms/LoopNest.h"
+
+namespace mlir::graph {
+
+inline GraphTensorType tensorType(Value value) { return cast<GraphTensorType>(value.getType()); }
+inline Type elementType(Value value) { return tensorType(value).getElementType(); }
+
+InFlightDiagnostic emitUnsupported(Operation *op);
+
+/// sum, prod, amax, amin, any, all, argmax, argmin, var_mean.
+LogicalResult lowerReduction(Lowering &lowering, OpBuilder &builder, Operation *op);
+
+LogicalResult lowerFlip(Lowering &lowering, OpBuilder &builder, FlipOp op);
+LogicalResult lowerCat(Lowering &lowering, OpBuilder &builder, CatOp op);
+LogicalResult lowerConstantPad(Lowering &lowering, OpBuilder &builder, ConstantPadOp op);
+LogicalResult lowerIndex(Lowering &lowering, OpBuilder &builder, IndexTensorOp op);
+LogicalResult lowerGather(Lowering &lowering, OpBuilder &builder, GatherOp op);
+
+} // namespace mlir::graph

@@ -1,0 +1,27 @@
+// Passes over graph.func. Each is also a plain function, for callers without a pass manager.
+#pragma once
+
+#include "compiler/graph/ir/GraphDialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::graph {
+
+#define GEN_PASS_DECL
+#include "compiler/graph/transforms/Passes.h.inc"
+
+void simplifyGraph(FuncOp func);
+LogicalResult decomposeComposites(FuncOp func);
+/// Reports what it cannot lower at the op's location, with a text that starts with "unsupported: ".
+LogicalResult lowerToLoops(FuncOp func);
+void removeDeadLoops(FuncOp func);
+
+/// All of the above in order: named ops in, graph.loops out.
+LogicalResult runGraphPipeline(FuncOp func);
+
+#define GEN_PASS_REGISTRATION
+#include "compiler/graph/transforms/Passes.h.inc"
+
+} // namespace mlir::graph
