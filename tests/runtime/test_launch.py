@@ -49,6 +49,14 @@ def test_launch(runtime: ModuleType, kernel_code: bytes) -> None:
     }
 
 
+def test_profiler_shows_kernels(runtime: ModuleType, kernel_code: bytes) -> None:
+    program = add_program(runtime, kernel_code, [16], 1)
+    x = torch.randn(16)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        program([x, x])
+    assert "add" in [event.key for event in profile.key_averages()]
+
+
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("cost_ns", [1, 10**6])
 def test_any_partition_gives_the_same(runtime: ModuleType, kernel_code: bytes, threads: int, cost_ns: int) -> None:

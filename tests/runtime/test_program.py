@@ -214,6 +214,15 @@ def test_sizes_from_results(runtime: ModuleType) -> None:
     assert got[1] == 7
 
 
+def test_symbol_that_nothing_reads(runtime: ModuleType) -> None:
+    b = Builder()
+    k = b.input([], dtype="i64")
+    b.symbol("u0", "ExternResult", 1)
+    b.extern("aten::_local_scalar_dense", [k], [[]])
+    b.output(7)
+    assert call(runtime, b, torch.tensor(4)) == [7]
+
+
 def test_division_by_zero_size(runtime: ModuleType) -> None:
     b = Builder()
     b.symbol("s0", "Scalar", 0)

@@ -285,6 +285,8 @@ void Call::setResults(const std::vector<Result> &results, const Program::LateSym
 
 void Call::defineSymbols(const std::vector<Result> &results, const Program::LateSymbols &late,
                          c10::ArrayRef<c10::IValue> flat) {
+  if (program.sizes.hasOnlyConstants())
+    return; // nothing reads the symbols
   for (const Program::LateSymbols::Definition &definition : late.definitions) {
     for (size_t i = 0; i < results.size(); ++i) {
       if (!results[i].used || results[i].slot != definition.slot)
