@@ -28,8 +28,7 @@ bool isPlain(const at::Tensor &tensor) {
 
 std::string describe(at::ScalarType type, at::IntArrayRef sizes, at::IntArrayRef strides) {
   std::ostringstream text;
-  auto name = c10::getDtypeNames(type).first;
-  text << name << " " << sizes << " with strides " << strides;
+  text << scalarTypeName(type) << " " << sizes << " with strides " << strides;
   return text.str();
 }
 

@@ -13,6 +13,38 @@ using artifact::Value;
 
 namespace {
 
+/// The first name of a type is the one torch prints.
+constexpr std::pair<const char *, at::ScalarType> scalarTypes[] = {
+    {"float64", at::kDouble},
+    {"double", at::kDouble},
+    {"float32", at::kFloat},
+    {"float", at::kFloat},
+    {"float16", at::kHalf},
+    {"half", at::kHalf},
+    {"bfloat16", at::kBFloat16},
+    {"int64", at::kLong},
+    {"long", at::kLong},
+    {"int32", at::kInt},
+    {"int", at::kInt},
+    {"int16", at::kShort},
+    {"short", at::kShort},
+    {"int8", at::kChar},
+    {"uint8", at::kByte},
+    {"bool", at::kBool},
+    {"float8_e4m3fn", at::kFloat8_e4m3fn},
+    {"float8_e5m2", at::kFloat8_e5m2},
+    {"float8_e4m3fnuz", at::kFloat8_e4m3fnuz},
+    {"float8_e5m2fnuz", at::kFloat8_e5m2fnuz},
+    {"complex32", at::kComplexHalf},
+    {"complex64", at::kComplexFloat},
+    {"cfloat", at::kComplexFloat},
+    {"complex128", at::kComplexDouble},
+    {"cdouble", at::kComplexDouble},
+    {"uint16", at::kUInt16},
+    {"uint32", at::kUInt32},
+    {"uint64", at::kUInt64},
+};
+
 at::Layout parseLayout(const std::string &name) {
   static const std::unordered_map<std::string, at::Layout> layouts = {
       {"strided", at::kStrided},      {"sparse_coo", at::kSparse},    {"sparse_csr", at::kSparseCsr},
@@ -144,39 +176,17 @@ c10::OperatorHandle findOperator(const artifact::Extern &step) {
 } // namespace
 
 at::ScalarType parseScalarType(const std::string &name) {
-  static const std::unordered_map<std::string, at::ScalarType> types = {
-      {"float64", at::kDouble},
-      {"double", at::kDouble},
-      {"float32", at::kFloat},
-      {"float", at::kFloat},
-      {"float16", at::kHalf},
-      {"half", at::kHalf},
-      {"bfloat16", at::kBFloat16},
-      {"int64", at::kLong},
-      {"long", at::kLong},
-      {"int32", at::kInt},
-      {"int", at::kInt},
-      {"int16", at::kShort},
-      {"short", at::kShort},
-      {"int8", at::kChar},
-      {"uint8", at::kByte},
-      {"bool", at::kBool},
-      {"float8_e4m3fn", at::kFloat8_e4m3fn},
-      {"float8_e5m2", at::kFloat8_e5m2},
-      {"float8_e4m3fnuz", at::kFloat8_e4m3fnuz},
-      {"float8_e5m2fnuz", at::kFloat8_e5m2fnuz},
-      {"complex32", at::kComplexHalf},
-      {"complex64", at::kComplexFloat},
-      {"cfloat", at::kComplexFloat},
-      {"complex128", at::kComplexDouble},
-      {"cdouble", at::kComplexDouble},
-      {"uint16", at::kUInt16},
-      {"uint32", at::kUInt32},
-      {"uint64", at::kUInt64},
-  };
-  auto it = types.find(name);
-  TORCH_CHECK(it != types.end(), "unknown dtype torch.", name);
-  return it->second;
+  for (const auto &[known, type] : scalarTypes)
+    if (name == known)
+      return type;
+  TORCH_CHECK(false, "unknown dtype torch.", name);
+}
+
+const char *scalarTypeName(at::ScalarType type) {
+  for (const auto &[name, known] : scalarTypes)
+    if (type == known)
+      return name;
+  return c10::toString(type);
 }
 
 at::ScalarType toScalarType(ElementType type) {

@@ -36,6 +36,8 @@ private:
 
 /// torch's name without "torch." -> ScalarType. Throws on an unknown one.
 at::ScalarType parseScalarType(const std::string &name);
+/// "float32" for Float, ...
+const char *scalarTypeName(at::ScalarType type);
 at::ScalarType toScalarType(artifact::ElementType type);
 
 } // namespace torch_tile::runtime
