@@ -1,0 +1,84 @@
+#include "compiler/c_api.h"
+
+#include "compiler/driver/Compile.h"
+#include "compiler/loader/Loader.h"
+
+#include "llvm/Support/BLAKE3.h"
+
+#include <cstdlib>
+#include <cstring>
+
+using namespace torch_tile;
+
+static ttc_buffer makeBuffer(const void *data, size_t size) {
+  ttc_buffer buffer{nullptr, 0};
+  if (size == 0)
+    return buffer;
+  buffer.data = static_cast<char *>(std::malloc(size + 1));
+  std::memcpy(buffer.data, data, size);
+  buffer.data[size] = 0; // handy for texts, no part of the size
+  buffer.size = size;
+  return buffer;
+}
+
+static ttc_status makeStatus(const Status &status) {
+  static_assert(int(StatusKind::Ok) == TTC_OK && int(StatusKind::InvalidInput) == TTC_INVALID_INPUT &&
+                int(StatusKind::Unsupported) == TTC_UNSUPPORTED && int(StatusKind::Internal) == TTC_INTERNAL);
+  return {int32_t(status.kind), status.line, makeBuffer(status.stage.data(), status.stage.size()), makeBuffer(status.text.data(), status.text.size())};
+}
+
+const char *ttc_version(void) {
+  static const std::string version = describeVersion();
+  return version.c_str();
+}
+
+void ttc_hash(const void *data, size_t size, uint8_t hash[32]) {
+  llvm::BLAKE3 hasher;
+  hasher.update(llvm::ArrayRef(static_cast<const uint8_t *>(data), size));
+  auto digest = hasher.final<32>();
+  std::memcpy(hash, digest.data(), 32);
+}
+
+ttc_status ttc_compile(const char *text, size_t size, const ttc_compile_request *request, ttc_buffer *artifact) {
+  *artifact = {nullptr, 0};
+  CompileOptions options;
+  Status status = parseOptions({request->options, request->options_size}, options);
+  if (!status.isOk())
+    return makeStatus(status);
+  CompileHooks hooks;
+  if (request->dump)
+    hooks.dump = [&](const char *file, std::string_view data) { request->dump(request->dump_context, file, data.data(), data.size()); };
+  if (request->lookup_kernel)
+    hooks.lookupKernel = [&](const artifact::Hash &hash) { return request->lookup_kernel(request->lookup_context, hash.bytes) == 1; };
+  std::vector<uint8_t> bytes;
+  status = compileGraph({text, size}, options, hooks, bytes);
+  if (status.isOk())
+    *artifact = makeBuffer(bytes.data(), bytes.size());
+  return makeStatus(status);
+}
+
+ttc_status ttc_load(const void *object, size_t size, const char *symbol, ttc_resolve_fn resolve, void *context, void **function, void **handle) {
+  *function = *handle = nullptr;
+  ResolveFn resolver;
+  if (resolve)
+    resolver = [&](const char *name) { return resolve(context, name); };
+  std::unique_ptr<LoadedCode> code;
+  Status status = loadObject({static_cast<const uint8_t *>(object), size}, symbol, resolver, code);
+  if (status.isOk()) {
+    *function = code->function;
+    *handle = code.release();
+  }
+  return makeStatus(status);
+}
+
+void ttc_unload(void *handle) { delete static_cast<LoadedCode *>(handle); }
+
+void ttc_buffer_free(ttc_buffer *buffer) {
+  std::free(buffer->data);
+  *buffer = {nullptr, 0};
+}
+
+void ttc_status_free(ttc_status *status) {
+  ttc_buffer_free(&status->stage);
+  ttc_buffer_free(&status->text);
+}

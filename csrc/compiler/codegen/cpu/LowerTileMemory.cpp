@@ -1,0 +1,457 @@
+// Structured loads and stores, gather, scatter and index checks.
+#include "compiler/codegen/cpu/TileLowering.h"
+
+using namespace mlir;
+using namespace torch_tile::codegen;
+
+/// A structured access with its operands lowered.
+struct TileLowering::Access {
+  SmallVector<int64_t> shape; // without the last axis
+  int64_t lanes = 1;
+  Type storage;
+  Value base; // already moved by the offset
+  SmallVector<std::optional<int64_t>> staticStrides;
+  SmallVector<Value> strides;
+  SmallVector<Value> valid; // null where every index is valid
+};
+
+TileLowering::Access TileLowering::makeAccess(Type value, Value base, Value offset, ValueRange strides, ArrayRef<int64_t> staticStrides,
+                                              ValueRange valid) {
+  Access access;
+  access.storage = storageOf(cast<tile::PtrType>(base.getType()).getElementType());
+  access.base = elementPtr(scalar(base), access.storage, scalar(offset));
+  auto tile = dyn_cast<RankedTensorType>(value);
+  ArrayRef<int64_t> shape = tile ? tile.getShape() : ArrayRef<int64_t>();
+  access.lanes = lanesOf(value);
+  access.shape.assign(shape.begin(), shape.end());
+  unsigned nextStride = 0;
+  for (auto [axis, stride] : llvm::enumerate(staticStrides)) {
+    bool isDynamic = ShapedType::isDynamic(stride);
+    Value operand = isDynamic ? scalar(strides[nextStride++]) : Value();
+    std::optional<int64_t> known = isDynamic ? constantOf(operand) : stride;
+    access.staticStrides.push_back(known);
+    access.strides.push_back(operand);
+    Value count = valid.empty() ? Value() : scalar(valid[axis]);
+    if (std::optional<int64_t> bound = constantOf(count); bound && *bound >= shape[axis])
+      count = Value();
+    access.valid.push_back(count);
+  }
+  return access;
+}
+
+//===-- elements ------------------------------------------------------------------------------------------------===//
+
+Type TileLowering::storageOf(Type element) {
+  if (element.isIndex())
+    return IntegerType::get(element.getContext(), 64);
+  unsigned width = element.getIntOrFloatBitWidth();
+  if (width == 1)
+    return IntegerType::get(element.getContext(), 8);
+  if (isa<FloatType>(element) && width < 32)
+    return IntegerType::get(element.getContext(), width);
+  return element;
+}
+
+int64_t TileLowering::bytesOf(Type storage) { return getElementTypeOrSelf(storage).getIntOrFloatBitWidth() / 8; }
+
+Value TileLowering::toStorage(Value value) {
+  Type element = getElementTypeOrSelf(value.getType());
+  Type storage = storageOf(element);
+  if (storage == element)
+    return value;
+  Type type = withLanes(storage, lanesOf(value.getType()));
+  if (element.isInteger(1))
+    return arith::ExtUIOp::create(b, type, value);
+  return arith::BitcastOp::create(b, type, value);
+}
+
+Value TileLowering::fromStorage(Value stored, Type element) {
+  element = elementOf(element);
+  if (getElementTypeOrSelf(stored.getType()) == element)
+    return stored;
+  if (element.isInteger(1))
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, stored, zero(stored.getType()));
+  return arith::BitcastOp::create(b, withLanes(element, lanesOf(stored.getType())), stored);
+}
+
+Value TileLowering::elementPtr(Value base, Type storage, Value index) {
+  // Not inbounds: a program past the end may form an address that it does not use.
+  if (std::optional<int64_t> known = constantOf(index)) {
+    if (*known == 0)
+      return base;
+    if (llvm::isInt<32>(*known))
+      return LLVM::GEPOp::create(b, ptrType, storage, base, ArrayRef<LLVM::GEPArg>{int32_t(*known)});
+  }
+  return LLVM::GEPOp::create(b, ptrType, storage, base, ArrayRef<LLVM::GEPArg>{index});
+}
+
+Value TileLowering::loadElements(Type type, Value ptr) { return LLVM::LoadOp::create(b, type, ptr, unsigned(bytesOf(type))); }
+
+void TileLowering::storeElements(Value value, Value ptr) { LLVM::StoreOp::create(b, value, ptr, unsigned(bytesOf(value.getType()))); }
+
+Value TileLowering::stackSlot(Type type) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(entryEnd);
+  return LLVM::AllocaOp::create(b, ptrType, type, i64(1), /*alignment=*/64);
+}
+
+Value TileLowering::spill(Value value) {
+  Value slot = stackSlot(value.getType());
+  storeElements(value, slot);
+  return slot;
+}
+
+void TileLowering::laneLoop(Value count, function_ref<void(Value)> body) {
+  auto loop = scf::ForOp::create(b, i64(0), count, i64(1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  body(loop.getInductionVar());
+}
+
+//===-- masks ---------------------------------------------------------------------------------------------------===//
+
+Value TileLowering::clampCount(Value count, int64_t lanes) {
+  Value low = arith::MaxSIOp::create(b, count, i64(0));
+  return arith::MinSIOp::create(b, low, i64(lanes));
+}
+
+Value TileLowering::prefixMask(Value count, int64_t lanes) {
+  Value &mask = masks[{count, lanes}];
+  if (mask)
+    return mask;
+  Type type = withLanes(b.getI32Type(), lanes);
+  Value narrow = arith::TruncIOp::create(b, b.getI32Type(), clampCount(count, lanes));
+  return mask = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, iota(type), broadcast(narrow, type));
+}
+
+bool TileLowering::hasMaskedAccess(Type storage) const {
+  return bytesOf(storage) >= 4 ? features.hasMaskedWords : features.hasMaskedBytes;
+}
+
+/// A scalar that is read only under a condition.
+Value TileLowering::guardedLoad(Type type, Value ptr, Value condition, Value other) {
+  if (!other)
+    other = zero(type);
+  auto branch = scf::IfOp::create(b, TypeRange{type}, condition, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  scf::YieldOp::create(b, loadElements(type, ptr));
+  b.setInsertionPointToEnd(branch.elseBlock());
+  scf::YieldOp::create(b, other);
+  return branch.getResult(0);
+}
+
+static void guardedStore(ImplicitLocOpBuilder &b, Value condition, function_ref<void()> store) {
+  auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  store();
+}
+
+//===-- rows ----------------------------------------------------------------------------------------------------===//
+
+Value TileLowering::loadContiguous(Type type, Value ptr, Value count, Value other) {
+  if (!count)
+    return loadElements(type, ptr);
+  int64_t lanes = lanesOf(type);
+  if (lanes == 1)
+    return guardedLoad(type, ptr, arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0)), other);
+  Value passThrough = other ? broadcast(other, type) : zero(type);
+  if (hasMaskedAccess(type))
+    return LLVM::MaskedLoadOp::create(b, type, ptr, prefixMask(count, lanes), passThrough, uint32_t(bytesOf(type)));
+  // Without masked moves of this width LLVM would emit a branch per lane.
+  Value slot = spill(passThrough);
+  Type element = getElementTypeOrSelf(type);
+  laneLoop(clampCount(count, lanes), [&](Value lane) {
+    storeElements(loadElements(element, elementPtr(ptr, element, lane)), elementPtr(slot, element, lane));
+  });
+  return loadElements(type, slot);
+}
+
+void TileLowering::storeContiguous(Value value, Value ptr, Value count) {
+  if (!count)
+    return storeElements(value, ptr);
+  Type type = value.getType();
+  int64_t lanes = lanesOf(type);
+  if (lanes == 1) {
+    Value condition = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0));
+    return guardedStore(b, condition, [&] { storeElements(value, ptr); });
+  }
+  if (hasMaskedAccess(type)) {
+    LLVM::MaskedStoreOp::create(b, value, ptr, prefixMask(count, lanes), uint32_t(bytesOf(type)));
+    return;
+  }
+  Value slot = spill(value);
+  Type element = getElementTypeOrSelf(type);
+  laneLoop(clampCount(count, lanes), [&](Value lane) {
+    storeElements(loadElements(element, elementPtr(slot, element, lane)), elementPtr(ptr, element, lane));
+  });
+}
+
+Value TileLowering::gatherLanes(Type type, Value base, Value offsets, Value mask, Value other) {
+  Type element = getElementTypeOrSelf(type);
+  int64_t lanes = lanesOf(type);
+  if (lanes == 1) {
+    Value index = createIndexCast(offsets, b.getI64Type(), /*isSigned=*/true);
+    Value ptr = elementPtr(base, element, index);
+    return mask ? guardedLoad(type, ptr, mask, other) : loadElements(type, ptr);
+  }
+  Value passThrough = other ? broadcast(other, type) : zero(type);
+  if (bytesOf(element) >= 4 && features.hasGather) {
+    if (!mask)
+      mask = constant(withLanes(b.getI1Type(), lanes), 1);
+    Value ptrs = LLVM::GEPOp::create(b, withLanes(ptrType, lanes), element, base, ArrayRef<LLVM::GEPArg>{offsets});
+    return LLVM::masked_gather::create(b, type, ptrs, mask, ValueRange{passThrough}, uint32_t(bytesOf(element)));
+  }
+  Value slot = spill(passThrough), offsetSlot = spill(offsets), maskSlot = mask ? spill(toStorage(mask)) : Value();
+  Type offsetType = getElementTypeOrSelf(offsets.getType());
+  laneLoop(i64(lanes), [&](Value lane) {
+    auto copy = [&] {
+      Value offset = loadElements(offsetType, elementPtr(offsetSlot, offsetType, lane));
+      Value ptr = elementPtr(base, element, createIndexCast(offset, b.getI64Type(), /*isSigned=*/true));
+      storeElements(loadElements(element, ptr), elementPtr(slot, element, lane));
+    };
+    if (!mask)
+      return copy();
+    Value isActive = loadElements(b.getI8Type(), elementPtr(maskSlot, b.getI8Type(), lane));
+    guardedStore(b, fromStorage(isActive, b.getI1Type()), copy);
+  });
+  return loadElements(type, slot);
+}
+
+void TileLowering::scatterLanes(Value value, Value base, Value offsets, Value mask) {
+  Type type = value.getType(), element = getElementTypeOrSelf(type);
+  int64_t lanes = lanesOf(type);
+  if (lanes == 1) {
+    Value ptr = elementPtr(base, element, createIndexCast(offsets, b.getI64Type(), /*isSigned=*/true));
+    if (!mask)
+      return storeElements(value, ptr);
+    return guardedStore(b, mask, [&] { storeElements(value, ptr); });
+  }
+  if (bytesOf(element) >= 4 && features.hasScatter) {
+    if (!mask)
+      mask = constant(withLanes(b.getI1Type(), lanes), 1);
+    Value ptrs = LLVM::GEPOp::create(b, withLanes(ptrType, lanes), element, base, ArrayRef<LLVM::GEPArg>{offsets});
+    LLVM::masked_scatter::create(b, value, ptrs, mask, uint32_t(bytesOf(element)));
+    return;
+  }
+  Value slot = spill(value), offsetSlot = spill(offsets), maskSlot = mask ? spill(toStorage(mask)) : Value();
+  Type offsetType = getElementTypeOrSelf(offsets.getType());
+  laneLoop(i64(lanes), [&](Value lane) {
+    auto copy = [&] {
+      Value offset = loadElements(offsetType, elementPtr(offsetSlot, offsetType, lane));
+      Value ptr = elementPtr(base, element, createIndexCast(offset, b.getI64Type(), /*isSigned=*/true));
+      storeElements(loadElements(element, elementPtr(slot, element, lane)), ptr);
+    };
+    if (!mask)
+      return copy();
+    Value isActive = loadElements(b.getI8Type(), elementPtr(maskSlot, b.getI8Type(), lane));
+    guardedStore(b, fromStorage(isActive, b.getI1Type()), copy);
+  });
+}
+
+//===-- structured access ---------------------------------------------------------------------------------------===//
+
+/// Walks the rows of a structured access: the address of each row's first element and the number of its lanes in range (null: all).
+template <typename Builder, typename AccessT>
+static void forEachRow(Builder &b, const AccessT &access, function_ref<Value(Value, Value)> addOffset,
+                       function_ref<void(int64_t row, Value ptr, Value count)> body) {
+  auto i64 = [&](int64_t value) -> Value { return arith::ConstantOp::create(b, b.getI64IntegerAttr(value)); };
+  int64_t rank = access.shape.size(), numRows = 1;
+  for (int64_t axis = 0; axis + 1 < rank; ++axis)
+    numRows *= access.shape[axis];
+  for (int64_t row = 0; row < numRows; ++row) {
+    int64_t rest = row, known = 0;
+    Value offset, isInside;
+    for (int64_t axis = rank - 2; axis >= 0; --axis) {
+      int64_t position = rest % access.shape[axis];
+      rest /= access.shape[axis];
+      if (access.staticStrides[axis]) {
+        known += position * *access.staticStrides[axis];
+      } else if (position != 0) {
+        Value moved = position == 1 ? access.strides[axis] : arith::MulIOp::create(b, access.strides[axis], i64(position)).getResult();
+        offset = offset ? arith::AddIOp::create(b, offset, moved).getResult() : moved;
+      }
+      if (Value count = access.valid[axis]) {
+        Value isAxisInside = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, i64(position), count);
+        isInside = isInside ? arith::AndIOp::create(b, isInside, isAxisInside).getResult() : isAxisInside;
+      }
+    }
+    if (known != 0)
+      offset = offset ? arith::AddIOp::create(b, offset, i64(known)).getResult() : i64(known);
+    Value ptr = offset ? addOffset(access.base, offset) : access.base;
+    Value count = rank == 0 ? Value() : access.valid[rank - 1];
+    if (isInside)
+      count = arith::SelectOp::create(b, isInside, count ? count : i64(access.lanes), i64(0));
+    body(row, ptr, count);
+  }
+}
+
+LogicalResult TileLowering::lowerLoad(tile::LoadOp op) {
+  Access access = makeAccess(op.getType(), op.getBase(), op.getOffset(), op.getStrides(), op.getStaticStrides(), op.getValid());
+  Type element = op.getBase().getType().getElementType();
+  Type type = withLanes(access.storage, access.lanes);
+  Value other = op.getOther() ? toStorage(scalar(op.getOther())) : Value();
+  std::optional<int64_t> stride = access.shape.empty() ? std::optional<int64_t>(1) : access.staticStrides.back();
+  Rows result;
+  auto addOffset = [&](Value base, Value offset) { return elementPtr(base, access.storage, offset); };
+  forEachRow(b, access, addOffset, [&](int64_t, Value ptr, Value count) {
+    Value loaded;
+    if (stride == 1 || access.lanes == 1) {
+      loaded = loadContiguous(type, ptr, count, other);
+    } else if (stride == 0) {
+      Value one = loadContiguous(access.storage, ptr, count, other);
+      loaded = broadcast(one, type);
+      if (count)
+        loaded = arith::SelectOp::create(b, prefixMask(count, access.lanes), loaded, other ? broadcast(other, type) : zero(type));
+    } else {
+      // Offsets of a known stride fit 32 bits, which halves the registers they need.
+      bool isSmall = stride && llvm::isInt<32>(*stride * access.lanes);
+      Type offsetType = withLanes(b.getIntegerType(isSmall ? 32 : 64), access.lanes);
+      Value offsets = stride ? iota(offsetType, *stride)
+                             : arith::MulIOp::create(b, iota(offsetType), broadcast(access.strides.back(), offsetType)).getResult();
+      loaded = gatherLanes(type, ptr, offsets, count ? prefixMask(count, access.lanes) : Value(), other);
+    }
+    result.push_back(fromStorage(loaded, element));
+  });
+  set(op.getResult(), result);
+  return success();
+}
+
+LogicalResult TileLowering::lowerStore(tile::StoreOp op) {
+  Access access = makeAccess(op.getValue().getType(), op.getBase(), op.getOffset(), op.getStrides(), op.getStaticStrides(), op.getValid());
+  std::optional<int64_t> stride = access.shape.empty() ? std::optional<int64_t>(1) : access.staticStrides.back();
+  const Rows values = rows(op.getValue());
+  auto addOffset = [&](Value base, Value offset) { return elementPtr(base, access.storage, offset); };
+  forEachRow(b, access, addOffset, [&](int64_t row, Value ptr, Value count) {
+    Value value = toStorage(values[row]);
+    if (stride == 1 || access.lanes == 1)
+      return storeContiguous(value, ptr, count);
+    bool isSmall = stride && llvm::isInt<32>(*stride * access.lanes);
+    Type offsetType = withLanes(b.getIntegerType(isSmall ? 32 : 64), access.lanes);
+    Value offsets = stride ? iota(offsetType, *stride)
+                           : arith::MulIOp::create(b, iota(offsetType), broadcast(access.strides.back(), offsetType)).getResult();
+    scatterLanes(value, ptr, offsets, count ? prefixMask(count, access.lanes) : Value());
+  });
+  return success();
+}
+
+//===-- indexed access ------------------------------------------------------------------------------------------===//
+
+LogicalResult TileLowering::lowerGather(tile::GatherOp op) {
+  Type element = cast<tile::PtrType>(op.getBase().getType()).getElementType(), storage = storageOf(element);
+  auto pick = [&](Value operand, size_t row) -> Value {
+    if (!operand)
+      return Value();
+    const Rows &list = rows(operand);
+    return list[list.size() == 1 ? 0 : row];
+  };
+  const Rows offsets = rows(op.getOffsets());
+  if (numRowsOf(op.getType()) != (int64_t)offsets.size() || lanesOf(op.getType()) != lanesOf(op.getOffsets().getType()))
+    return op.emitOpError("expected a result of the offsets' shape, got ") << op.getType() << " and " << op.getOffsets().getType();
+  Type type = withLanes(storage, lanesOf(op.getType()));
+  Rows result;
+  for (auto [row, offset] : llvm::enumerate(offsets)) {
+    Value mask = pick(op.getMask(), row), other = pick(op.getOther(), row);
+    if (mask)
+      mask = broadcast(mask, withLanes(b.getI1Type(), lanesOf(type)));
+    Value loaded = gatherLanes(type, scalar(op.getBase()), offset, mask, other ? toStorage(other) : Value());
+    result.push_back(fromStorage(loaded, element));
+  }
+  set(op.getResult(), result);
+  return success();
+}
+
+LogicalResult TileLowering::lowerScatter(tile::ScatterOp op) {
+  const Rows offsets = rows(op.getOffsets()), stored = rows(op.getValue());
+  if (offsets.size() != stored.size() || lanesOf(op.getValue().getType()) != lanesOf(op.getOffsets().getType()))
+    return op.emitOpError("expected values of the offsets' shape, got ") << op.getValue().getType() << " and " << op.getOffsets().getType();
+  for (auto [row, offset] : llvm::enumerate(offsets)) {
+    Value mask;
+    if (op.getMask()) {
+      const Rows &list = rows(op.getMask());
+      mask = broadcast(list[list.size() == 1 ? 0 : row], withLanes(b.getI1Type(), lanesOf(offset.getType())));
+    }
+    scatterLanes(toStorage(stored[row]), scalar(op.getBase()), offset, mask);
+  }
+  return success();
+}
+
+/// One unsigned comparison finds both kinds of bad index. The cold branch finds the first bad lane, keeps what the error message needs and raises a
+/// flag, which the program loop looks at; until then bad lanes hold 0.
+LogicalResult TileLowering::lowerCheckIndex(tile::CheckIndexOp op) {
+  Value size = scalar(op.getSize());
+  const Rows indices = rows(op.getIndex());
+  Rows result;
+  for (auto [row, index] : llvm::enumerate(indices)) {
+    int64_t lanes = lanesOf(index.getType());
+    Type element = getElementTypeOrSelf(index.getType());
+    bool isWide = element.getIntOrFloatBitWidth() == 64;
+    // With 32-bit indices every size beyond their range is the same, so compare with the largest index allowed.
+    Value largest = arith::SubIOp::create(b, size, i64(1));
+    Value bound = size;
+    if (!isWide) {
+      largest = arith::MinSIOp::create(b, largest, i64(INT32_MAX));
+      largest = arith::TruncIOp::create(b, element, largest);
+      bound = arith::TruncIOp::create(b, element, size);
+    }
+    Value wrapped = index;
+    if (op.getWrap()) {
+      Value isNegative = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, index, zero(index.getType()));
+      Value moved = arith::AddIOp::create(b, index, broadcast(bound, index.getType()));
+      wrapped = arith::SelectOp::create(b, isNegative, moved, index);
+    }
+    // A size of zero makes the largest index -1, which as unsigned would allow everything.
+    Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::ule, wrapped, broadcast(largest, index.getType()));
+    Value hasElements = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, size, i64(0));
+    isInside = arith::AndIOp::create(b, isInside, broadcast(hasElements, isInside.getType()));
+    Value active;
+    if (op.getValid()) {
+      // `valid` counts along the first axis: lanes of a one-axis tile, rows of any other.
+      Value count = scalar(op.getValid());
+      auto tile = dyn_cast<RankedTensorType>(op.getIndex().getType());
+      if (tile && tile.getRank() > 1) {
+        int64_t position = row / (indices.size() / tile.getDimSize(0));
+        active = broadcast(arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(position)), isInside.getType());
+      } else if (lanes == 1) {
+        active = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0));
+      } else {
+        active = prefixMask(count, lanes);
+      }
+    }
+    if (op.getMask()) {
+      const Rows &list = rows(op.getMask());
+      Value mask = broadcast(list[list.size() == 1 ? 0 : row], isInside.getType());
+      active = active ? arith::AndIOp::create(b, active, mask).getResult() : mask;
+    }
+    Value failing = arith::XOrIOp::create(b, isInside, constant(isInside.getType(), 1));
+    if (active)
+      failing = arith::AndIOp::create(b, failing, active);
+    Value safe = active ? arith::AndIOp::create(b, isInside, active).getResult() : isInside;
+    result.push_back(arith::SelectOp::create(b, safe, wrapped, zero(index.getType())));
+
+    Value any = lanes == 1 ? failing : LLVM::vector_reduce_or::create(b, b.getI1Type(), failing).getResult();
+    guardedStore(b, any, [&] {
+      Value i32Zero = constant(b.getI32Type(), 0);
+      Value flag = LLVM::LoadOp::create(b, b.getI32Type(), errorFlag, /*alignment=*/4);
+      guardedStore(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, flag, i32Zero), [&] {
+        Value bad = index;
+        if (lanes > 1) {
+          Type bits = b.getIntegerType(lanes);
+          Value first = LLVM::CountTrailingZerosOp::create(b, bits, LLVM::BitcastOp::create(b, bits, failing), /*is_zero_poison=*/true);
+          first = lanes > 64   ? arith::TruncIOp::create(b, b.getI64Type(), first).getResult()
+                  : lanes < 64 ? arith::ExtUIOp::create(b, b.getI64Type(), first).getResult()
+                               : first;
+          bad = LLVM::ExtractElementOp::create(b, index, first);
+        }
+        // KernelContext: scratch, error[3].
+        Value fields[] = {createIndexCast(bad, b.getI64Type(), /*isSigned=*/true), size, i64(op.getLine())};
+        for (auto [position, field] : llvm::enumerate(fields))
+          storeElements(field, elementPtr(contextPtr, b.getI64Type(), i64(position + 1)));
+        LLVM::StoreOp::create(b, constant(b.getI32Type(), 1), errorFlag, /*alignment=*/4);
+      });
+    });
+  }
+  set(op.getResult(), result);
+  return success();
+}

@@ -1,0 +1,169 @@
+// Shapes: rows are rearranged by whole-vector shuffles.
+#include "compiler/codegen/cpu/TileLowering.h"
+
+using namespace mlir;
+using namespace torch_tile::codegen;
+
+LogicalResult TileLowering::lowerShape(Operation *op) {
+  Value result = op->getResult(0);
+  auto type = cast<RankedTensorType>(result.getType());
+  if (auto trans = dyn_cast<tile::TransOp>(op))
+    return lowerTrans(trans);
+  if (auto repeat = dyn_cast<tile::BroadcastOp>(op))
+    return lowerBroadcast(repeat);
+  if (isa<tile::IotaOp>(op)) {
+    if (type.getRank() != 1 || !type.getElementType().isIntOrIndex())
+      return op->emitOpError("expected one axis of integers, got ") << type;
+    set(result, {iota(rowTypeOf(type))});
+    return success();
+  }
+  Value source = op->getOperand(0);
+  if (isa<tile::SplatOp>(op)) {
+    set(result, Rows(numRowsOf(type), broadcast(scalar(source), rowTypeOf(type))));
+    return success();
+  }
+  // A new axis of size 1 keeps the order of the elements as reshape does.
+  auto sourceType = cast<RankedTensorType>(source.getType());
+  if (sourceType.getNumElements() != type.getNumElements())
+    return op->emitOpError("expected as many elements as before, got ") << sourceType << " and " << type;
+  set(result, rechunk(rows(source), lanesOf(type)));
+  return success();
+}
+
+LogicalResult TileLowering::lowerBroadcast(tile::BroadcastOp op) {
+  auto from = cast<RankedTensorType>(op.getSource().getType()), to = cast<RankedTensorType>(op.getType());
+  if (from.getRank() != to.getRank())
+    return op.emitOpError("expected equal ranks, got ") << from << " and " << to;
+  for (auto [source, target] : llvm::zip_equal(from.getShape(), to.getShape()))
+    if (source != 1 && source != target)
+      return op.emitOpError("expected axes to be equal or 1, got ") << from << " and " << to;
+  const Rows sources = rows(op.getSource());
+  DenseMap<int64_t, Value> widened;
+  Rows result;
+  for (int64_t index = 0, end = numRowsOf(to); index < end; ++index) {
+    // The row's position, axis by axis from the last but one, mapped to the source.
+    int64_t rest = index, sourceIndex = 0, sourceStride = 1;
+    for (int64_t axis = to.getRank() - 2; axis >= 0; --axis) {
+      int64_t position = rest % to.getDimSize(axis);
+      rest /= to.getDimSize(axis);
+      sourceIndex += (from.getDimSize(axis) == 1 ? 0 : position) * sourceStride;
+      sourceStride *= from.getDimSize(axis);
+    }
+    Value &row = widened[sourceIndex];
+    if (!row)
+      row = broadcast(sources[sourceIndex], rowTypeOf(to));
+    result.push_back(row);
+  }
+  set(op.getResult(), result);
+  return success();
+}
+
+TileLowering::Rows TileLowering::rechunk(ArrayRef<Value> source, int64_t lanes) {
+  int64_t from = lanesOf(source[0].getType());
+  if (from == lanes)
+    return Rows(source);
+  Rows result;
+  if (from % lanes == 0) {
+    for (Value row : source)
+      for (int64_t offset = 0; offset < from; offset += lanes)
+        result.push_back(slice(row, offset, lanes));
+    return result;
+  }
+  if (from == 1) {
+    for (size_t first = 0; first < source.size(); first += lanes)
+      result.push_back(fromScalars(source.slice(first, lanes)));
+    return result;
+  }
+  if (lanes % (2 * from) == 0) { // join pairs until wide enough
+    auto mask = llvm::to_vector(llvm::seq<int32_t>(0, 2 * from));
+    for (size_t first = 0; first < source.size(); first += 2)
+      result.push_back(shuffle(source[first], source[first + 1], mask));
+    return rechunk(result, lanes);
+  }
+  return rechunk(rechunk(source, 1), lanes);
+}
+
+/// Each step interleaves row i with row i + R/2, which moves the top bit of the row number to the bottom of the lane number: after log2(R) steps the
+/// elements lie in column order.
+TileLowering::Rows TileLowering::transpose(ArrayRef<Value> source, int64_t lanes) {
+  int64_t numRows = source.size();
+  if (lanes == 1 || numRows == 1)
+    return rechunk(source, numRows);
+  Rows list(source);
+  if (!llvm::isPowerOf2_64(numRows)) {
+    SmallVector<Rows> scalars;
+    for (Value row : source)
+      scalars.push_back(rechunk({row}, 1));
+    Rows result;
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      result.push_back(fromScalars(llvm::map_to_vector(scalars, [&](const Rows &row) { return row[lane]; })));
+    return result;
+  }
+  SmallVector<int32_t> low, high;
+  for (int64_t position = 0; position < 2 * lanes; ++position)
+    (position < lanes ? low : high).push_back(position / 2 + (position % 2) * lanes);
+  for (int64_t step = numRows; step > 1; step /= 2) {
+    Rows next;
+    for (int64_t index = 0; index < numRows / 2; ++index) {
+      next.push_back(shuffle(list[index], list[index + numRows / 2], low));
+      next.push_back(shuffle(list[index], list[index + numRows / 2], high));
+    }
+    list = std::move(next);
+  }
+  return rechunk(list, numRows);
+}
+
+LogicalResult TileLowering::lowerTrans(tile::TransOp op) {
+  auto from = cast<RankedTensorType>(op.getSource().getType()), to = cast<RankedTensorType>(op.getType());
+  ArrayRef<int64_t> perm = op.getPerm();
+  int64_t rank = from.getRank();
+  SmallVector<bool> seen(rank, false);
+  for (int64_t axis : perm) {
+    if ((int64_t)perm.size() != rank || axis < 0 || axis >= rank || seen[axis])
+      return op.emitOpError("expected a permutation of the axes of ") << from;
+    seen[axis] = true;
+  }
+  for (int64_t axis = 0; axis < rank; ++axis)
+    if (to.getDimSize(axis) != from.getDimSize(perm[axis]))
+      return op.emitOpError("expected axis ") << axis << " of the result to have the size of axis " << perm[axis] << ", got " << from << " and " << to;
+
+  // First exchange the last axis with the one that becomes last; what remains is an order of rows.
+  SmallVector<int64_t> shape(from.getShape());
+  auto order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  Rows list = rows(op.getSource());
+  int64_t inner = rank == 0 ? 0 : perm.back();
+  if (rank > 1 && inner != rank - 1) {
+    int64_t size = shape[inner], lanes = shape[rank - 1], stride = 1;
+    for (int64_t axis = inner + 1; axis < rank - 1; ++axis)
+      stride *= shape[axis];
+    int64_t outerSize = list.size() / (size * stride);
+    Rows exchanged(outerSize * lanes * stride);
+    for (int64_t outer = 0; outer < outerSize; ++outer)
+      for (int64_t middle = 0; middle < stride; ++middle) {
+        Rows columns;
+        for (int64_t index = 0; index < size; ++index)
+          columns.push_back(list[(outer * size + index) * stride + middle]);
+        for (auto [index, row] : llvm::enumerate(transpose(columns, lanes)))
+          exchanged[(outer * lanes + index) * stride + middle] = row;
+      }
+    list = std::move(exchanged);
+    std::swap(shape[inner], shape[rank - 1]);
+    std::swap(order[inner], order[rank - 1]);
+  }
+  // `order[k]` is the source axis at position k of `list`; walk the result's rows and find each one's place.
+  Rows result;
+  for (int64_t index = 0, end = numRowsOf(to); index < end; ++index) {
+    SmallVector<int64_t> position(rank, 0);
+    int64_t rest = index;
+    for (int64_t axis = rank - 2; axis >= 0; --axis) {
+      position[perm[axis]] = rest % to.getDimSize(axis);
+      rest /= to.getDimSize(axis);
+    }
+    int64_t place = 0;
+    for (int64_t axis = 0; axis + 1 < rank; ++axis)
+      place = place * shape[axis] + position[order[axis]];
+    result.push_back(list[place]);
+  }
+  set(op.getResult(), result);
+  return success();
+}

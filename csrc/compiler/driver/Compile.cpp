@@ -1,0 +1,100 @@
+#include "compiler/driver/Compile.h"
+
+#include "artifact/Serialize.h"
+#include "compiler/driver/Frontend.h"
+#include "compiler/driver/Plan.h"
+#include "compiler/fusion/Fusion.h"
+#include "compiler/graph/transforms/Passes.h"
+#include "compiler/tile/build/BuildKernels.h"
+
+
+using namespace mlir;
+using namespace torch_tile;
+
+namespace {
+/// How far a module has come.
+enum class Progress { Graph, Loops, Fusion, Tile };
+} // namespace
+
+static Progress progressOf(ModuleOp module) {
+  Progress progress = Progress::Graph;
+  module.walk([&](Operation *op) {
+    if (isa<graph::LaunchOp>(op))
+      progress = std::max(progress, Progress::Tile);
+    else if (isa<graph::FusionOp>(op))
+      progress = std::max(progress, Progress::Fusion);
+    else if (isa<graph::LoopsOp>(op))
+      progress = std::max(progress, Progress::Loops);
+  });
+  return progress;
+}
+
+Status torch_tile::compileGraph(std::string_view text, const CompileOptions &options, const CompileHooks &hooks, std::vector<uint8_t> &artifactBytes) {
+  Stages stages(hooks);
+  stages.dump("10-graph.mlir", text);
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  const char *stage = "parse";
+  ErrorCollector errors(context, stage);
+
+  OwningOpRef<ModuleOp> module = parseModule(text, context);
+  if (!module)
+    return errors.status(StatusKind::InvalidInput);
+  auto functions = llvm::to_vector(module->getOps<graph::FuncOp>());
+  if (functions.size() != 1)
+    return Status::invalidInput(stage, "expected one graph.func, got " + std::to_string(functions.size()));
+  graph::FuncOp func = functions[0];
+  Progress progress = progressOf(*module);
+  stages.done("parse");
+
+  stage = "loops";
+  if (progress < Progress::Loops) {
+    if (failed(graph::runGraphPipeline(func)))
+      return errors.status(StatusKind::Unsupported);
+    stages.done("loops");
+    stages.dump("15-loops.mlir", *module);
+  }
+
+  stage = "fusion";
+  if (progress < Progress::Fusion) {
+    std::vector<fusion::FusionDecision> decisions;
+    fusion::fuse(func, fusion::FusionOptions(), decisions);
+    stages.done("fusion");
+    if (stages.hasDumps()) {
+      stages.dump("20-fusion.mlir", *module);
+      stages.dump("20-fusion.txt", fusion::print(decisions));
+    }
+  }
+
+  stage = "tile";
+  if (progress < Progress::Tile) {
+    tile_build::BuildOptions build;
+    build.vectorBytes = codegen::vectorBytes(options.cpu);
+    if (failed(tile_build::buildTileKernels(*module, func, build, [](graph::FusionOp) { return std::string("kernel"); })))
+      return errors.status(StatusKind::Internal);
+    stages.done("tile");
+    stages.dump("30-tile.mlir", *module);
+  }
+
+  stage = "codegen";
+  FailureOr<CompiledKernels> compiled = compileKernels(llvm::to_vector(module->getOps<tile::KernelOp>()), options, hooks, stages);
+  if (failed(compiled))
+    return errors.status(StatusKind::Internal);
+  stages.done("codegen");
+
+  stage = "plan";
+  artifact::Artifact artifact;
+  artifact.compilerVersion = compilerVersion();
+  artifact.target = "cpu";
+  for (codegen::CompiledKernel &kernel : compiled->kernels)
+    artifact.kernels.push_back({std::move(kernel.name), std::move(kernel.symbol), "cpu", kernel.hash, std::move(kernel.code),
+                                std::move(kernel.externalSymbols)});
+  if (failed(driver::planSteps(func, [&](StringRef name) { return compiled->indexOf.lookup(name); }, artifact)))
+    return errors.status(StatusKind::Internal);
+  artifactBytes = artifact::serialize(artifact);
+  stages.done("plan");
+  if (stages.hasDumps()) {
+    stages.dump("55-program.txt", artifact::print(artifact));
+    stages.dump("timing.json", stages.timing());
+  }
+  return Status::ok();
+}

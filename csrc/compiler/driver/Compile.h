@@ -1,0 +1,22 @@
+// The whole compile as one straight list of stages.
+#pragma once
+
+#include "compiler/driver/KernelCompiler.h"
+#include "compiler/driver/Options.h"
+#include "compiler/driver/Stages.h"
+#include "support/Status.h"
+
+#include <string_view>
+
+namespace torch_tile {
+
+/// A module in the graph dialect, at any stage that dumps write, to artifact bytes.
+Status compileGraph(std::string_view text, const CompileOptions &options, const CompileHooks &hooks, std::vector<uint8_t> &artifact);
+
+/// A module of tile.kernels to their code.
+Status compileTile(std::string_view text, const CompileOptions &options, const CompileHooks &hooks, std::vector<codegen::CompiledKernel> &kernels);
+
+/// This library, LLVM and the host, one per line.
+std::string describeVersion();
+
+} // namespace torch_tile

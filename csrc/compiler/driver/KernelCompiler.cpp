@@ -1,0 +1,127 @@
+#include "compiler/driver/KernelCompiler.h"
+
+#include "compiler/driver/WorkerPool.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <optional>
+
+using namespace mlir;
+using namespace torch_tile;
+
+namespace {
+/// One distinct kernel on its way through a worker.
+struct Job {
+  tile::KernelOp op;
+  codegen::KernelText text;
+  std::optional<codegen::CompiledKernel> result;
+  codegen::KernelDumps dumps;
+  codegen::KernelTiming timing;
+  std::string error;
+};
+} // namespace
+
+/// The calling worker's own context. Types and attributes live as long as their context, so it is renewed now and then.
+static MLIRContext &workerContext() {
+  constexpr int maxUses = 256;
+  static thread_local std::unique_ptr<MLIRContext> context;
+  static thread_local int numUses = 0;
+  if (!context || ++numUses > maxUses) {
+    DialectRegistry registry;
+    codegen::registerKernelDialects(registry);
+    context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+    context->loadAllAvailableDialects();
+    numUses = 1;
+  }
+  return *context;
+}
+
+/// Kernels travel as text: what is compiled is exactly what was hashed, and no context is shared between threads.
+static void runJob(Job &job, const std::string &name, const CompileOptions &options, bool hasDumps) {
+  MLIRContext &context = workerContext();
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error && job.error.empty())
+      job.error = diagnostic.str();
+    return success();
+  });
+  auto module = parseSourceString<ModuleOp>(job.text.text, ParserConfig(&context));
+  if (!module || module->getOps<tile::KernelOp>().empty()) {
+    if (job.error.empty())
+      job.error = "the kernel's text does not parse";
+    return;
+  }
+  job.timing.name = name;
+  auto compiled = codegen::compileKernel(*module->getOps<tile::KernelOp>().begin(), job.text, options.cpu, hasDumps ? &job.dumps : nullptr, &job.timing);
+  if (succeeded(compiled))
+    job.result = std::move(*compiled);
+  else if (job.error.empty())
+    job.error = "code generation failed";
+}
+
+static void writeDumps(ArrayRef<std::unique_ptr<Job>> jobs, Stages &stages) {
+  std::string llvmDialect, llvmIr, assembly;
+  for (const auto &job : jobs) {
+    std::string title = job->op.getSymName().str() + " = " + job->text.symbol + "\n";
+    llvmDialect += "// " + title + job->dumps.llvmDialect + "\n";
+    llvmIr += "; " + title + job->dumps.llvmIr + "\n";
+    assembly += "# " + title + job->dumps.assembly + "\n";
+  }
+  stages.dump("40-llvm.mlir", llvmDialect);
+  stages.dump("50-kernel.ll", llvmIr);
+  stages.dump("60-kernel.s", assembly);
+}
+
+FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> kernels, const CompileOptions &options, const CompileHooks &hooks,
+                                                      Stages &stages) {
+  CompiledKernels result;
+  llvm::StringMap<uint32_t> byHash;
+  std::vector<std::unique_ptr<Job>> jobs; // stable addresses: a worker that LLVM ends keeps its job
+  std::vector<uint32_t> jobKernels;
+  for (tile::KernelOp kernel : kernels) {
+    codegen::KernelText text = codegen::describeKernel(kernel, options.cpu);
+    std::string key(reinterpret_cast<const char *>(text.hash.bytes), sizeof(text.hash.bytes));
+    auto [entry, isNew] = byHash.try_emplace(key, result.kernels.size());
+    result.indexOf[kernel.getSymName()] = entry->second;
+    if (!isNew)
+      continue;
+    codegen::CompiledKernel &described = result.kernels.emplace_back();
+    described.name = kernel.getSymName().str();
+    described.symbol = text.symbol;
+    described.hash = text.hash;
+    if (hooks.lookupKernel && hooks.lookupKernel(text.hash))
+      continue;
+    auto job = std::make_unique<Job>();
+    job->op = kernel;
+    job->text = std::move(text);
+    jobs.push_back(std::move(job));
+    jobKernels.push_back(entry->second);
+  }
+  bool hasDumps = stages.hasDumps();
+  std::vector<std::function<void()>> work;
+  for (auto &job : jobs)
+    work.push_back([job = job.get(), name = job->op.getSymName().str(), &options, hasDumps] { runJob(*job, name, options, hasDumps); });
+  std::vector<std::string> fatal = runJobs(work, options.numThreads);
+
+  bool hasFailed = false;
+  for (auto [index, job] : llvm::enumerate(jobs)) {
+    if (!fatal[index].empty() || !job->result) {
+      const std::string &reason = fatal[index].empty() ? job->error : fatal[index];
+      job->op.emitError("kernel '") << job->op.getSymName() << "' does not compile: " << reason;
+      hasFailed = true;
+      if (!fatal[index].empty())
+        (void)job.release(); // the sleeping thread may still refer to it
+      continue;
+    }
+    stages.addKernel(job->timing.name, std::move(job->timing.stepsMs));
+    codegen::CompiledKernel &described = result.kernels[jobKernels[index]];
+    described.code = std::move(job->result->code);
+    described.externalSymbols = std::move(job->result->externalSymbols);
+  }
+  if (hasFailed)
+    return failure();
+  if (hasDumps)
+    writeDumps(jobs, stages);
+  return result;
+}

@@ -1,0 +1,21 @@
+// Many kernels to object code: equal ones once, distinct ones in parallel.
+#pragma once
+
+#include "compiler/codegen/cpu/CompileKernel.h"
+#include "compiler/driver/Options.h"
+#include "compiler/driver/Stages.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace torch_tile {
+
+struct CompiledKernels {
+  std::vector<codegen::CompiledKernel> kernels; // distinct ones, in order of first use
+  llvm::StringMap<uint32_t> indexOf;            // by the name of the tile.kernel
+};
+
+/// Kernels whose code `hooks.lookupKernel` knows are described but not compiled. Fails with a diagnostic at the kernel.
+mlir::FailureOr<CompiledKernels> compileKernels(llvm::ArrayRef<mlir::tile::KernelOp> kernels, const CompileOptions &options,
+                                                const CompileHooks &hooks, Stages &stages);
+
+} // namespace torch_tile

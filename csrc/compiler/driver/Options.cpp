@@ -1,0 +1,57 @@
+#include "compiler/driver/Options.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/Twine.h"
+
+using namespace torch_tile;
+using llvm::StringRef;
+
+Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) {
+  options = CompileOptions();
+  auto bad = [](StringRef key, StringRef expected, StringRef value) {
+    return Status::invalidInput("options", (llvm::Twine("option '") + key + "' expected " + expected + ", got '" + value + "'").str());
+  };
+  auto parseBool = [](StringRef value, bool &result) {
+    result = value == "true";
+    return value == "true" || value == "false";
+  };
+  std::string target = "host";
+  std::optional<std::string> features;
+  bool hasSleef = true;
+  llvm::SmallVector<StringRef> lines;
+  StringRef(text.data(), text.size()).split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (StringRef line : lines) {
+    if (line.trim().empty())
+      continue;
+    auto [key, value] = line.split('=');
+    key = key.trim();
+    value = value.trim();
+    if (key == "target") {
+      if (value.empty())
+        return bad(key, "host or the name of a processor", value);
+      target = value.str();
+    } else if (key == "features") {
+      features = value.str();
+    } else if (key == "sleef") {
+      if (!parseBool(value, hasSleef))
+        return bad(key, "true or false", value);
+    } else if (key == "threads") {
+      if (value.getAsInteger(10, options.numThreads) || options.numThreads < 0)
+        return bad(key, "a number of threads", value);
+    } else {
+      return Status::invalidInput("options", (llvm::Twine("unknown option '") + key + "'; known are target, features, sleef, threads").str());
+    }
+  }
+  if (target == "host") {
+    // Asking the processor takes some time, and the answer does not change.
+    static const codegen::CpuOptions host = codegen::CpuOptions::host();
+    options.cpu = host;
+  } else {
+    options.cpu = codegen::CpuOptions::named(target);
+  }
+  if (features)
+    options.cpu.features = *features;
+  options.cpu.hasSleef = hasSleef;
+  return Status::ok();
+}

@@ -1,0 +1,25 @@
+// What a compile depends on beside its text: one struct, filled once.
+#pragma once
+
+#include "compiler/codegen/cpu/CpuOptions.h"
+#include "support/Status.h"
+
+#include <string_view>
+
+namespace torch_tile {
+
+struct CompileOptions {
+  codegen::CpuOptions cpu;
+  /// Threads that compile kernels; 0 means as many as there are processors, at most 8.
+  int numThreads = 0;
+};
+
+/// Reads "key=value" lines; blank lines are skipped, an unknown key or a bad value is an error.
+///
+///   target=host | <processor by LLVM's name>    (default host)
+///   features=<LLVM's feature list>              (default: the host's, or none for a named processor)
+///   sleef=true | false                          (default true)
+///   threads=<n>                                 (default 0)
+Status parseOptions(std::string_view text, CompileOptions &options);
+
+} // namespace torch_tile
