@@ -31,6 +31,7 @@ KernelText codegen::describeKernel(tile::KernelOp kernel, const CpuOptions &opti
   OwningOpRef<tile::KernelOp> copy(cast<tile::KernelOp>(kernel->clone()));
   copy->setSymName("kernel");
   copy->removeLinesAttr();
+  (*copy)->removeAttr("schedule"); // the choices it tells of are in the body
   llvm::raw_string_ostream stream(result.text);
   copy->print(stream, OpPrintingFlags().enableDebugInfo(false));
 

@@ -23,7 +23,7 @@ struct CompiledKernel {
 
 /// What a kernel is, apart from its name and provenance: the text that is hashed, and compiled.
 struct KernelText {
-  std::string text;   // the kernel under the name `kernel`, without `lines` and locations
+  std::string text;   // the kernel under the name `kernel`, without `lines`, `schedule` and locations
   std::string symbol; // of the compiled function, derived from the hash
   artifact::Hash hash;
 };
