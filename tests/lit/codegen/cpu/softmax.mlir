@@ -2,9 +2,10 @@
 // RUN: tile-compile %s --emit=50-kernel.ll --target=x86-64-v4 | FileCheck %s
 
 // CHECK-LABEL: define i32 @tile_
-// CHECK: load <32 x float>
+// CHECK: call <32 x float> @llvm.masked.load
 // CHECK: shufflevector <32 x float>
 // CHECK: shufflevector <16 x float>
+// CHECK: load <32 x float>
 // CHECK: fdiv
 tile.kernel @softmax(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>, %n: i64) {
   %pid = tile.program_id 0 : i64
