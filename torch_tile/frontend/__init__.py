@@ -1,0 +1,1 @@
+"""From Dynamo's graph to graphs that the extension imports: AOTAutograd, decompositions, passes on the joint graph, partitioning."""
