@@ -2,6 +2,7 @@
 
 #include "artifact/Serialize.h"
 #include "compiler/driver/Frontend.h"
+#include "compiler/driver/KernelNames.h"
 #include "compiler/driver/Plan.h"
 #include "compiler/fusion/Fusion.h"
 #include "compiler/graph/transforms/Passes.h"
@@ -57,7 +58,9 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
   stage = "fusion";
   if (progress < Progress::Fusion) {
     std::vector<fusion::FusionDecision> decisions;
-    fusion::fuse(func, fusion::FusionOptions(), decisions);
+    fusion::FusionOptions fusionOptions;
+    fusionOptions.enabled = options.fusion;
+    fusion::fuse(func, fusionOptions, decisions);
     stages.done("fusion");
     if (stages.hasDumps()) {
       stages.dump("20-fusion.mlir", *module);
@@ -67,9 +70,10 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
 
   stage = "tile";
   if (progress < Progress::Tile) {
+    driver::KernelNames names(text);
     tile_build::BuildOptions build;
     build.vectorBytes = codegen::vectorBytes(options.cpu);
-    if (failed(tile_build::buildTileKernels(*module, func, build, [](graph::FusionOp) { return std::string("kernel"); })))
+    if (failed(tile_build::buildTileKernels(*module, func, build, [&](graph::FusionOp fusion) { return names.of(fusion); })))
       return errors.status(StatusKind::Internal);
     stages.done("tile");
     stages.dump("30-tile.mlir", *module);

@@ -36,11 +36,17 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
     } else if (key == "sleef") {
       if (!parseBool(value, hasSleef))
         return bad(key, "true or false", value);
+    } else if (key == "fusion") {
+      if (!parseBool(value, options.fusion))
+        return bad(key, "true or false", value);
+    } else if (key == "emulate_precision_casts") {
+      if (!parseBool(value, options.emulatePrecisionCasts))
+        return bad(key, "true or false", value);
     } else if (key == "threads") {
       if (value.getAsInteger(10, options.numThreads) || options.numThreads < 0)
         return bad(key, "a number of threads", value);
     } else {
-      return Status::invalidInput("options", (llvm::Twine("unknown option '") + key + "'; known are target, features, sleef, threads").str());
+      return Status::invalidInput("options", (llvm::Twine("unknown option '") + key + "'; known are target, features, sleef, threads, fusion, emulate_precision_casts").str());
     }
   }
   if (target == "host") {

@@ -10,6 +10,10 @@ namespace torch_tile {
 
 struct CompileOptions {
   codegen::CpuOptions cpu;
+  /// Off: one kernel per op, for bisection and tests.
+  bool fusion = true;
+  /// Keep every rounding to float16 and bfloat16 that eager makes.
+  bool emulatePrecisionCasts = false;
   /// Threads that compile kernels; 0 means as many as there are processors, at most 8.
   int numThreads = 0;
 };
@@ -20,6 +24,8 @@ struct CompileOptions {
 ///   features=<LLVM's feature list>              (default: the host's, or none for a named processor)
 ///   sleef=true | false                          (default true)
 ///   threads=<n>                                 (default 0)
+///   fusion=true | false                         (default true)
+///   emulate_precision_casts=true | false        (default false)
 Status parseOptions(std::string_view text, CompileOptions &options);
 
 } // namespace torch_tile
