@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Compares two files written by run.py --json; exits with 1 where a case became slower than the threshold and its own spread allow."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Runs benchmark suites: python benchmarks/run.py --suite kernels --backend tile,inductor,eager --json out.json."""
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ Each is a `transformers` model (or built like one): called with its batch it ret
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -137,7 +138,7 @@ class ConvNet(nn.Module):
             nn.Sequential(
                 nn.Conv2d(a, b, 3, stride=1 if i == 0 else 2, padding=1, bias=False), nn.BatchNorm2d(b), nn.ReLU()
             )
-            for i, (a, b) in enumerate(zip(widths, widths[1:], strict=False))
+            for i, (a, b) in enumerate(itertools.pairwise(widths))
         )
         self.head = nn.Linear(widths[-1], CLASSES)
         self.to(memory_format=torch.channels_last)
