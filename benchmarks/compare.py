@@ -1,4 +1,4 @@
-"""Compares two files written by run.py --json; exits with 1 where a case became slower than the threshold and its own spread allow."""
+"""Compares two files of run.py --json; exits with 1 where one is slower by more than the threshold and its spread."""
 
 from __future__ import annotations
 

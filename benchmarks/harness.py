@@ -1,4 +1,4 @@
-"""How a number is taken: warm-up, rounds that alternate between the backends, best and median of the rounds, a record of the machine."""
+"""How a number is taken: warm-up, rounds that alternate between backends, best and median, the machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A thing to time. `make` gives a function and its arguments, anew for each backend and with the same numbers each time."""
+    """A thing to time. `make` gives a function and its arguments, anew for each backend, with equal numbers."""
 
     name: str
     make: Callable[[], tuple[Callable[..., Any], Sequence[Any]]]
@@ -81,7 +81,7 @@ def machine() -> dict[str, Any]:
 
 
 def with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy with a code object of its own: Dynamo keeps its cache there, so backends do not search each other's entries."""
+    """A copy with its own code object: Dynamo's cache is there, so backends do not search each other's entries."""
     if not isinstance(function, types.FunctionType):
         return function
     copy = types.FunctionType(
@@ -103,7 +103,7 @@ def compiled(function: Any, backend: str, **options: Any) -> Any:
 
 
 def with_backward(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    """Value, and gradients of all arguments that ask for one. Only `function` is compiled; autograd calls its backward, as in training."""
+    """Value, and gradients of all arguments that ask for one; only `function` is compiled, as in training."""
 
     def forward_backward(*arguments: Any) -> tuple[torch.Tensor, ...]:
         needed = [a for a in arguments if isinstance(a, torch.Tensor) and a.requires_grad]
@@ -116,7 +116,7 @@ def with_backward(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
 def time_rounds(
     calls: dict[str, Callable[[], Any]], rounds: int = 7, round_seconds: float = 0.1
 ) -> dict[str, list[float]]:
-    """Seconds per call, one number per round. In each round every function runs for about `round_seconds`; who begins rotates."""
+    """Seconds per call, one number per round: each function runs for about `round_seconds`, and who begins rotates."""
     counts = {}
     for name, call in calls.items():
         call()
@@ -171,7 +171,7 @@ def differs(result: Any, expected: Any, rtol: float | None, atol: float | None) 
 
 
 def run_case(suite: str, case: Case, backends: Sequence[str], rounds: int) -> list[Row]:
-    """Times one case on all backends, side by side. A backend that fails or differs from eager has a note and no time."""
+    """Times one case on all backends, side by side. One that fails or differs from eager has a note and no time."""
     torch.compiler.reset()
     rows, calls = {}, {}
     with torch.set_grad_enabled(case.grad):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,8 @@ def fresh_state() -> Iterator[None]:
     torch.set_num_threads(threads)
     torch.compiler.reset()
     torch._dynamo.utils.counters.clear()
+    if package := sys.modules.get("torch_tile"):
+        package.counters.clear()
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """First calls in fresh processes, with empty and with full disk caches.
 
-Each number is one process: it imports torch, makes the model and its inputs (not counted), then times the first call from torch.compile
-to the result, backward and its lazy compilation included. `aot_eager` is the floor: Dynamo and AOTAutograd without a compiler.
+Each number is one process: it imports torch, makes the model and its inputs (not counted), then times the first call
+from torch.compile to the result, backward and its lazy compilation included. `aot_eager` is the floor: Dynamo and
+AOTAutograd without a compiler.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whole models: inference, gradients and training against eager, dynamic sizes, a decode step, and counts of what was compiled."""
+"""Whole models: inference, gradients and training against eager, dynamic sizes, decode steps, counts of kernels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch._dynamo.utils import counters
 
 from tests.models import zoo
+from torch_tile.counters import counters as tile_counters
 
 pytestmark = pytest.mark.model
 
@@ -83,7 +84,8 @@ def test_one_graph_and_no_break(entry: zoo.Entry) -> None:
         model_step(**entry.inputs(seed, **sizes(entry))).loss.backward()
     assert dict(counters["graph_break"]) == {}
     assert counters["stats"]["unique_graphs"] == 1
-    assert counters["torch_tile"]["kernels"] > 0
+    assert tile_counters["kernels"] > 0
+    assert tile_counters["fallbacks"] == 0
 
 
 def test_equal_layers_share_their_kernels() -> None:
@@ -92,11 +94,11 @@ def test_equal_layers_share_their_kernels() -> None:
     compiled = []
     for layers in (2, 4):
         torch.compiler.reset()
-        counters.clear()
+        tile_counters.clear()
         model = entry.build(layers=layers).eval()
         with torch.no_grad():
             torch.compile(model, backend=BACKEND)(**entry.inference_inputs(**SMALL))
-        compiled.append(counters["torch_tile"]["kernels"])
+        compiled.append(tile_counters["kernels"])
     assert compiled[0] == compiled[1] > 0
 
 
