@@ -4,13 +4,17 @@
 
 include "compiler/graph/ir/NamedOp.td"
 
-def Graph_FullOp : Graph_NamedOp<"full", "every element is `value`, converted to the element type"> {
+class Graph_CreationOp<string mnemonic, string summaryText> : Graph_NamedOp<mnemonic, summaryText> {
+  let assemblyFormat = "attr-dict `:` functional-type(operands, results)";
+}
+
+def Graph_FullOp : Graph_CreationOp<"full", "every element is `value`, converted to the element type"> {
   let arguments = (ins Graph_ScalarAttr:$value);
 }
-def Graph_SizeValueOp : Graph_NamedOp<"size_value", "every element is the size expression `expr`"> {
+def Graph_SizeValueOp : Graph_CreationOp<"size_value", "every element is the size expression `expr`"> {
   let arguments = (ins Graph_IntOrExprAttr:$expr);
 }
-def Graph_IotaOp : Graph_NamedOp<"iota", "element i is start + step * i"> {
+def Graph_IotaOp : Graph_CreationOp<"iota", "element i is start + step * i"> {
   let description = "One-dimensional. Integer `start` and `step` are integers or size expressions; a float result also takes floats, computed in its type (f32 for f16 and bf16).";
   let arguments = (ins AnyAttr:$start, AnyAttr:$step);
 }

@@ -69,10 +69,14 @@ LogicalResult mlir::graph::lowerConstantPad(Lowering &lowering, OpBuilder &build
   for (auto [k, at] : llvm::enumerate(nest.at())) {
     indices.push_back(lowering.sizes.sub(at, low[k]));
     // Sides that only crop need no test.
-    if (lowering.facts.lessEqual(low[k], zero) != Proof::Yes)
-      require(s.compareInts(arith::CmpIPredicate::sge, nest.index(indices[k]), nest.index(zero)));
-    if (lowering.facts.lessEqual(high[k], zero) != Proof::Yes)
-      require(s.compareInts(arith::CmpIPredicate::slt, nest.index(indices[k]), nest.index(source.getSizes()[k])));
+    bool padsLow = lowering.facts.lessEqual(low[k], zero) != Proof::Yes, padsHigh = lowering.facts.lessEqual(high[k], zero) != Proof::Yes;
+    if (!padsLow && !padsHigh)
+      continue;
+    Value position = nest.index(indices[k]);
+    if (padsLow)
+      require(s.compareInts(arith::CmpIPredicate::sge, position, nest.index(zero)));
+    if (padsHigh)
+      require(s.compareInts(arith::CmpIPredicate::slt, position, nest.index(source.getSizes()[k])));
   }
   Value fill = op.getFill()        ? s.cast(nest.loadBroadcast(op.getFill()), elementType(op.getFill()), type)
                : op.getValueAttr() ? s.constant(type, op.getValueAttr())

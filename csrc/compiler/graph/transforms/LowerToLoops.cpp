@@ -26,10 +26,9 @@ static LogicalResult lowerPointwise(Lowering &lowering, OpBuilder &builder, Oper
   LoopNest nest(lowering, builder, op->getLoc(), op->getResultTypes(), tensorType(result).getSizes());
   SmallVector<Value> operands;
   for (auto [k, operand] : llvm::enumerate(op->getOperands())) {
-    Value *same = llvm::find(op->getOperands().take_front(k), operand) == op->getOperands().take_front(k).end()
-                      ? nullptr
-                      : &operands[llvm::find(op->getOperands(), operand) - op->getOperands().begin()];
-    operands.push_back(same ? *same : nest.loadBroadcast(operand));
+    // x*x loads once.
+    size_t first = llvm::find(op->getOperands(), operand) - op->operand_begin();
+    operands.push_back(first < k ? operands[first] : nest.loadBroadcast(operand));
   }
   Value value = buildPointwise(nest.scalars(), op, operands);
   if (!value)
@@ -86,6 +85,8 @@ static void materializeOperands(Lowering &lowering, OpBuilder &builder, Operatio
 }
 
 static LogicalResult lowerOp(Lowering &lowering, OpBuilder &builder, Operation *op) {
+  if (auto strided = dyn_cast<AsStridedOp>(op))
+    return lowerAsStrided(lowering, builder, strided);
   if (!hasSupportedTypes(op))
     return emitUnsupported(op) << "element type is not generated";
   if (op->hasTrait<PointwiseTrait>())
@@ -93,7 +94,6 @@ static LogicalResult lowerOp(Lowering &lowering, OpBuilder &builder, Operation *
   if (op->hasTrait<ReductionTrait>())
     return lowerReduction(lowering, builder, op);
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](AsStridedOp each) { return lowerAsStrided(lowering, builder, each); })
       .Case([&](CloneOp each) { return lowerClone(lowering, builder, each); })
       .Case([&](FlipOp each) { return lowerFlip(lowering, builder, each); })
       .Case([&](CatOp each) { return lowerCat(lowering, builder, each); })
