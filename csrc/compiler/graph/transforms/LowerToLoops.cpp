@@ -67,7 +67,7 @@ static LogicalResult lowerCopyTo(Lowering &lowering, OpBuilder &builder, CopyToO
   Value dest = lowering.materialize(builder, op.getDest());
   Value value = op.getValue();
   // Elements may not be read after they were overwritten.
-  if (lowering.baseOf(value) != op.getDest() && lowering.shareStorage(value, dest))
+  if (value != op.getDest() && lowering.shareStorage(value, dest))
     value = lowering.copy(builder, op.getLoc(), value);
   LoopNest nest(lowering, builder, op.getLoc(), TypeRange(dest.getType()), tensorType(dest).getSizes(), {}, dest);
   Value element = nest.scalars().cast(nest.loadBroadcast(value), elementType(value), elementType(dest));
@@ -77,8 +77,8 @@ static LogicalResult lowerCopyTo(Lowering &lowering, OpBuilder &builder, CopyToO
 
 /// Extern calls, Python calls and the return see tensors in memory.
 static void materializeOperands(Lowering &lowering, OpBuilder &builder, Operation *op) {
-  if (auto call = dyn_cast<ExternOp>(op); call && call.getMutates())
-    for (int64_t k : *call.getMutates())
+  if (auto call = dyn_cast<ExternOp>(op); call && call.getMutatesAttr())
+    for (int64_t k : call.getMutatesAttr().asArrayRef())
       lowering.pin(builder, op->getOperand(k));
   for (OpOperand &operand : op->getOpOperands())
     operand.set(lowering.materialize(builder, operand.get()));
