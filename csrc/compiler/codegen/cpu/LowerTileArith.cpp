@@ -104,6 +104,15 @@ Value TileLowering::createClone(Operation *op, ValueRange operands, Type resultT
   return b.create(state)->getResult(0);
 }
 
+/// NaN if either operand is; zeros of both signs are equal, as in eager. LLVM's own lowering orders them, at twice the instructions.
+Value TileLowering::createMaximum(bool isMaximum, Value lhs, Value rhs) {
+  auto predicate = isMaximum ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
+  // The processor's maximum gives the second operand where either is NaN: only a NaN in the first needs care.
+  Value larger = arith::SelectOp::create(b, arith::CmpFOp::create(b, predicate, lhs, rhs), lhs, rhs);
+  Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, lhs, lhs);
+  return arith::SelectOp::create(b, isNan, lhs, larger);
+}
+
 FailureOr<SmallVector<Value, 1>> TileLowering::createRow(Operation *op, SmallVector<Value> operands) {
   int64_t lanes = 1;
   for (Value operand : operands)
@@ -134,10 +143,14 @@ FailureOr<SmallVector<Value, 1>> TileLowering::createRow(Operation *op, SmallVec
     for (Value &operand : operands)
       if (isSmallFloat(operand.getType()))
         operand = convertFloat(operand, b.getF32Type());
+    if (isa<arith::MaximumFOp, arith::MinimumFOp>(op))
+      return result(convertFloat(createMaximum(isa<arith::MaximumFOp>(op), operands[0], operands[1]), resultElement()));
     if (!isSmallFloat(resultElement()))
       return result(createClone(op, operands, resultType()));
     return result(convertFloat(createClone(op, operands, f32), resultElement()));
   }
+  if (isa<arith::MaximumFOp, arith::MinimumFOp>(op))
+    return result(createMaximum(isa<arith::MaximumFOp>(op), operands[0], operands[1]));
   SmallVector<Type> types;
   for (Type type : op->getResultTypes())
     types.push_back(withLanes(elementOf(type), lanes));

@@ -295,9 +295,24 @@ LogicalResult TileLowering::lowerLoad(tile::LoadOp op) {
   std::optional<int64_t> stride = access.shape.empty() ? std::optional<int64_t>(1) : access.staticStrides.back();
   Rows result;
   auto addOffset = [&](Value base, Value offset) { return elementPtr(base, access.storage, offset); };
-  forEachRow(b, access, addOffset, [&](int64_t, Value ptr, Value count) {
+  const Rows masks = op.getMask() ? rows(op.getMask()) : Rows();
+  forEachRow(b, access, addOffset, [&](int64_t row, Value ptr, Value count) {
     Value loaded;
-    if (stride == 1 || access.lanes == 1) {
+    if (!masks.empty()) {
+      Value mask = masks[row];
+      if (count)
+        mask = arith::AndIOp::create(b, mask, access.lanes == 1 ? arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0)).getResult()
+                                                                : prefixMask(count, access.lanes));
+      if (stride == 1 && access.lanes > 1 && hasMaskedAccess(type)) {
+        Value passThrough = other ? broadcast(other, type) : zero(type);
+        loaded = LLVM::MaskedLoadOp::create(b, type, ptr, mask, passThrough, uint32_t(bytesOf(type)));
+      } else {
+        Type offsetType = withLanes(b.getI64Type(), access.lanes);
+        Value offsets = access.lanes == 1 ? i64(0) : stride ? iota(offsetType, *stride)
+                        : arith::MulIOp::create(b, iota(offsetType), broadcast(access.strides.back(), offsetType)).getResult();
+        loaded = gatherLanes(type, ptr, offsets, mask, other);
+      }
+    } else if (stride == 1 || access.lanes == 1) {
       loaded = loadContiguous(type, ptr, count, other);
     } else if (stride == 0) {
       Value one = loadContiguous(access.storage, ptr, count, other);

@@ -78,6 +78,7 @@ private:
   mlir::FailureOr<llvm::SmallVector<mlir::Value, 1>> createRow(mlir::Operation *op, llvm::SmallVector<mlir::Value> operands);
   mlir::Value createClone(mlir::Operation *op, mlir::ValueRange operands, mlir::Type resultType);
   mlir::Value createDivision(mlir::Operation *op, mlir::Value lhs, mlir::Value rhs);
+  mlir::Value createMaximum(bool isMaximum, mlir::Value lhs, mlir::Value rhs);
   mlir::Value createTruncDivision(bool isSigned, bool isRemainder, mlir::Value lhs, mlir::Value rhs);
   mlir::Value createIndexCast(mlir::Value value, mlir::Type resultElement, bool isSigned);
   mlir::Value convertFloat(mlir::Value value, mlir::Type element);

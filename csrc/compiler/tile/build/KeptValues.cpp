@@ -97,7 +97,7 @@ Value KernelEmitter::loadKept(Value result) {
   Type element = cast<GraphTensorType>(result.getType()).getElementType();
   Value index = exprs.emit(scratchIndex(), bindings);
   Value value = reuse(
-      tile::LoadOp::create(builder, tileOf(element), scratchPointer(result), index, ValueRange(), builder.getDenseI64ArrayAttr({1}), ValueRange(), Value()));
+      tile::LoadOp::create(builder, tileOf(element), scratchPointer(result), index, ValueRange(), builder.getDenseI64ArrayAttr({1}), ValueRange(), Value(), Value()));
   scopes.back().values[result] = value;
   return value;
 }

@@ -68,7 +68,7 @@ private:
   SizeExpr scratchIndex() const;
   void store(mlir::Value value, mlir::Value result);
   /// A structured load of a buffer of the group at `offset` (free of x<k>).
-  mlir::Value structuredLoad(mlir::Value pointer, SizeExpr offset, mlir::Type elementType);
+  mlir::Value structuredLoad(mlir::Value pointer, SizeExpr offset, mlir::Type elementType, mlir::Value mask = {});
   mlir::Value gatherMask();
   ExprEmitter::Bindings tileBindings();
   /// `op` itself, or an equal one made earlier in this scope.

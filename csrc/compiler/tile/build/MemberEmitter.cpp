@@ -146,6 +146,12 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
   bool isLinear = schedule.vectorAxis < 0 || strideAlong(loops.sizes(), offset, vectorName()).has_value();
   if (!scalarsVary && isLinear && !mask)
     return structuredLoad(pointer, offset, load.getType());
+  // A mask over lanes that lie side by side.
+  bool isContiguous = isLinear && schedule.vectorAxis >= 0 && strideAlong(loops.sizes(), offset, vectorName())->isConstant(1);
+  if (!scalarsVary && isContiguous && schedule.rowAxis < 0) {
+    Value value = structuredLoad(pointer, offset, load.getType(), mask);
+    return other ? reuse(arith::SelectOp::create(builder, mask, value, toTile(builder, other, tileShape()))) : value;
+  }
 
   // Every lane has an address of its own.
   ExprEmitter::Bindings tiles = tileBindings();
@@ -159,7 +165,7 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
   return reuse(tile::GatherOp::create(builder, tileOf(load.getType()), pointer, offsets, mask, other));
 }
 
-Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type elementType) {
+Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type elementType, Value mask) {
   SizeContext &sizes = loops.sizes();
   SizeExpr lane = sizes.constant(0), row = sizes.constant(0);
   if (schedule.vectorAxis >= 0)
@@ -168,7 +174,7 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
     row = *strideAlong(sizes, offset, rowName());
   Value base = exprs.emit(offset, bindings);
   if (lane.isConstant(0) && row.isConstant(0))
-    return reuse(tile::LoadOp::create(builder, elementType, pointer, base, ValueRange(), builder.getDenseI64ArrayAttr({}), ValueRange(), Value()));
+    return reuse(tile::LoadOp::create(builder, elementType, pointer, base, ValueRange(), builder.getDenseI64ArrayAttr({}), ValueRange(), Value(), Value()));
 
   SmallVector<Value> strides;
   SmallVector<int64_t> staticStrides;
@@ -185,7 +191,7 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
     ValueList valid;
     if (validLanes)
       valid.push_back(validLanes);
-    return reuse(tile::LoadOp::create(builder, tileOf(elementType), pointer, base, strides, builder.getDenseI64ArrayAttr(staticStrides), valid, Value()));
+    return reuse(tile::LoadOp::create(builder, tileOf(elementType), pointer, base, strides, builder.getDenseI64ArrayAttr(staticStrides), valid, mask, Value()));
   }
   // Contiguous along the rows: read it that way round and turn it in registers.
   bool isTransposed = row.isConstant(1) && !lane.isConstant(0) && !lane.isConstant(1);
@@ -198,7 +204,7 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
   if (isTransposed)
     std::swap(shape[0], shape[1]);
   Value value = reuse(tile::LoadOp::create(builder, RankedTensorType::get(shape, elementType), pointer, base, strides,
-                                           builder.getDenseI64ArrayAttr(staticStrides), valid, Value()));
+                                           builder.getDenseI64ArrayAttr(staticStrides), valid, mask, Value()));
   if (isTransposed)
     value = reuse(tile::TransOp::create(builder, tileOf(elementType), value, builder.getDenseI64ArrayAttr({1, 0})));
   return value;

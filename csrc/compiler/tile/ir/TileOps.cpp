@@ -72,9 +72,17 @@ static LogicalResult verifyAccess(Operation *op, Type value, PtrType base, Array
   return success();
 }
 
+/// The type with another element type: a tile of the same shape, or a scalar.
+static Type cloneWithElement(Type type, Type element) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  return tile ? Type(tile.clone(element)) : element;
+}
+
 LogicalResult LoadOp::verify() {
   if (getOther() && getOther().getType() != getBase().getType().getElementType())
     return emitOpError("expected other to match the pointer's element type, got ") << getOther().getType() << " and " << getBase().getType();
+  if (getMask() && getMask().getType() != cloneWithElement(getResult().getType(), IntegerType::get(getContext(), 1)))
+    return emitOpError("expected mask shape to match the result's, got ") << getMask().getType() << " and " << getResult().getType();
   return verifyAccess(*this, getResult().getType(), getBase().getType(), getStaticStrides(), getStrides().size(), getValid().size());
 }
 

@@ -131,17 +131,19 @@ def Tile_TransOp : Tile_Op<"trans", [Pure]> {
 def Tile_LoadOp : Tile_Op<"load", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
   let summary = "structured access: element (i0, i1, ...) comes from base + offset + sum of i_k * stride_k";
   let description = [{
-    With `valid`, elements with i_k >= valid_k on any axis are not read and hold `other` (0 if absent). A scalar result has no strides.
+    With `valid`, elements with i_k >= valid_k on any axis are not read and hold `other` (0 if absent); likewise elements where `mask`, of the result's shape, is
+    false. A scalar result has no strides.
 
     ```mlir
     %t = tile.load %p[%offset] strides [%row, 1] valid [%m, %n] : !tile.ptr<f32> -> tensor<16x16xf32>
     ```
   }];
   let arguments = (ins Tile_Ptr:$base, I64:$offset, Variadic<I64>:$strides, DenseI64ArrayAttr:$static_strides, Variadic<I64>:$valid,
-                       Optional<AnyType>:$other);
+                       Optional<Tile_BoolLike>:$mask, Optional<AnyType>:$other);
   let results = (outs Tile_Value:$result);
   let assemblyFormat = [{
-    $base `[` $offset `]` `strides` custom<StrideList>($strides, $static_strides) (`valid` `[` $valid^ `]`)? (`other` $other^ `:` type($other))? attr-dict
+    $base `[` $offset `]` `strides` custom<StrideList>($strides, $static_strides) (`valid` `[` $valid^ `]`)? (`mask` $mask^ `:` type($mask))?
+    (`other` $other^ `:` type($other))? attr-dict
     `:` qualified(type($base)) `->` type($result)
   }];
   let hasVerifier = 1;
