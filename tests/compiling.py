@@ -1,9 +1,13 @@
-"""How tests compile and compare: the backend under test, and equality with eager in values, dtypes, sizes and strides."""
+"""How tests compile and compare: the backend under test, equality with eager in values, dtypes, sizes, strides."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +15,7 @@ import torch
 from torch._dynamo.utils import counters
 from torch.utils import _pytree as pytree
 
+ROOT = Path(__file__).resolve().parents[1]
 # Another backend here (aot_eager, inductor) checks the tests themselves.
 BACKEND = os.environ.get("TORCH_TILE_TEST_BACKEND", "tile")
 IS_TILE = BACKEND == "tile"
@@ -38,11 +43,17 @@ def fresh() -> None:
     """Forget compiled graphs and counts, in the middle of a test."""
     torch.compiler.reset()
     counters.clear()
+    if IS_TILE:
+        import torch_tile
+
+        torch_tile.counters.clear()
 
 
 def count(name: str) -> int:
-    """One of the backend's counts."""
-    return int(counters["torch_tile"][name])
+    """One of the backend's counts since `fresh`."""
+    import torch_tile
+
+    return int(torch_tile.counters[name])
 
 
 def strides_that_matter(tensor: torch.Tensor) -> list[int]:
@@ -60,7 +71,7 @@ def assert_same(
     exact: bool = False,
     check_stride: bool = True,
 ) -> None:
-    """Equal in structure, dtypes, sizes, strides and values. NaN equals NaN. `exact` asks for the same bits (any NaN)."""
+    """Equal in structure, dtypes, sizes, strides and values; NaN equals NaN. `exact`: no tolerance."""
     results, spec = pytree.tree_flatten(result)
     expecteds, expected_spec = pytree.tree_flatten(expected)
     assert spec == expected_spec
@@ -68,15 +79,25 @@ def assert_same(
         if not isinstance(b, torch.Tensor):
             assert a == b and type(a) is type(b)
             continue
-        assert a.dtype == b.dtype and a.shape == b.shape, f"result {index}: {a.dtype} {a.shape}, not {b.dtype} {b.shape}"
+        assert a.dtype == b.dtype and a.shape == b.shape, (
+            f"result {index}: {a.dtype} {a.shape}, not {b.dtype} {b.shape}"
+        )
         if check_stride:
-            assert strides_that_matter(a) == strides_that_matter(b), f"result {index}: strides {a.stride()}, not {b.stride()}"
+            assert strides_that_matter(a) == strides_that_matter(b), (
+                f"result {index}: strides {a.stride()}, not {b.stride()}"
+            )
         default = TOLERANCES.get(b.dtype, (0.0, 0.0))
         limits = (0.0, 0.0) if exact else (default[0] if rtol is None else rtol, default[1] if atol is None else atol)
         if not b.dtype.is_floating_point and not b.dtype.is_complex:
             limits = (0.0, 0.0)
         torch.testing.assert_close(
-            a, b, rtol=limits[0], atol=limits[1], equal_nan=True, check_stride=False, msg=lambda m, i=index: f"result {i}: {m}"
+            a,
+            b,
+            rtol=limits[0],
+            atol=limits[1],
+            equal_nan=True,
+            check_stride=False,
+            msg=lambda m, i=index: f"result {i}: {m}",
         )
 
 
@@ -88,9 +109,17 @@ def copy_inputs(arguments: Any) -> Any:
             return leaf
         result = torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device=leaf.device)
         if 0 in leaf.stride():
-            result = leaf.detach().clone(memory_format=torch.contiguous_format)[
-                tuple(slice(0, 1) if s == 0 and n > 1 else slice(None) for n, s in zip(leaf.shape, leaf.stride(), strict=True))
-            ].clone().expand(leaf.shape)
+            result = (
+                leaf.detach()
+                .clone(memory_format=torch.contiguous_format)[
+                    tuple(
+                        slice(0, 1) if s == 0 and n > 1 else slice(None)
+                        for n, s in zip(leaf.shape, leaf.stride(), strict=True)
+                    )
+                ]
+                .clone()
+                .expand(leaf.shape)
+            )
         else:
             result.copy_(leaf.detach())
         return result.requires_grad_(leaf.requires_grad)
@@ -117,3 +146,13 @@ def gradients(
     ]
     weights = [torch.linspace(0.5, 1.5, t.numel(), dtype=torch.float64).to(t.dtype).reshape(t.shape) for t in outputs]
     return list(torch.autograd.grad(outputs, leaves, weights, allow_unused=True))
+
+
+def run_python(code: str, **environment: str) -> str:
+    """Runs code in a process of its own, from the root of the project."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done.stdout

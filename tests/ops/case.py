@@ -30,7 +30,7 @@ class OpCase:
     generated: bool = True
     """Every operator of the case becomes a kernel of ours; False where one may be called through the dispatcher."""
     operands: tuple[Domain, ...] = ()
-    """Of a pointwise case: the domain of each tensor argument. Layouts, broadcasts and special values are tried on these."""
+    """Of a pointwise case: the domain of each tensor. Layouts, broadcasts and special values are tried on these."""
     tolerances: Mapping[torch.dtype, tuple[float, float]] = dataclasses.field(default_factory=dict)
     """Where rounding errors exceed the usual; `reason` says why."""
     reason: str = ""

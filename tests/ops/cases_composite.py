@@ -1,5 +1,7 @@
 """Normalisation, losses, and the operators that are called through the dispatcher, alone and between kernels."""
 
+# ruff: noqa: E501  (tables: a case is a row)
+
 from __future__ import annotations
 
 import torch

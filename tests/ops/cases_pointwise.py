@@ -1,5 +1,7 @@
 """Arithmetic, comparison, where, casts, elementary functions, minimum and maximum, activations."""
 
+# ruff: noqa: E501  (tables: a case is a row)
+
 from __future__ import annotations
 
 import torch
@@ -72,11 +74,22 @@ BINARY = [
     pointwise("sub", torch.sub, ANY, ANY, dtypes=NUMBERS),
     pointwise("mul", torch.mul, ANY, ANY, dtypes=ALL),
     pointwise("div", torch.div, ANY, NONZERO, dtypes=NUMBERS),
-    pointwise("div_floor", lambda x, y: torch.div(x, y, rounding_mode="floor"), ANY, NONZERO, dtypes=NUMBERS, grad=False),
-    pointwise("div_trunc", lambda x, y: torch.div(x, y, rounding_mode="trunc"), ANY, NONZERO, dtypes=NUMBERS, grad=False),
+    pointwise(
+        "div_floor", lambda x, y: torch.div(x, y, rounding_mode="floor"), ANY, NONZERO, dtypes=NUMBERS, grad=False
+    ),
+    pointwise(
+        "div_trunc", lambda x, y: torch.div(x, y, rounding_mode="trunc"), ANY, NONZERO, dtypes=NUMBERS, grad=False
+    ),
     pointwise("remainder", torch.remainder, ANY, NONZERO, dtypes=NUMBERS, grad=False),
     pointwise("fmod", torch.fmod, ANY, NONZERO, dtypes=NUMBERS, grad=False),
-    pointwise("pow", torch.pow, POSITIVE, UNIT, tolerances={torch.float32: (2e-5, 1e-6)}, reason="the error grows with y*log(x)"),
+    pointwise(
+        "pow",
+        torch.pow,
+        POSITIVE,
+        UNIT,
+        tolerances={torch.float32: (2e-5, 1e-6)},
+        reason="the error grows with y*log(x)",
+    ),
     pointwise("pow_integer", torch.pow, ANY, SMALL_COUNT, dtypes=(torch.int64, torch.int32), grad=False),
     pointwise("atan2", torch.atan2, ANY, NONZERO),
     pointwise("hypot", torch.hypot, NONZERO, NONZERO, generated=False),
@@ -111,8 +124,13 @@ SCALAR_OPERAND = [
     pointwise("floordiv_scalar", lambda x: x // 3, ANY, dtypes=NUMBERS, grad=False),
     pointwise("remainder_scalar", lambda x: x % 3, ANY, dtypes=NUMBERS),
     pointwise("remainder_negative_scalar", lambda x: x % -3, ANY, dtypes=SIGNED),
-    pointwise("pow_scalars", lambda x: (x**2, x**3, x**-1, x**0.5, x**-0.5, x**1, x**0), POSITIVE,
-              tolerances={torch.float16: (8e-3, 8e-3)}, reason="x**-1 of small x, rounded twice"),
+    pointwise(
+        "pow_scalars",
+        lambda x: (x**2, x**3, x**-1, x**0.5, x**-0.5, x**1, x**0),
+        POSITIVE,
+        tolerances={torch.float16: (8e-3, 8e-3)},
+        reason="x**-1 of small x, rounded twice",
+    ),
     pointwise("pow_negative_base", lambda x: (x**2, x**3, x**-2), NONZERO),
     pointwise("pow_of_scalar", lambda x: 2.0**x, ANY),
     pointwise("pow_integer_scalar", lambda x: x**3, ANY, dtypes=(torch.int64, torch.int32), grad=False),
@@ -129,20 +147,63 @@ OTHER = [
     pointwise("clamp_tensors", lambda x, y, z: torch.clamp(x, y, z), ANY, Domain(-4, 0), Domain(0, 4), dtypes=SIGNED),
     pointwise("where", lambda x, y: torch.where(x > 0, x, y), ANY, ANY, dtypes=ALL),
     pointwise("where_scalars", lambda x: (torch.where(x > 0, 1.0, 0.0), torch.where(x > 0, x, 0)), ANY, dtypes=NUMBERS),
-    pointwise("where_of_where", lambda x, y: torch.where(x > y, torch.where(x > 0, x, -x), y * 2), ANY, ANY, dtypes=SIGNED),
-    pointwise("addcmul", lambda x, y, z: torch.addcmul(x, y, z, value=0.5), ANY, ANY, ANY,
-              tolerances=_low_precision_chain, reason=_chain_reason),
-    pointwise("addcdiv", lambda x, y, z: torch.addcdiv(x, y, z, value=0.5), ANY, ANY, NONZERO,
-              tolerances=_low_precision_chain, reason=_chain_reason, special=False),
-    pointwise("lerp", lambda x, y: torch.lerp(x, y, 0.3), ANY, ANY, tolerances=_low_precision_chain, reason=_chain_reason, special=False),
-    pointwise("chain", lambda x, y: torch.tanh(x * y + 1) * torch.sigmoid(x) - y.abs().sqrt(), ANY, NONZERO,
-              tolerances=_low_precision_chain, reason=_chain_reason),
+    pointwise(
+        "where_of_where", lambda x, y: torch.where(x > y, torch.where(x > 0, x, -x), y * 2), ANY, ANY, dtypes=SIGNED
+    ),
+    pointwise(
+        "addcmul",
+        lambda x, y, z: torch.addcmul(x, y, z, value=0.5),
+        ANY,
+        ANY,
+        ANY,
+        tolerances=_low_precision_chain,
+        reason=_chain_reason,
+    ),
+    pointwise(
+        "addcdiv",
+        lambda x, y, z: torch.addcdiv(x, y, z, value=0.5),
+        ANY,
+        ANY,
+        NONZERO,
+        tolerances=_low_precision_chain,
+        reason=_chain_reason,
+        special=False,
+    ),
+    pointwise(
+        "lerp",
+        lambda x, y: torch.lerp(x, y, 0.3),
+        ANY,
+        ANY,
+        tolerances=_low_precision_chain,
+        reason=_chain_reason,
+        special=False,
+    ),
+    pointwise(
+        "chain",
+        lambda x, y: torch.tanh(x * y + 1) * torch.sigmoid(x) - y.abs().sqrt(),
+        ANY,
+        NONZERO,
+        tolerances=_low_precision_chain,
+        reason=_chain_reason,
+    ),
     pointwise("many_outputs", lambda x, y: (x + y, x - y, x * y, torch.maximum(x, y), x), ANY, ANY, dtypes=NUMBERS),
     pointwise("integer_chain", lambda x, y: ((x * 7 + y) // 5) % 11 ^ (x & 3), ANY, ANY, dtypes=INTS, grad=False),
-    pointwise("mixed_dtypes", lambda x: (x + x.to(torch.int32), x.to(torch.bfloat16) * x, x.double() + x.half()), ANY,
-              dtypes=(torch.float32, torch.int64, torch.uint8), grad=False, special=False),
-    pointwise("bool_arithmetic", lambda x, y: ((x > 0) + (y > 0), (x > 0) * y, (x > 0) & (y > 0) | ~(x > y)), ANY, ANY,
-              dtypes=(torch.float32, torch.int32), grad=False),
+    pointwise(
+        "mixed_dtypes",
+        lambda x: (x + x.to(torch.int32), x.to(torch.bfloat16) * x, x.double() + x.half()),
+        ANY,
+        dtypes=(torch.float32, torch.int64, torch.uint8),
+        grad=False,
+        special=False,
+    ),
+    pointwise(
+        "bool_arithmetic",
+        lambda x, y: ((x > 0) + (y > 0), (x > 0) * y, (x > 0) & (y > 0) | ~(x > y)),
+        ANY,
+        ANY,
+        dtypes=(torch.float32, torch.int32),
+        grad=False,
+    ),
 ]
 
 ACTIVATIONS = [

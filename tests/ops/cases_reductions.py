@@ -1,5 +1,7 @@
 """Sums, products, extrema, variances, tests, softmax: over rows, columns, several axes and everything."""
 
+# ruff: noqa: E501  (tables: a case is a row)
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -17,7 +19,9 @@ ORDER = "additions in another order than eager's"
 INTEGER_SUMS = (*FLOATS, torch.int64, torch.int32, torch.uint8, torch.bool)
 
 
-def over_all_axes(reduce: Callable[..., Any], several: bool = True, everything: bool = True) -> Callable[[torch.Tensor], Any]:
+def over_all_axes(
+    reduce: Callable[..., Any], several: bool = True, everything: bool = True
+) -> Callable[[torch.Tensor], Any]:
     """Rows, columns, the middle kept, two axes, everything."""
 
     def function(x: torch.Tensor) -> Any:

@@ -1,5 +1,7 @@
 """Views of every kind, layout copies, creation, and reading by index."""
 
+# ruff: noqa: E501  (tables: a case is a row)
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

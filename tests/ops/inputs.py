@@ -48,10 +48,14 @@ class Inputs:
             values = torch.rand(shape, generator=self._generator, dtype=torch.float64)
             values = domain.low + (domain.high - domain.low) * values
             if domain.gap:
-                values = torch.where(values.abs() < domain.gap, torch.copysign(torch.tensor(domain.gap).double(), values), values)
+                values = torch.where(
+                    values.abs() < domain.gap, torch.copysign(torch.tensor(domain.gap).double(), values), values
+                )
             return values.to(dtype)
         low = 0 if dtype == torch.uint8 else int(4 * domain.low)
-        values = torch.randint(max(low, int(4 * domain.low)), int(4 * domain.high) + 1, shape, generator=self._generator)
+        values = torch.randint(
+            max(low, int(4 * domain.low)), int(4 * domain.high) + 1, shape, generator=self._generator
+        )
         if domain.gap:
             values = torch.where(values == 0, torch.ones_like(values), values)
         return values.to(dtype)
@@ -68,4 +72,6 @@ class Inputs:
         values = torch.randperm(count, generator=self._generator).reshape(shape)
         if self.dtype == torch.bool:
             return values % 2 == 0
-        return (values % 100 if self.dtype in (torch.int8, torch.uint8, torch.bfloat16, torch.float16) else values).to(self.dtype)
+        return (values % 100 if self.dtype in (torch.int8, torch.uint8, torch.bfloat16, torch.float16) else values).to(
+            self.dtype
+        )
