@@ -1,1 +1,0 @@
-"""What a compile did: dumps, runnable scripts, explanations."""
