@@ -4,6 +4,7 @@
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/tile/build/Passes.h"
 #include "compiler/tile/ir/TileDialect.h"
+#include "compiler/tile/transforms/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -20,6 +21,7 @@ int main(int argc, char **argv) {
   mlir::graph::registerGraphPasses();
   torch_tile::fusion::registerFusionPasses();
   torch_tile::tile_build::registerTileBuildPasses();
+  mlir::tile::registerTilePasses();
   mlir::registerCanonicalizer();
   mlir::registerCSE();
 

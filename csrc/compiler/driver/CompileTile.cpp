@@ -1,5 +1,6 @@
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Frontend.h"
+#include "compiler/tile/transforms/Passes.h"
 
 using namespace mlir;
 using namespace torch_tile;
@@ -18,6 +19,12 @@ Status torch_tile::compileTile(std::string_view text, const CompileOptions &opti
     return Status::invalidInput(stage, "expected a tile.kernel");
   stages.done("parse");
   stages.dump("30-tile.mlir", *module);
+  stage = "strip-mine";
+  for (tile::KernelOp kernel : list)
+    if (failed(tile::stripMine(kernel)))
+      return errors.status(StatusKind::Unsupported);
+  stages.done("strip-mine");
+  stages.dump("35-strip-mine.mlir", *module);
   stage = "codegen";
   FailureOr<CompiledKernels> compiled = compileKernels(list, options, hooks, stages);
   if (failed(compiled))

@@ -1,0 +1,21 @@
+// Passes over tile.kernel. Each is also a plain function, for callers without a pass manager.
+#pragma once
+
+#include "compiler/tile/ir/TileDialect.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Pass/Pass.h"
+
+namespace mlir::tile {
+
+#define GEN_PASS_DECL
+#include "compiler/tile/transforms/Passes.h.inc"
+
+/// See Passes.td. Fails with a diagnostic at an op it cannot split.
+LogicalResult stripMine(KernelOp kernel, int64_t lanes = 64);
+
+#define GEN_PASS_REGISTRATION
+#include "compiler/tile/transforms/Passes.h.inc"
+
+} // namespace mlir::tile
