@@ -187,7 +187,8 @@ FailureOr<Value> StripMiner::chunk(Value value, Loop &loop) {
   if (Value known = loop.chunks.lookup(value))
     return known;
   if (Value scratch = scratchOf.lookup(value)) {
-    Value loaded = LoadOp::create(b, chunkType(value.getType(), loop.lanes), scratch, loop.start, ValueRange{}, ArrayRef<int64_t>{1}, ValueRange{}, Value());
+    Type type = chunkType(value.getType(), loop.lanes);
+    Value loaded = LoadOp::create(b, type, scratch, loop.start, ValueRange{}, ArrayRef<int64_t>{1}, ValueRange{}, /*mask=*/Value(), /*other=*/Value());
     return loop.chunks[value] = loaded;
   }
   Operation *op = value.getDefiningOp();
@@ -232,7 +233,15 @@ FailureOr<Value> StripMiner::createChunk(Operation *op, Loop &loop) {
     SmallVector<Value> valid;
     if (!load.getValid().empty())
       valid.push_back(arith::SubIOp::create(b, load.getValid()[0], loop.start));
-    return LoadOp::create(b, type, load.getBase(), offset, load.getStrides(), load.getStaticStrides(), valid, load.getOther()).getResult();
+    Value mask;
+    if (load.getMask()) {
+      auto piece = chunk(load.getMask(), loop);
+      if (failed(piece))
+        return failure();
+      mask = *piece;
+    }
+    b.setLoc(op->getLoc());
+    return LoadOp::create(b, type, load.getBase(), offset, load.getStrides(), load.getStaticStrides(), valid, mask, load.getOther()).getResult();
   }
   if (!isa<GatherOp, UniformOp>(op) && !OpTrait::hasElementwiseMappableTraits(op))
     return op->emitOpError("unsupported: on a tile of ") << op->getResult(0).getType();
