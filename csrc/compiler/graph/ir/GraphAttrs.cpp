@@ -37,7 +37,9 @@ SizeExpr mlir::graph::exprOf(Attribute attribute) {
 
 SmallVector<SizeExpr> mlir::graph::exprsOfAny(Attribute attribute) {
   if (auto integers = dyn_cast<DenseI64ArrayAttr>(attribute))
-    return llvm::map_to_vector(integers.asArrayRef(), [&](int64_t value) { return GraphDialect::sizes(attribute.getContext()).constant(value); });
+    return llvm::map_to_vector(integers.asArrayRef(), [&](int64_t value) {
+      return GraphDialect::sizes(attribute.getContext()).constant(value);
+    });
   return llvm::map_to_vector(cast<ArrayAttr>(attribute), [](Attribute each) { return exprOf(each); });
 }
 
@@ -66,7 +68,8 @@ Attribute AxisAttr::parse(AsmParser &parser, Type) {
   if (parser.parseLess())
     return {};
   bool reduced = succeeded(parser.parseOptionalKeyword("reduce"));
-  if (parser.parseKeywordOrString(&name) || parser.parseEqual() || parseSizeExpr(parser, extent) || parser.parseGreater())
+  if (parser.parseKeywordOrString(&name) || parser.parseEqual() || parseSizeExpr(parser, extent) ||
+      parser.parseGreater())
     return {};
   return get(parser.getContext(), StringAttr::get(parser.getContext(), name), extent, reduced);
 }

@@ -76,7 +76,9 @@ GraphTensorType GraphTensorType::getContiguous(MLIRContext *context, ArrayRef<Si
   return get(context, sizes, elementType, contiguousStrides(context, sizes));
 }
 
-bool GraphTensorType::isContiguous() const { return ArrayRef(contiguousStrides(getContext(), getSizes())) == getStrides(); }
+bool GraphTensorType::isContiguous() const {
+  return ArrayRef(contiguousStrides(getContext(), getSizes())) == getStrides();
+}
 
 SizeExpr GraphTensorType::numElements() const {
   torch_tile::SizeContext &exprs = GraphDialect::sizes(getContext());

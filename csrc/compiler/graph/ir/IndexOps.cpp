@@ -22,7 +22,8 @@ LogicalResult IndexTensorOp::verify() {
     broadcastRank = std::max(broadcastRank, type.getRank());
   }
   if (getType().getRank() != rank - getIndices().size() + broadcastRank)
-    return emitOpError("expected a result of rank ") << rank - getIndices().size() + broadcastRank << ", got " << getType();
+    return emitOpError("expected a result of rank ")
+           << rank - getIndices().size() + broadcastRank << ", got " << getType();
   return success();
 }
 

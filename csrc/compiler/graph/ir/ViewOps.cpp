@@ -26,13 +26,15 @@ LogicalResult PermuteOp::verify() {
 
 LogicalResult SliceOp::verify() {
   if (getType().getRank() != getX().getType().getRank())
-    return emitOpError("expected the operand's rank, got ") << getType().getRank() << " and " << getX().getType().getRank();
+    return emitOpError("expected the operand's rank, got ")
+           << getType().getRank() << " and " << getX().getType().getRank();
   return verifyDim(*this, getDim(), getType().getRank());
 }
 
 LogicalResult SelectOp::verify() {
   if (getType().getRank() + 1 != getX().getType().getRank())
-    return emitOpError("expected one dimension less than the operand, got ") << getType().getRank() << " and " << getX().getType().getRank();
+    return emitOpError("expected one dimension less than the operand, got ")
+           << getType().getRank() << " and " << getX().getType().getRank();
   return verifyDim(*this, getDim(), getX().getType().getRank());
 }
 

@@ -17,14 +17,15 @@ namespace mlir::graph {
 
 namespace {
 
-/// Up to this many elements a reduction's operand is taken to stay in cache between two passes, which are faster and more accurate than Welford's
-/// one pass with its division per element.
+/// Up to this many elements a reduction's operand is taken to stay in cache between two passes, which are faster and
+/// more accurate than Welford's one pass with its division per element.
 constexpr int64_t kTwoPassElements = 16384;
 
 /// Builds named ops whose element type is the one a composite computes in.
 class Decomposer {
 public:
-  Decomposer(Operation *op, const SizeFacts &facts) : op(op), builder(op), loc(op->getLoc()), facts(facts), sizes(facts.sizes()) {}
+  Decomposer(Operation *op, const SizeFacts &facts)
+      : op(op), builder(op), loc(op->getLoc()), facts(facts), sizes(facts.sizes()) {}
 
   LogicalResult run() {
     Type source = elementType(op->getOperand(0));
@@ -35,15 +36,24 @@ public:
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
         .Case([&](SoftmaxOp each) { return softmax(each.getX(), each.getDim(), /*ofLog=*/false); })
         .Case([&](LogSoftmaxOp each) { return softmax(each.getX(), each.getDim(), /*ofLog=*/true); })
-        .Case([&](SoftmaxBackwardOp each) { return softmaxBackward(each.getGrad(), each.getOutput(), each.getDim(), /*ofLog=*/false); })
-        .Case([&](LogSoftmaxBackwardOp each) { return softmaxBackward(each.getGrad(), each.getOutput(), each.getDim(), /*ofLog=*/true); })
-        .Case([&](MeanOp each) { return replace(0, meanOf(wide(each.getX()), dimsOf(each.getDims(), each.getX()), isSet(each.getKeepdimAttr()))); })
+        .Case([&](SoftmaxBackwardOp each) {
+          return softmaxBackward(each.getGrad(), each.getOutput(), each.getDim(), /*ofLog=*/false);
+        })
+        .Case([&](LogSoftmaxBackwardOp each) {
+          return softmaxBackward(each.getGrad(), each.getOutput(), each.getDim(), /*ofLog=*/true);
+        })
+        .Case([&](MeanOp each) {
+          return replace(0,
+                         meanOf(wide(each.getX()), dimsOf(each.getDims(), each.getX()), isSet(each.getKeepdimAttr())));
+        })
         .Case([&](VarMeanOp each) { return varMean(each); })
         .Case([&](LayerNormOp each) { return layerNorm(each); });
   }
 
 private:
-  template <typename OpT> Value unary(Value x) { return OpT::create(builder, loc, dense(tensorType(x).getSizes(), computed), ValueRange(x)).getResult(); }
+  template <typename OpT> Value unary(Value x) {
+    return OpT::create(builder, loc, dense(tensorType(x).getSizes(), computed), ValueRange(x)).getResult();
+  }
   /// `a` has the result's sizes; `b` broadcasts to them.
   template <typename OpT> Value binary(Value a, Value b) {
     return OpT::create(builder, loc, dense(tensorType(a).getSizes(), computed), ValueRange{a, b}).getResult();
@@ -114,8 +124,9 @@ private:
       return op->emitOpError("expected result sizes to follow from its operand's, got ") << result.getType();
     // A layout that differs from the intermediate's is made by a cast as well.
     if (value.getType() != result.getType())
-      value = elementType(value) == elementType(result) ? CloneOp::create(builder, loc, result.getType(), value).getResult()
-                                                        : CastOp::create(builder, loc, result.getType(), value).getResult();
+      value = elementType(value) == elementType(result)
+                  ? CloneOp::create(builder, loc, result.getType(), value).getResult()
+                  : CastOp::create(builder, loc, result.getType(), value).getResult();
     result.replaceAllUsesWith(value);
     return success();
   }
@@ -154,7 +165,8 @@ private:
     SizeExpr count = countOf(x, dims);
     if (facts.estimate(count) > kTwoPassElements) {
       GraphTensorType type = reducedType(x, dims, true);
-      auto moments = VarMeanOp::create(builder, loc, TypeRange{type, type}, x, builder.getDenseI64ArrayAttr(dims), correction, builder.getUnitAttr());
+      auto moments = VarMeanOp::create(builder, loc, TypeRange{type, type}, x, builder.getDenseI64ArrayAttr(dims),
+                                       correction, builder.getUnitAttr());
       return {moments.getVar(), moments.getMean(), {}};
     }
     Value mean = meanOf(x, dims, true);
@@ -163,9 +175,12 @@ private:
     Value divisor;
     if (auto integer = dyn_cast_if_present<IntegerAttr>(correction); integer || !correction) {
       SizeExpr difference = sizes.sub(count, sizes.constant(integer ? integer.getInt() : 1));
-      divisor = scalar(facts.lessEqual(sizes.constant(0), difference) == Proof::Yes ? difference : sizes.max(difference, sizes.constant(0)));
+      divisor = scalar(facts.lessEqual(sizes.constant(0), difference) == Proof::Yes
+                           ? difference
+                           : sizes.max(difference, sizes.constant(0)));
     } else {
-      divisor = binary<MaximumOp>(binary<SubOp>(scalar(count), scalar(mlir::cast<FloatAttr>(correction).getValueAsDouble())), scalar(0.0));
+      divisor = binary<MaximumOp>(
+          binary<SubOp>(scalar(count), scalar(mlir::cast<FloatAttr>(correction).getValueAsDouble())), scalar(0.0));
     }
     return {binary<DivOp>(squares, divisor), mean, centered};
   }

@@ -18,7 +18,8 @@ SizeExpr mlir::graph::substituteAxes(SizeContext &sizes, SizeExpr e, ArrayRef<Si
     return e;
   return sizes.substitute(e, [&](std::string_view name) {
     unsigned number;
-    if (name[0] != 'i' || StringRef(name.data() + 1, name.size() - 1).getAsInteger(10, number) || number >= values.size())
+    if (name[0] != 'i' || StringRef(name.data() + 1, name.size() - 1).getAsInteger(10, number) ||
+        number >= values.size())
       return SizeExpr();
     return values[number];
   });
@@ -29,7 +30,8 @@ void mlir::graph::setAxisExtents(SizeFacts &facts, char kind, ArrayRef<SizeExpr>
     facts.setExtent((std::string(1, kind) + std::to_string(k)), extent);
 }
 
-SmallVector<SizeExpr> mlir::graph::broadcastIndices(SizeContext &sizes, ArrayRef<SizeExpr> from, ArrayRef<SizeExpr> at) {
+SmallVector<SizeExpr> mlir::graph::broadcastIndices(SizeContext &sizes, ArrayRef<SizeExpr> from,
+                                                    ArrayRef<SizeExpr> at) {
   SmallVector<SizeExpr> indices;
   for (auto [size, index] : llvm::zip(from, at.take_back(from.size())))
     indices.push_back(size.isConstant(1) ? sizes.constant(0) : index);
@@ -50,8 +52,8 @@ SizeExpr mlir::graph::wrapConstant(SizeContext &sizes, SizeExpr index, SizeExpr 
 
 namespace {
 
-/// Matches the sizes of a reshape in groups of dimensions with equal products, outermost first, so that index expressions divide only inside a
-/// group: [8, 6, s0] -> [48, s0] needs one group for 8*6 -> 48 and one for s0.
+/// Matches the sizes of a reshape in groups of dimensions with equal products, outermost first, so that index
+/// expressions divide only inside a group: [8, 6, s0] -> [48, s0] needs one group for 8*6 -> 48 and one for s0.
 class ReshapeGroups {
 public:
   ReshapeGroups(ArrayRef<SizeExpr> from, ArrayRef<SizeExpr> to, const SizeFacts &facts)
@@ -149,7 +151,8 @@ SmallVector<SizeExpr> mlir::graph::viewIndices(Operation *view, const SizeFacts 
         return at;
       })
       .Case([&](SelectOp select) {
-        at.insert(at.begin() + select.getDim(), wrapConstant(sizes, exprOf(select.getIndexAttr()), from[select.getDim()]));
+        at.insert(at.begin() + select.getDim(),
+                  wrapConstant(sizes, exprOf(select.getIndexAttr()), from[select.getDim()]));
         return at;
       });
 }

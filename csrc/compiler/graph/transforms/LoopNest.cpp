@@ -67,8 +67,8 @@ SizeExpr Lowering::offsetOf(const ViewMap &map) {
   return facts.simplify(offset);
 }
 
-/// Whether the strides that a view claims are those its index map gives. Expressions with divisions that stay are taken at the type's word: the
-/// strides are torch's.
+/// Whether the strides that a view claims are those its index map gives. Expressions with divisions that stay are taken
+/// at the type's word: the strides are torch's.
 bool Lowering::hasStridesOfView(const ViewMap &map, GraphTensorType type) {
   auto base = cast<GraphTensorType>(map.base.getType());
   declareAxes('i', type.getSizes());
@@ -149,24 +149,27 @@ Value Lowering::materialize(OpBuilder &builder, Value value) {
 
 //===-- LoopNest ------------------------------------------------------------------------------------------------===//
 
-static LoopsOp createLoops(OpBuilder &builder, Location loc, TypeRange results, ArrayRef<SizeExpr> parallel, ArrayRef<SizeExpr> reduced, Value dest) {
+static LoopsOp createLoops(OpBuilder &builder, Location loc, TypeRange results, ArrayRef<SizeExpr> parallel,
+                           ArrayRef<SizeExpr> reduced, Value dest) {
   SmallVector<Attribute> axes;
   auto add = [&](char kind, ArrayRef<SizeExpr> extents, bool isReduced) {
     for (auto [k, extent] : llvm::enumerate(extents))
-      axes.push_back(AxisAttr::get(builder.getContext(), builder.getStringAttr(Twine(kind) + Twine(k)), extent, isReduced));
+      axes.push_back(
+          AxisAttr::get(builder.getContext(), builder.getStringAttr(Twine(kind) + Twine(k)), extent, isReduced));
   };
   add('i', parallel, false);
   add('r', reduced, true);
-  auto loops = LoopsOp::create(builder, loc, results, builder.getArrayAttr(axes), dest ? ValueRange(dest) : ValueRange(),
-                               dest ? builder.getDenseI64ArrayAttr({0}) : DenseI64ArrayAttr(), /*inits=*/ArrayAttr(), /*axis_map=*/ArrayAttr());
+  auto loops = LoopsOp::create(
+      builder, loc, results, builder.getArrayAttr(axes), dest ? ValueRange(dest) : ValueRange(),
+      dest ? builder.getDenseI64ArrayAttr({0}) : DenseI64ArrayAttr(), /*inits=*/ArrayAttr(), /*axis_map=*/ArrayAttr());
   loops.getBody().emplaceBlock();
   return loops;
 }
 
-LoopNest::LoopNest(Lowering &lowering, OpBuilder &builder, Location loc, TypeRange results, ArrayRef<SizeExpr> parallel, ArrayRef<SizeExpr> reduced,
-                   Value dest)
-    : lowering(lowering), op(createLoops(builder, loc, results, parallel, reduced, dest)), body(OpBuilder::atBlockEnd(op.bodyBlock())),
-      scalarBuilder(body, loc) {
+LoopNest::LoopNest(Lowering &lowering, OpBuilder &builder, Location loc, TypeRange results, ArrayRef<SizeExpr> parallel,
+                   ArrayRef<SizeExpr> reduced, Value dest)
+    : lowering(lowering), op(createLoops(builder, loc, results, parallel, reduced, dest)),
+      body(OpBuilder::atBlockEnd(op.bodyBlock())), scalarBuilder(body, loc) {
   for (SizeExpr extent : llvm::concat<const SizeExpr>(parallel, reduced))
     lowering.hasOverflow |= !extent.isValid();
   lowering.declareAxes('i', parallel);
@@ -200,12 +203,15 @@ Value LoopNest::loadVirtual(Operation *creation, ArrayRef<SizeExpr> at, ValueRan
       .Case([&](IotaOp iota) {
         auto isInteger = [](Attribute attribute) { return isa<IntegerAttr, ExprAttr>(attribute); };
         if (isInteger(iota.getStartAttr()) && isInteger(iota.getStepAttr())) {
-          SizeExpr value = lowering.sizes.add(exprOf(iota.getStartAttr()), lowering.sizes.mul(exprOf(iota.getStepAttr()), at[0]));
+          SizeExpr value =
+              lowering.sizes.add(exprOf(iota.getStartAttr()), lowering.sizes.mul(exprOf(iota.getStepAttr()), at[0]));
           return scalarBuilder.cast(index(value, dynamic), i64, type);
         }
         Type wide = computeType(type);
-        Value scaled = scalarBuilder.make<arith::MulFOp>(scalarBuilder.cast(index(at[0], dynamic), i64, wide), asNumber(iota.getStepAttr(), wide));
-        return scalarBuilder.cast(scalarBuilder.make<arith::AddFOp>(asNumber(iota.getStartAttr(), wide), scaled), wide, type);
+        Value scaled = scalarBuilder.make<arith::MulFOp>(scalarBuilder.cast(index(at[0], dynamic), i64, wide),
+                                                         asNumber(iota.getStepAttr(), wide));
+        return scalarBuilder.cast(scalarBuilder.make<arith::AddFOp>(asNumber(iota.getStartAttr(), wide), scaled), wide,
+                                  type);
       });
 }
 
@@ -228,11 +234,13 @@ Value LoopNest::load(Value tensor, ArrayRef<SizeExpr> at, ValueRange dynamic, Va
     return mask ? scalarBuilder.select(mask, value, other) : value;
   }
   Type type = scalarType(cast<GraphTensorType>(base.getType()).getElementType());
-  return LoadOp::create(body, scalarBuilder.loc, type, base, exprArray(body.getContext(), indices), dynamic, mask, other);
+  return LoadOp::create(body, scalarBuilder.loc, type, base, exprArray(body.getContext(), indices), dynamic, mask,
+                        other);
 }
 
 Value LoopNest::loadBroadcast(Value tensor) {
-  return load(tensor, broadcastIndices(lowering.sizes, cast<GraphTensorType>(tensor.getType()).getSizes(), parallelIndices));
+  return load(tensor,
+              broadcastIndices(lowering.sizes, cast<GraphTensorType>(tensor.getType()).getSizes(), parallelIndices));
 }
 
 /// Constants that folding left without a use.
@@ -261,7 +269,8 @@ LoopsOp LoopNest::reduce(ValueRange values, ArrayRef<Attribute> inits, Combine c
       block.addArgument(value.getType(), scalarBuilder.loc);
   OpBuilder builder = OpBuilder::atBlockEnd(&block);
   ScalarBuilder combineScalars(builder, scalarBuilder.loc);
-  SmallVector<Value> combined = combine(combineScalars, block.getArguments().take_front(values.size()), block.getArguments().drop_front(values.size()));
+  SmallVector<Value> combined = combine(combineScalars, block.getArguments().take_front(values.size()),
+                                        block.getArguments().drop_front(values.size()));
   YieldOp::create(builder, scalarBuilder.loc, combined);
   return op;
 }

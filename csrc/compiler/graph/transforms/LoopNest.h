@@ -8,14 +8,15 @@
 
 namespace mlir::graph {
 
-/// Element (i0, i1, ...) of a view is the element `indices` of `base`, which is a buffer or the result of a creation op.
+/// Element (i0, i1, ...) of a view is the element `indices` of `base`, which is a buffer or the result of a creation
+/// op.
 struct ViewMap {
   Value base;
   SmallVector<torch_tile::SizeExpr> indices;
 };
 
-/// State of lowering one function. Ops are visited in order; results of lowered ops have been replaced by buffers, while results of view and
-/// creation ops stay named until something needs them in memory.
+/// State of lowering one function. Ops are visited in order; results of lowered ops have been replaced by buffers,
+/// while results of view and creation ops stay named until something needs them in memory.
 class Lowering {
 public:
   explicit Lowering(FuncOp func) : func(func), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()) {}
@@ -28,7 +29,8 @@ public:
   /// The base of a value that is a view, and the value itself otherwise.
   Value baseOf(Value value) const;
   ViewMap mapOf(Value value);
-  /// A tensor in memory with exactly the type and location of `value`, made before the builder's insertion point if there is none yet.
+  /// A tensor in memory with exactly the type and location of `value`, made before the builder's insertion point if
+  /// there is none yet.
   Value materialize(OpBuilder &builder, Value value);
   /// Before `value` is written: a virtual base becomes a buffer that later reads see.
   void pin(OpBuilder &builder, Value value);
@@ -56,8 +58,8 @@ bool isVirtual(Operation *op);
 /// Builds one graph.loops: its body through `scalars()` and `load`, then `yield` or `reduce`.
 class LoopNest {
 public:
-  LoopNest(Lowering &lowering, OpBuilder &builder, Location loc, TypeRange results, ArrayRef<torch_tile::SizeExpr> parallel,
-           ArrayRef<torch_tile::SizeExpr> reduced = {}, Value dest = {});
+  LoopNest(Lowering &lowering, OpBuilder &builder, Location loc, TypeRange results,
+           ArrayRef<torch_tile::SizeExpr> parallel, ArrayRef<torch_tile::SizeExpr> reduced = {}, Value dest = {});
 
   ScalarBuilder &scalars() { return scalarBuilder; }
   /// The point of the parallel axes, and of the reduced ones. An axis of extent 1 has index 0.
@@ -65,7 +67,8 @@ public:
   ArrayRef<torch_tile::SizeExpr> reducedAt() const { return reducedIndices; }
 
   /// Element `at` of a tensor, which may be a view or virtual. With a mask, `other` where it is false.
-  Value load(Value tensor, ArrayRef<torch_tile::SizeExpr> at, ValueRange dynamic = {}, Value mask = {}, Value other = {});
+  Value load(Value tensor, ArrayRef<torch_tile::SizeExpr> at, ValueRange dynamic = {}, Value mask = {},
+             Value other = {});
   /// The element that a tensor broadcast to the parallel axes has at this point.
   Value loadBroadcast(Value tensor);
   /// An index expression as an i64; `dynamic` are x0, x1, ...

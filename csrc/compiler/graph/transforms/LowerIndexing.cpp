@@ -5,12 +5,14 @@ using namespace mlir::graph;
 using torch_tile::SizeExpr;
 
 /// An index element as i64, checked against the size it indexes and known as x<number> in index expressions.
-static Value checkedIndex(Lowering &lowering, LoopNest &nest, Value index, Type type, SizeExpr size, bool wrap, unsigned number) {
+static Value checkedIndex(Lowering &lowering, LoopNest &nest, Value index, Type type, SizeExpr size, bool wrap,
+                          unsigned number) {
   ScalarBuilder &s = nest.scalars();
   index = s.cast(index, type, s.builder.getI64Type());
   lowering.facts.setExtent("x" + std::to_string(number), size);
-  return CheckIndexOp::create(s.builder, s.loc, s.builder.getI64Type(), index, ExprAttr::get(s.builder.getContext(), size),
-                              wrap ? s.builder.getUnitAttr() : UnitAttr(), Value());
+  return CheckIndexOp::create(s.builder, s.loc, s.builder.getI64Type(), index,
+                              ExprAttr::get(s.builder.getContext(), size), wrap ? s.builder.getUnitAttr() : UnitAttr(),
+                              Value());
 }
 
 LogicalResult mlir::graph::lowerIndex(Lowering &lowering, OpBuilder &builder, IndexTensorOp op) {
@@ -36,7 +38,8 @@ LogicalResult mlir::graph::lowerIndex(Lowering &lowering, OpBuilder &builder, In
   SmallVector<Value> dynamic;
   for (auto [k, index] : llvm::enumerate(op.getIndices())) {
     Value value = nest.load(index, broadcastIndices(lowering.sizes, tensorType(index).getSizes(), point));
-    dynamic.push_back(checkedIndex(lowering, nest, value, elementType(index), sourceSizes[dims[k]], isSet(op.getWrapAttr()), k));
+    dynamic.push_back(
+        checkedIndex(lowering, nest, value, elementType(index), sourceSizes[dims[k]], isSet(op.getWrapAttr()), k));
     indices[dims[k]] = axisSymbol(lowering.sizes, 'x', k);
   }
   for (SizeExpr &index : indices)

@@ -40,8 +40,11 @@ LogicalResult mlir::graph::lowerCat(Lowering &lowering, OpBuilder &builder, CatO
   Value fromStart; // position >= start, for all but the first
   for (auto [k, x] : llvm::enumerate(pieces)) {
     SizeExpr end = lowering.sizes.add(start, tensorType(x).getSizes()[dim]);
-    Value beforeEnd = k + 1 < pieces.size() ? s.compareInts(arith::CmpIPredicate::slt, position, nest.index(end)) : Value();
-    Value mask = fromStart && beforeEnd ? s.make<arith::AndIOp>(fromStart, beforeEnd) : fromStart ? fromStart : beforeEnd;
+    Value beforeEnd =
+        k + 1 < pieces.size() ? s.compareInts(arith::CmpIPredicate::slt, position, nest.index(end)) : Value();
+    Value mask = fromStart && beforeEnd ? s.make<arith::AndIOp>(fromStart, beforeEnd)
+                 : fromStart            ? fromStart
+                                        : beforeEnd;
     SmallVector<SizeExpr> indices(nest.at());
     indices[dim] = lowering.sizes.sub(indices[dim], start);
     Value piece = nest.load(x, indices, {}, mask, zero);
@@ -69,7 +72,8 @@ LogicalResult mlir::graph::lowerConstantPad(Lowering &lowering, OpBuilder &build
   for (auto [k, at] : llvm::enumerate(nest.at())) {
     indices.push_back(lowering.sizes.sub(at, low[k]));
     // Sides that only crop need no test.
-    bool padsLow = lowering.facts.lessEqual(low[k], zero) != Proof::Yes, padsHigh = lowering.facts.lessEqual(high[k], zero) != Proof::Yes;
+    bool padsLow = lowering.facts.lessEqual(low[k], zero) != Proof::Yes,
+         padsHigh = lowering.facts.lessEqual(high[k], zero) != Proof::Yes;
     if (!padsLow && !padsHigh)
       continue;
     Value position = nest.index(indices[k]);

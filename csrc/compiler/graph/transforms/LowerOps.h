@@ -1,5 +1,5 @@
-// Lowering of op families to graph.loops. Each replaces the uses of the op's results and leaves the op itself to the caller. A failure has been
-// reported at the op.
+// Lowering of op families to graph.loops. Each replaces the uses of the op's results and leaves the op itself to the
+// caller. A failure has been reported at the op.
 #pragma once
 
 #include "compiler/graph/transforms/LoopNest.h"

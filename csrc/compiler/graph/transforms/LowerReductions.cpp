@@ -41,7 +41,9 @@ public:
   }
 
   GraphTensorType accumulatorType(Type elementType) const {
-    return elementType == result.getElementType() ? result : GraphTensorType::getContiguous(result.getContext(), result.getSizes(), elementType);
+    return elementType == result.getElementType()
+               ? result
+               : GraphTensorType::getContiguous(result.getContext(), result.getSizes(), elementType);
   }
 
   SmallVector<SizeExpr> operandIndices(const LoopNest &nest) const {
@@ -81,7 +83,8 @@ static TypedAttr lowestAttr(Type elementType, bool ofMaximum) {
   return IntegerAttr::get(scalarType(elementType), ofMaximum ? lowest : highest);
 }
 
-template <typename FloatOp, typename SignedOp, typename UnsignedOp, typename BoolOp> static Fold foldWith(Type type, TypedAttr init) {
+template <typename FloatOp, typename SignedOp, typename UnsignedOp, typename BoolOp>
+static Fold foldWith(Type type, TypedAttr init) {
   bool isFloat = isa<FloatType>(type), isBool = type.isInteger(1), isUnsigned = type.isUnsignedInteger();
   return {type, init, [=](ScalarBuilder &s, Value a, Value b) {
             if (isFloat)
@@ -94,12 +97,26 @@ static Fold foldOf(Operation *op) {
   Type source = computeType(elementType(op->getOperand(0))), result = computeType(elementType(op->getResult(0)));
   Type i1 = IntegerType::get(op->getContext(), 1);
   return llvm::TypeSwitch<Operation *, Fold>(op)
-      .Case([&](SumOp) { return foldWith<arith::AddFOp, arith::AddIOp, arith::AddIOp, arith::OrIOp>(result, numberAttr(result, 0)); })
-      .Case([&](ProdOp) { return foldWith<arith::MulFOp, arith::MulIOp, arith::MulIOp, arith::AndIOp>(result, numberAttr(result, 1)); })
-      .Case([&](AmaxOp) { return foldWith<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp, arith::OrIOp>(source, lowestAttr(source, true)); })
-      .Case([&](AminOp) { return foldWith<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp, arith::AndIOp>(source, lowestAttr(source, false)); })
-      .Case([&](AnyOp) { return foldWith<arith::AddFOp, arith::OrIOp, arith::OrIOp, arith::OrIOp>(i1, numberAttr(i1, 0)); })
-      .Case([&](AllOp) { return foldWith<arith::AddFOp, arith::AndIOp, arith::AndIOp, arith::AndIOp>(i1, numberAttr(i1, 1)); })
+      .Case([&](SumOp) {
+        return foldWith<arith::AddFOp, arith::AddIOp, arith::AddIOp, arith::OrIOp>(result, numberAttr(result, 0));
+      })
+      .Case([&](ProdOp) {
+        return foldWith<arith::MulFOp, arith::MulIOp, arith::MulIOp, arith::AndIOp>(result, numberAttr(result, 1));
+      })
+      .Case([&](AmaxOp) {
+        return foldWith<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp, arith::OrIOp>(source,
+                                                                                         lowestAttr(source, true));
+      })
+      .Case([&](AminOp) {
+        return foldWith<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp, arith::AndIOp>(source,
+                                                                                          lowestAttr(source, false));
+      })
+      .Case([&](AnyOp) {
+        return foldWith<arith::AddFOp, arith::OrIOp, arith::OrIOp, arith::OrIOp>(i1, numberAttr(i1, 0));
+      })
+      .Case([&](AllOp) {
+        return foldWith<arith::AddFOp, arith::AndIOp, arith::AndIOp, arith::AndIOp>(i1, numberAttr(i1, 1));
+      })
       .Default(Fold());
 }
 
@@ -112,12 +129,15 @@ static LogicalResult lowerFold(Lowering &lowering, OpBuilder &builder, Operation
   GraphTensorType type = shape.accumulatorType(fold.type);
   LoopNest nest(lowering, builder, op->getLoc(), TypeRange(type), shape.result.getSizes(), shape.reducedSizes);
   Value value = nest.scalars().cast(nest.load(x, shape.operandIndices(nest)), elementType(x), fold.type);
-  Value result = nest.reduce(value, fold.init, [&](ScalarBuilder &s, ValueRange accumulators, ValueRange values) -> SmallVector<Value> {
-                       return {fold.combine(s, accumulators[0], values[0])};
-                     }).getResult(0);
+  Value result = nest.reduce(value, fold.init,
+                             [&](ScalarBuilder &s, ValueRange accumulators, ValueRange values) -> SmallVector<Value> {
+                               return {fold.combine(s, accumulators[0], values[0])};
+                             })
+                     .getResult(0);
   if (type != shape.result) {
     LoopNest rounding(lowering, builder, op->getLoc(), TypeRange(shape.result), shape.result.getSizes());
-    Value rounded = rounding.scalars().cast(rounding.load(result, rounding.at()), fold.type, shape.result.getElementType());
+    Value rounded =
+        rounding.scalars().cast(rounding.load(result, rounding.at()), fold.type, shape.result.getElementType());
     result = rounding.yield(rounded).getResult(0);
   }
   op->getResult(0).replaceAllUsesWith(result);
@@ -133,7 +153,8 @@ static LogicalResult lowerArgExtremum(Lowering &lowering, OpBuilder &builder, Op
     return emitUnsupported(op) << "expected an i64 result, got " << shape.result;
   Type type = elementType(x).isInteger(1) ? builder.getI32Type() : computeType(elementType(x));
   bool isFloat = isa<FloatType>(type), isUnsigned = type.isUnsignedInteger();
-  LoopNest nest(lowering, builder, op->getLoc(), {shape.accumulatorType(type), shape.result}, shape.result.getSizes(), shape.reducedSizes);
+  LoopNest nest(lowering, builder, op->getLoc(), {shape.accumulatorType(type), shape.result}, shape.result.getSizes(),
+                shape.reducedSizes);
   Value value = nest.scalars().cast(nest.load(x, shape.operandIndices(nest)), elementType(x), type);
   Value index = nest.index(linearIndex(lowering.sizes, shape.reducedSizes, nest.reducedAt()));
   auto combine = [&](ScalarBuilder &s, ValueRange best, ValueRange next) -> SmallVector<Value> {
@@ -142,7 +163,8 @@ static LogicalResult lowerArgExtremum(Lowering &lowering, OpBuilder &builder, Op
       Value bestIsNan = s.isNan(best[0]), nextIsNan = s.isNan(next[0]);
       better = s.compareFloats(isMaximum ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT, next[0], best[0]);
       better = s.make<arith::OrIOp>(better, s.make<arith::AndIOp>(nextIsNan, s.logicalNot(bestIsNan)));
-      equal = s.make<arith::OrIOp>(s.compareFloats(arith::CmpFPredicate::OEQ, next[0], best[0]), s.make<arith::AndIOp>(nextIsNan, bestIsNan));
+      equal = s.make<arith::OrIOp>(s.compareFloats(arith::CmpFPredicate::OEQ, next[0], best[0]),
+                                   s.make<arith::AndIOp>(nextIsNan, bestIsNan));
     } else {
       auto predicate = isUnsigned ? (isMaximum ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::ult)
                                   : (isMaximum ? arith::CmpIPredicate::sgt : arith::CmpIPredicate::slt);
@@ -178,7 +200,8 @@ static LogicalResult lowerVarMean(Lowering &lowering, OpBuilder &builder, VarMea
   if (!isa<FloatType>(type))
     return emitUnsupported(op) << "expected a float operand, got " << op.getX().getType();
   auto partial = GraphTensorType::getContiguous(op.getContext(), shape.result.getSizes(), type);
-  LoopNest nest(lowering, builder, op.getLoc(), {partial, partial, partial}, shape.result.getSizes(), shape.reducedSizes);
+  LoopNest nest(lowering, builder, op.getLoc(), {partial, partial, partial}, shape.result.getSizes(),
+                shape.reducedSizes);
   Value x = nest.scalars().cast(nest.load(op.getX(), shape.operandIndices(nest)), source, type);
   Value zero = nest.scalars().floatConstant(type, 0), one = nest.scalars().floatConstant(type, 1);
   Attribute zeroAttr = numberAttr(type, 0);
@@ -199,7 +222,8 @@ static LogicalResult lowerVarMean(Lowering &lowering, OpBuilder &builder, VarMea
     Value isEmpty = s.compareFloats(arith::CmpFPredicate::OEQ, n, s.floatConstant(type, 0));
     mean = s.select(isEmpty, s.floatConstant(type, NAN), mean);
   }
-  op->replaceAllUsesWith(last.yield({s.cast(var, type, elementType(op.getVar())), s.cast(mean, type, elementType(op.getMean()))}));
+  op->replaceAllUsesWith(
+      last.yield({s.cast(var, type, elementType(op.getVar())), s.cast(mean, type, elementType(op.getMean()))}));
   return success();
 }
 

@@ -12,10 +12,13 @@ namespace mlir::graph {
 #include "compiler/graph/transforms/Passes.h.inc"
 } // namespace mlir::graph
 
-InFlightDiagnostic mlir::graph::emitUnsupported(Operation *op) { return op->emitError("unsupported: '") << op->getName() << "' op "; }
+InFlightDiagnostic mlir::graph::emitUnsupported(Operation *op) {
+  return op->emitError("unsupported: '") << op->getName() << "' op ";
+}
 
 static bool hasSupportedTypes(Operation *op) {
-  for (Type type : llvm::concat<const Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes())))
+  for (Type type :
+       llvm::concat<const Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes())))
     if (auto tensor = dyn_cast<GraphTensorType>(type); tensor && !tensor.getElementType().isIntOrFloat())
       return false;
   return true;
@@ -58,7 +61,9 @@ static LogicalResult lowerAsStrided(Lowering &lowering, OpBuilder &builder, AsSt
   lowering.pin(builder, op.getX());
   ViewMap map = lowering.mapOf(op.getX());
   SizeExpr offset = lowering.sizes.add(lowering.offsetOf(map), exprOf(op.getOffsetAttr()));
-  op.replaceAllUsesWith(AliasOp::create(builder, op.getLoc(), op.getType(), map.base, ExprAttr::get(op.getContext(), offset)).getResult());
+  op.replaceAllUsesWith(
+      AliasOp::create(builder, op.getLoc(), op.getType(), map.base, ExprAttr::get(op.getContext(), offset))
+          .getResult());
   return success();
 }
 

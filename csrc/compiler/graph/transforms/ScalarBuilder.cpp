@@ -22,7 +22,8 @@ Value ScalarBuilder::floatConstant(Type type, double value) const {
 
 Value ScalarBuilder::intConstant(Type type, int64_t value) const {
   Type signless = scalarType(type);
-  return make<arith::ConstantOp>(signless, IntegerAttr::get(signless, APInt(signless.getIntOrFloatBitWidth(), value, true, /*implicitTrunc=*/true)));
+  return make<arith::ConstantOp>(signless, IntegerAttr::get(signless, APInt(signless.getIntOrFloatBitWidth(), value,
+                                                                            true, /*implicitTrunc=*/true)));
 }
 
 Value ScalarBuilder::constant(Type type, double value) const {
@@ -69,8 +70,8 @@ Value ScalarBuilder::isNonZero(Value value, Type type) const {
 
 Value ScalarBuilder::isNan(Value value) const { return compareFloats(arith::CmpFPredicate::UNO, value, value); }
 
-/// x86's conversion: the smallest integer for NaN and out of range. arith.fptosi alone is poison there. Integers below 32 bits take the low bits of
-/// the i32 (uint8: i64) conversion.
+/// x86's conversion: the smallest integer for NaN and out of range. arith.fptosi alone is poison there. Integers below
+/// 32 bits take the low bits of the i32 (uint8: i64) conversion.
 Value ScalarBuilder::floatToInt(Value value, Type to) const {
   Type wide = to.isUnsignedInteger() || to.isInteger(64) ? builder.getI64Type() : builder.getI32Type();
   Type source = value.getType();
@@ -95,7 +96,8 @@ Value ScalarBuilder::cast(Value value, Type from, Type to) const {
     // Narrow floats are reached through f32 from everything, so f64 and integers round twice, as in ATen.
     Type middle = computeType(to);
     if (isa<FloatType>(from)) {
-      value = from.getIntOrFloatBitWidth() < 32 ? builder.createOrFold<arith::ExtFOp>(loc, builder.getF32Type(), value) : value;
+      value = from.getIntOrFloatBitWidth() < 32 ? builder.createOrFold<arith::ExtFOp>(loc, builder.getF32Type(), value)
+                                                : value;
       if (value.getType().getIntOrFloatBitWidth() < middle.getIntOrFloatBitWidth())
         value = builder.createOrFold<arith::ExtFOp>(loc, middle, value);
       else if (value.getType() != middle)

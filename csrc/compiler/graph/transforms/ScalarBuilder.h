@@ -39,8 +39,12 @@ public:
   Value isNonZero(Value value, Type type) const;
   Value isNan(Value value) const;
   Value select(Value condition, Value a, Value b) const { return make<arith::SelectOp>(condition, a, b); }
-  Value compareInts(arith::CmpIPredicate predicate, Value a, Value b) const { return make<arith::CmpIOp>(predicate, a, b); }
-  Value compareFloats(arith::CmpFPredicate predicate, Value a, Value b) const { return make<arith::CmpFOp>(predicate, a, b); }
+  Value compareInts(arith::CmpIPredicate predicate, Value a, Value b) const {
+    return make<arith::CmpIOp>(predicate, a, b);
+  }
+  Value compareFloats(arith::CmpFPredicate predicate, Value a, Value b) const {
+    return make<arith::CmpFOp>(predicate, a, b);
+  }
   Value logicalNot(Value condition) const;
 
   OpBuilder &builder;
@@ -50,8 +54,8 @@ private:
   Value floatToInt(Value value, Type to) const;
 };
 
-/// The scalar form of a pointwise op: operands are elements of its tensor operands, the answer is an element of its result. Null if the op has
-/// none for these element types.
+/// The scalar form of a pointwise op: operands are elements of its tensor operands, the answer is an element of its
+/// result. Null if the op has none for these element types.
 Value buildPointwise(ScalarBuilder &scalars, Operation *op, ValueRange operands);
 
 } // namespace mlir::graph

@@ -38,7 +38,9 @@ struct Operands {
       return same(s.make<FloatOp>(a, b));
     return same(isBool() ? s.make<BoolOp>(a, b) : isUnsigned() ? s.make<UnsignedOp>(a, b) : s.make<SignedOp>(a, b));
   }
-  template <typename OpT> Scalar logical() const { return boolean(s.make<OpT>(s.isNonZero(a, type), s.isNonZero(b, type))); }
+  template <typename OpT> Scalar logical() const {
+    return boolean(s.make<OpT>(s.isNonZero(a, type), s.isNonZero(b, type)));
+  }
 
   Scalar compare(FloatIs floats, IntIs signedInts, IntIs unsignedInts) const {
     if (isFloat())
@@ -111,8 +113,8 @@ private:
 
 } // namespace
 
-/// Both towards 0. The hardware faults on a divisor of 0 and on smallest / -1, so neither reaches it: x / -1 is 0 - x, and x / 0 is x with
-/// remainder 0 (ATen raises there; a fault would end the process).
+/// Both towards 0. The hardware faults on a divisor of 0 and on smallest / -1, so neither reaches it: x / -1 is 0 - x,
+/// and x / 0 is x with remainder 0 (ATen raises there; a fault would end the process).
 Operands::QuotientAndRemainder Operands::divideInts() const {
   Value zero = number(0), one = number(1);
   Value isZero = s.compareInts(IntIs::eq, b, zero);
@@ -129,7 +131,8 @@ Operands::QuotientAndRemainder Operands::divideInts() const {
 
 Value Operands::signsDiffer(Value x, Value y) const {
   if (isFloat())
-    return s.make<arith::XOrIOp>(s.compareFloats(FloatIs::OLT, x, number(0)), s.compareFloats(FloatIs::OLT, y, number(0)));
+    return s.make<arith::XOrIOp>(s.compareFloats(FloatIs::OLT, x, number(0)),
+                                 s.compareFloats(FloatIs::OLT, y, number(0)));
   return s.make<arith::XOrIOp>(s.compareInts(IntIs::slt, x, number(0)), s.compareInts(IntIs::slt, y, number(0)));
 }
 

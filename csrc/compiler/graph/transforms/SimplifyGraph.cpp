@@ -15,8 +15,8 @@ namespace mlir::graph {
 
 namespace {
 
-/// Values whose storage somebody outside the pure ops sees: outputs, arguments of calls, what is written. A new tensor among them may not
-/// become another one's storage.
+/// Values whose storage somebody outside the pure ops sees: outputs, arguments of calls, what is written. A new tensor
+/// among them may not become another one's storage.
 class VisibleStorage {
 public:
   explicit VisibleStorage(FuncOp func) {
@@ -70,14 +70,16 @@ private:
 struct OpEquivalence : public DenseMapInfo<Operation *> {
   static unsigned getHashValue(const Operation *op) {
     return OperationEquivalence::computeHash(const_cast<Operation *>(op), OperationEquivalence::directHashValue,
-                                             OperationEquivalence::ignoreHashValue, OperationEquivalence::IgnoreLocations);
+                                             OperationEquivalence::ignoreHashValue,
+                                             OperationEquivalence::IgnoreLocations);
   }
   static bool isEqual(const Operation *a, const Operation *b) {
     if (a == b)
       return true;
     if (a == getTombstoneKey() || a == getEmptyKey() || b == getTombstoneKey() || b == getEmptyKey())
       return false;
-    return OperationEquivalence::isEquivalentTo(const_cast<Operation *>(a), const_cast<Operation *>(b), OperationEquivalence::IgnoreLocations);
+    return OperationEquivalence::isEquivalentTo(const_cast<Operation *>(a), const_cast<Operation *>(b),
+                                                OperationEquivalence::IgnoreLocations);
   }
 };
 
@@ -89,8 +91,8 @@ static bool isExactCast(Type from, Type to) {
     return true;
   auto fromFloat = dyn_cast<FloatType>(from), toFloat = dyn_cast<FloatType>(to);
   if (fromFloat && toFloat)
-    return (from.isBF16() || from.isF16() || from.isF32()) && to.getIntOrFloatBitWidth() > from.getIntOrFloatBitWidth() &&
-           (to.isF32() || to.isF64());
+    return (from.isBF16() || from.isF16() || from.isF32()) &&
+           to.getIntOrFloatBitWidth() > from.getIntOrFloatBitWidth() && (to.isF32() || to.isF64());
   if (!from.isIntOrFloat() || !to.isIntOrFloat() || fromFloat)
     return false;
   unsigned fromBits = from.getIntOrFloatBitWidth();
@@ -139,7 +141,8 @@ static Value neutralOperand(Operation *op) {
     return isa<SubOp>(op) && onTheRight && *number == 0 && (!isFloat || !std::signbit(*number)) && !isBool;
   };
   for (unsigned k : {0u, 1u})
-    if (op->getOperand(k).getType() == op->getResult(0).getType() && isNeutral(op->getOperand(1 - k), /*onTheRight=*/k == 0))
+    if (op->getOperand(k).getType() == op->getResult(0).getType() &&
+        isNeutral(op->getOperand(1 - k), /*onTheRight=*/k == 0))
       return op->getOperand(k);
   return {};
 }
@@ -189,7 +192,8 @@ void mlir::graph::simplifyGraph(FuncOp func) {
     if (!isPure(&op) || op.getNumRegions() != 0)
       continue;
     simplify(&op, visible);
-    if (isWritten || op.use_empty() || llvm::any_of(op.getResults(), [&](Value result) { return visible.contains(result); }))
+    if (isWritten || op.use_empty() ||
+        llvm::any_of(op.getResults(), [&](Value result) { return visible.contains(result); }))
       continue;
     auto [it, isNew] = known.insert(&op);
     if (!isNew) {
