@@ -13,7 +13,7 @@
 using namespace mlir;
 using namespace torch_tile;
 
-static constexpr char libraryVersion[] = "0.1.0";
+static constexpr char libraryVersion[] = "0.1.0+" TORCH_TILE_COMPILER_FINGERPRINT;
 
 std::string torch_tile::compilerVersion() { return std::string(libraryVersion) + " LLVM " + LLVM_VERSION_STRING; }
 

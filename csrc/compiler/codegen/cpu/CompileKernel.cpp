@@ -23,9 +23,6 @@ using namespace mlir;
 using namespace torch_tile;
 using namespace torch_tile::codegen;
 
-/// Changes whenever the same kernel text would give other code.
-static constexpr char codegenVersion[] = "1";
-
 KernelText codegen::describeKernel(tile::KernelOp kernel, const CpuOptions &options) {
   KernelText result;
   OwningOpRef<tile::KernelOp> copy(cast<tile::KernelOp>(kernel->clone()));
@@ -37,7 +34,7 @@ KernelText codegen::describeKernel(tile::KernelOp kernel, const CpuOptions &opti
 
   llvm::BLAKE3 hasher;
   for (StringRef part : {StringRef(result.text), StringRef(options.cpu), StringRef(options.features), StringRef(options.hasSleef ? "sleef" : ""),
-                         StringRef(codegenVersion), StringRef(LLVM_VERSION_STRING)}) {
+                         StringRef(TORCH_TILE_CODEGEN_FINGERPRINT), StringRef(LLVM_VERSION_STRING)}) {
     hasher.update(part);
     hasher.update(ArrayRef<uint8_t>{0});
   }
