@@ -1,0 +1,162 @@
+// What happens outside: calls through the dispatcher and calls of Python callables.
+#include "runtime/fx/Importer.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace py = pybind11;
+
+namespace torch_tile::runtime::fx {
+namespace {
+
+/// An argument the text cannot carry; the call is made through Python then.
+struct NotPrintable {};
+
+void appendTorch(std::string &out, std::string_view kind, py::handle object) {
+  auto text = py::str(object).cast<std::string>();
+  out.append("#graph.torch<\"").append(kind).append("\", \"");
+  out.append(text.starts_with("torch.") ? text.substr(6) : text).append("\">");
+}
+
+class ArgumentPrinter {
+public:
+  explicit ArgumentPrinter(const Importer &importer, Sizes &sizes) : importer(importer), sizes(sizes) {}
+
+  void append(std::string &out, py::handle object, bool isFloat) {
+    if (object.is_none()) {
+      out += "unit";
+    } else if (importer.isNode(object)) {
+      appendNode(out, object);
+    } else if (PyBool_Check(object.ptr())) {
+      out += object.ptr() == Py_True ? "true" : "false";
+    } else if (PyFloat_Check(object.ptr()) || (isFloat && PyLong_Check(object.ptr()))) {
+      appendFloat(out, object.cast<double>());
+    } else if (PyLong_Check(object.ptr())) {
+      appendExprAttr(out, sizes.read(object));
+    } else if (PyUnicode_Check(object.ptr())) {
+      appendString(out, object.cast<std::string>());
+    } else if (PyTuple_Check(object.ptr()) || PyList_Check(object.ptr())) {
+      out += '[';
+      bool isFirst = true;
+      for (py::handle item : object) {
+        out += isFirst ? "" : ", ";
+        isFirst = false;
+        append(out, item, isFloat);
+      }
+      out += ']';
+    } else {
+      appendConstant(out, object);
+    }
+  }
+
+  std::vector<Value> operands;
+
+private:
+  void appendNode(std::string &out, py::handle node) {
+    const NodeValues *values = importer.find(node);
+    if (!values)
+      throw NotPrintable();
+    if (!values->isList) {
+      appendValue(out, values->leaves[0]);
+      return;
+    }
+    out += '[';
+    for (size_t i = 0; i < values->leaves.size(); ++i) {
+      out += i ? ", " : "";
+      appendValue(out, values->leaves[i]);
+    }
+    out += ']';
+  }
+
+  void appendValue(std::string &out, const Value &value) {
+    switch (value.kind) {
+    case Value::Kind::None:
+      out += "unit";
+      return;
+    case Value::Kind::Size:
+      appendExprAttr(out, value.size);
+      return;
+    case Value::Kind::Opaque:
+      throw NotPrintable();
+    case Value::Kind::Tensor:
+      break;
+    }
+    if (value.isPythonFloat)
+      throw UnsupportedGraph{"a float that depends on sizes goes to an operator outside"};
+    auto it = std::find_if(operands.begin(), operands.end(), [&](const Value &v) { return v.name == value.name; });
+    out.append("#graph.operand<").append(std::to_string(it - operands.begin())).append(">");
+    if (it == operands.end())
+      operands.push_back(value);
+  }
+
+  static void appendConstant(std::string &out, py::handle object) {
+    std::string_view type = Py_TYPE(object.ptr())->tp_name;
+    if (type.starts_with("torch."))
+      type.remove_prefix(6);
+    if (type != "dtype" && type != "device" && type != "layout" && type != "memory_format")
+      throw NotPrintable();
+    appendTorch(out, type, object);
+  }
+
+  const Importer &importer;
+  Sizes &sizes;
+};
+
+} // namespace
+
+void Importer::importExtern(py::handle node, const OpInfo &op, std::span<const py::handle> arguments,
+                            const char *reason) {
+  ArgumentPrinter printer(*this, sizes);
+  std::string args;
+  std::vector<int64_t> written;
+  try {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      args += i ? ", " : "";
+      size_t before = printer.operands.size();
+      printer.append(args, arguments[i], op.arguments[i].isFloat);
+      if (!op.arguments[i].isWritten)
+        continue;
+      // A written tensor that is an operand already stands once in the list.
+      const NodeValues *values = isNode(arguments[i]) ? find(arguments[i]) : nullptr;
+      for (size_t k = 0; k < printer.operands.size(); ++k)
+        if (k >= before || (values && printer.operands[k].name == values->leaves[0].name))
+          written.push_back(static_cast<int64_t>(k));
+    }
+  } catch (const NotPrintable &) {
+    importPyCall(node, op.fullName, "an argument is no tensor, number, string or dtype");
+    return;
+  }
+  NodeValues values = valuesOf(metaOf(node));
+  bool returnsNothing = py::len(node.attr("target").attr("_schema").attr("returns")) == 0;
+  if (returnsNothing)
+    values.leaves.clear();
+  std::string attrs = joinAttrs({stringAttr("op", op.name), stringAttr("overload", op.overload), "args = [" + args + "]",
+                                 written.empty() ? "" : dimsAttr("mutates", written), stringAttr("reason", reason)});
+  emitOutside("extern", printer.operands, attrs, values.leaves);
+  result.externs.emplace_back(nodeName, op.fullName, reason);
+  define(node, std::move(values));
+}
+
+void Importer::importPyCall(py::handle node, const std::string &callee, const char *reason) {
+  ArgumentPrinter printer(*this, sizes);
+  std::string args;
+  for (py::handle input : node.attr("all_input_nodes")) {
+    const NodeValues *values = find(input);
+    bool isModule = values && !values->isList && values->leaves[0].kind == Value::Kind::Opaque;
+    if (isModule && input.attr("op").cast<std::string_view>() == "get_attr")
+      continue; // the callable takes it from the graph module
+    if (isModule || !values)
+      throw UnsupportedGraph{"'" + callee + "' takes a value that is neither tensor, integer nor None"};
+    args += args.empty() ? "" : ", ";
+    printer.append(args, input, false);
+  }
+  NodeValues values = valuesOf(metaOf(node));
+  std::string attrs = joinAttrs(
+      {intAttr("callable", static_cast<int64_t>(result.pycalls.size())), "args = [" + args + "]"});
+  emitOutside("pycall", printer.operands, attrs, values.leaves);
+  result.pycalls.append(node);
+  result.externs.emplace_back(nodeName, callee, reason);
+  define(node, std::move(values));
+}
+
+} // namespace torch_tile::runtime::fx

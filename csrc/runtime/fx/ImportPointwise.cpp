@@ -1,0 +1,273 @@
+// Pointwise ops: which operands, promoted to which dtype.
+#include "runtime/fx/Call.h"
+#include "runtime/fx/TypePromotion.h"
+
+namespace py = pybind11;
+
+namespace torch_tile::runtime::fx {
+namespace {
+
+constexpr const char *kOddOperand = "an operand is neither a tensor nor a number";
+
+bool isFloat(at::ScalarType dtype) { return c10::isFloatingType(dtype); }
+
+/// Operands are the leading arguments.
+bool addLeading(const Call &call, Operands &operands, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (!operands.add(i))
+      return false;
+  return true;
+}
+
+} // namespace
+
+const char *importPromoted(Call &call) {
+  Operands operands(call);
+  if (!addLeading(call, operands, 2))
+    return kOddOperand;
+  at::ScalarType dtype = operands.promoted();
+  call.setPointwise(call.op(), operands.castTo(dtype), dtype);
+  return nullptr;
+}
+
+const char *importArithmetic(Call &call) {
+  Operands operands(call);
+  if (!addLeading(call, operands, 2))
+    return kOddOperand;
+  at::ScalarType dtype = operands.widened(operands.promoted());
+  call.setPointwise(call.op(), operands.castTo(dtype), dtype);
+  return nullptr;
+}
+
+static const char *importFloatOp(Call &call, size_t count) {
+  Operands operands(call);
+  if (!addLeading(call, operands, count))
+    return kOddOperand;
+  at::ScalarType dtype = operands.widened(floatTypeOf(operands.promoted()));
+  call.setPointwise(call.op(), operands.castTo(dtype), dtype);
+  return nullptr;
+}
+
+const char *importIntToFloat(Call &call) { return importFloatOp(call, 2); }
+const char *importIntToFloatUnary(Call &call) { return importFloatOp(call, 1); }
+
+const char *importDivide(Call &call) {
+  Operands operands(call);
+  if (!addLeading(call, operands, 2))
+    return kOddOperand;
+  at::ScalarType dtype = operands.widened(floatTypeOf(operands.promoted()));
+  call.setPointwise("div", operands.castTo(dtype), dtype);
+  return nullptr;
+}
+
+const char *importSame(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kOddOperand;
+  if (x->type.dtype == at::kBool)
+    return "not generated for bool";
+  call.setPointwise(call.op(), {x, 1}, x->type.dtype);
+  return nullptr;
+}
+
+const char *importRounding(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kOddOperand;
+  call.setPointwise(isFloat(x->type.dtype) ? call.op() : "clone", {x, 1}, x->type.dtype);
+  return nullptr;
+}
+
+const char *importCompare(Call &call) {
+  Operands operands(call);
+  if (!addLeading(call, operands, 2))
+    return kOddOperand;
+  call.setPointwise(call.op(), operands.castTo(operands.promoted()), at::kBool);
+  return nullptr;
+}
+
+static const char *importLogicalOp(Call &call, size_t count) {
+  Operands operands(call);
+  if (!addLeading(call, operands, count))
+    return kOddOperand;
+  call.setPointwise(call.op(), operands.castTo(at::kBool), at::kBool);
+  return nullptr;
+}
+
+const char *importLogical(Call &call) { return importLogicalOp(call, 2); }
+const char *importLogicalUnary(Call &call) { return importLogicalOp(call, 1); }
+
+const char *importBitwiseNot(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kOddOperand;
+  call.setPointwise(x->type.dtype == at::kBool ? "logical_not" : "bitwise_not", {x, 1}, x->type.dtype);
+  return nullptr;
+}
+
+const char *importIsNonFinite(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kOddOperand;
+  if (isFloat(x->type.dtype)) {
+    call.setPointwise(call.op(), {x, 1}, at::kBool);
+  } else {
+    const Value both[] = {*x, *x};
+    call.setPointwise("ne", both, at::kBool);
+  }
+  return nullptr;
+}
+
+/// a + alpha * b, with the product in the computation dtype.
+static const char *importScaled(Call &call, size_t first, size_t second) {
+  Operands operands(call);
+  if (!operands.add(first) || !operands.add(second))
+    return kOddOperand;
+  std::optional<Scalar> alpha = call.scalar(2);
+  if (!call.isNone(2) && !alpha)
+    return "alpha is not a number";
+  bool isScaled = alpha && !alpha->is(1);
+  if (isScaled)
+    operands.add(*alpha); // takes no part in promotion: torch wants it to fit the dtype of the result
+  at::ScalarType dtype = operands.widened(isScaled ? call.type().dtype : operands.promoted());
+  std::vector<Value> values = operands.castTo(dtype);
+  if (isScaled) {
+    TensorType type = call.importer.withDtype(values[1].type, dtype);
+    values[1] = call.importer.emit("mul", {values[1], values[2]}, "", std::move(type));
+    values.pop_back();
+  }
+  call.setPointwise(call.op(), values, dtype);
+  return nullptr;
+}
+
+const char *importAddScaled(Call &call) { return importScaled(call, 0, 1); }
+/// other - alpha * self
+const char *importRsub(Call &call) { return importScaled(call, 1, 0); }
+
+const char *importDivideMode(Call &call) {
+  if (call.numArguments() > 2 && call.isNone(2))
+    return importDivide(call);
+  Operands operands(call);
+  if (!addLeading(call, operands, 2))
+    return kOddOperand;
+  bool isFloor = call.numArguments() <= 2 || call.text(2) == "floor"; // floor_divide has no mode
+  at::ScalarType dtype = operands.widened(operands.promoted());
+  call.setPointwise(isFloor ? "div_floor" : "div_trunc", operands.castTo(dtype), dtype);
+  return nullptr;
+}
+
+/// The exponents that ATen's pow_tensor_scalar treats on their own; true if printed.
+static bool importSmallPower(Call &call, const Value &base, double exponent, at::ScalarType dtype) {
+  Importer &importer = call.importer;
+  Value x = importer.cast(base, dtype);
+  bool isFloatType = isFloat(dtype);
+  if (exponent == 1) {
+    call.setPointwise("clone", {&x, 1}, dtype);
+  } else if (exponent == 2) {
+    call.set(call.pointwise("mul", {x, x}, dtype));
+  } else if (exponent == 3) {
+    // Low precision rounds once, at the end.
+    at::ScalarType wide = c10::isReducedFloatingType(dtype) ? at::kFloat : dtype;
+    Value y = importer.cast(x, wide);
+    call.set(call.pointwise("mul", {call.pointwise("mul", {y, y}, wide), y}, wide));
+  } else if (isFloatType && exponent == 0.5) {
+    call.setPointwise("sqrt", {&x, 1}, dtype);
+  } else if (isFloatType && exponent == -0.5) {
+    call.setPointwise("rsqrt", {&x, 1}, dtype);
+  } else if (isFloatType && exponent == -1) {
+    call.setPointwise("reciprocal", {&x, 1}, dtype);
+  } else if (isFloatType && exponent == -2) {
+    at::ScalarType wide = c10::isReducedFloatingType(dtype) ? at::kFloat : dtype;
+    Value y = importer.cast(x, wide);
+    call.set(call.pointwise("reciprocal", {call.pointwise("mul", {y, y}, wide)}, wide));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+const char *importPow(Call &call) {
+  Operands operands(call);
+  if (!addLeading(call, operands, 2))
+    return kOddOperand;
+  at::ScalarType dtype = operands.promoted();
+  std::optional<Scalar> exponent = operands.scalar(1);
+  const Value *base = call.tensor(0);
+  if (base && exponent && exponent->isConstant() && importSmallPower(call, *base, exponent->number, dtype))
+    return nullptr;
+  if (!isFloat(dtype))
+    return "integer powers are not generated";
+  dtype = operands.widened(dtype);
+  call.setPointwise("pow", operands.castTo(dtype), dtype);
+  return nullptr;
+}
+
+const char *importClamp(Call &call) {
+  Operands operands(call);
+  bool hasMin = !call.isNone(1), hasMax = !call.isNone(2);
+  if (!operands.add(0) || (hasMin && !operands.add(1)) || (hasMax && !operands.add(2)))
+    return kOddOperand;
+  at::ScalarType dtype = operands.promoted();
+  std::vector<Value> values = operands.castTo(dtype);
+  Value value = values[0];
+  size_t next = 1;
+  if (hasMin)
+    value = call.pointwise("maximum", {value, values[next++]}, dtype);
+  if (hasMax)
+    value = call.pointwise("minimum", {value, values[next++]}, dtype);
+  call.set(std::move(value));
+  return nullptr;
+}
+
+const char *importWhere(Call &call) {
+  const Value *condition = call.tensor(0);
+  Operands operands(call);
+  if (!condition || !operands.add(1) || !operands.add(2))
+    return kOddOperand;
+  at::ScalarType dtype = operands.promoted();
+  std::vector<Value> values = operands.castTo(dtype);
+  values.insert(values.begin(), call.importer.cast(*condition, at::kBool));
+  call.setPointwise("where", values, dtype);
+  return nullptr;
+}
+
+const char *importMaskedFill(Call &call) {
+  const Value *x = call.tensor(0), *mask = call.tensor(1);
+  Operands fill(call);
+  if (!x || !mask || !fill.add(2))
+    return kOddOperand;
+  at::ScalarType dtype = x->type.dtype;
+  const Value values[] = {call.importer.cast(*mask, at::kBool), fill.castTo(dtype)[0], *x};
+  call.setPointwise("where", values, dtype);
+  return nullptr;
+}
+
+const char *importCast(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kOddOperand;
+  bool isSame = x->type.dtype == call.type().dtype;
+  call.set(call.importer.emit(isSame ? "clone" : "cast", {*x}, "", call.type()));
+  return nullptr;
+}
+
+const char *importConvertElementType(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kOddOperand;
+  if (x->type.text == call.type().text)
+    call.set(*x);
+  else
+    return importCast(call);
+  return nullptr;
+}
+
+const char *importGelu(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kOddOperand;
+  call.setPointwise("gelu", {x, 1}, x->type.dtype, stringAttr("approximate", call.text(1)));
+  return nullptr;
+}
+
+} // namespace torch_tile::runtime::fx

@@ -1,0 +1,438 @@
+// Views, and ops that move elements to another layout.
+#include "runtime/fx/Call.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace py = pybind11;
+
+namespace torch_tile::runtime::fx {
+namespace {
+
+constexpr const char *kNoTensor = "expected a tensor operand";
+
+/// A position in [0, size], counted from the end where negative; unknown signs give Min and Max, never a guess.
+SizeExpr clampPosition(Importer &importer, SizeExpr position, SizeExpr size) {
+  SizeContext &context = importer.sizes.context;
+  const SizeFacts &facts = importer.sizes.facts();
+  SizeExpr zero = context.constant(0);
+  if (facts.less(position, zero) == Proof::Yes)
+    position = context.add(position, size);
+  else if (facts.lessEqual(zero, position) != Proof::Yes)
+    return SizeExpr();
+  if (facts.lessEqual(zero, position) != Proof::Yes)
+    position = context.max(position, zero);
+  if (facts.lessEqual(position, size) != Proof::Yes)
+    position = context.min(position, size);
+  return position;
+}
+
+Value slice(Importer &importer, const Value &x, int64_t dim, SizeExpr start, SizeExpr step, TensorType type) {
+  std::string attrs = joinAttrs({intAttr("dim", dim), sizeAttr("start", start),
+                                 step.isConstant(1) ? "" : sizeAttr("step", step)});
+  return importer.emit("slice", {x}, attrs, std::move(type));
+}
+
+/// x with the range [start, start + length) of `dim`, step 1, over x's storage.
+Value sliceRange(Importer &importer, const Value &x, int64_t dim, SizeExpr start, SizeExpr length) {
+  std::vector<SizeExpr> sizes = x.type.sizes;
+  sizes[static_cast<size_t>(dim)] = length;
+  return slice(importer, x, dim, start, importer.sizes.constant(1),
+               importer.makeType(x.type.dtype, std::move(sizes), x.type.strides));
+}
+
+} // namespace
+
+const char *importView(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kNoTensor;
+  if (x->type.text == call.type().text)
+    call.setView(*x, *x);
+  else
+    call.setView(call.importer.emit("view", {*x}, "", call.type()), *x);
+  return nullptr;
+}
+
+const char *importForward(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x || x->type.text != call.type().text)
+    return "the result is not the operand";
+  call.setView(*x, *x);
+  return nullptr;
+}
+
+static const char *setPermuted(Call &call, const Value &x, const std::vector<int64_t> &dims) {
+  if (std::is_sorted(dims.begin(), dims.end()))
+    call.setView(x, x);
+  else
+    call.setView(call.importer.emit("permute", {x}, dimsAttr("dims", dims), call.type()), x);
+  return nullptr;
+}
+
+const char *importTranspose(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kNoTensor;
+  std::vector<int64_t> dims(x->type.rank());
+  std::iota(dims.begin(), dims.end(), 0);
+  bool isT = call.numArguments() == 1; // aten.t: the two dimensions of a matrix
+  size_t rank = dims.size();
+  if (isT ? rank == 2 : rank > 0) {
+    int64_t a = isT ? 0 : call.dim(1, rank), b = isT ? 1 : call.dim(2, rank);
+    std::swap(dims[static_cast<size_t>(a)], dims[static_cast<size_t>(b)]);
+  }
+  return setPermuted(call, *x, dims);
+}
+
+const char *importPermute(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kNoTensor;
+  std::vector<int64_t> dims;
+  auto rank = static_cast<int64_t>(x->type.rank());
+  for (SizeExpr dim : call.sizeList(1))
+    dims.push_back(*dim.constant() < 0 ? *dim.constant() + rank : *dim.constant());
+  return setPermuted(call, *x, dims);
+}
+
+const char *importExpand(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kNoTensor;
+  if (x->type.text == call.type().text)
+    call.setView(*x, *x);
+  else
+    call.setView(call.importer.emit("expand", {*x}, "", call.type()), *x);
+  return nullptr;
+}
+
+const char *importSlice(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kNoTensor;
+  Importer &importer = call.importer;
+  int64_t dim = call.dim(1, x->type.rank());
+  SizeExpr size = x->type.sizes[static_cast<size_t>(dim)];
+  SizeExpr start = call.isNone(2) ? importer.sizes.constant(0) : clampPosition(importer, call.size(2), size);
+  if (!start)
+    return "the sign of the start is not known";
+  if (x->type.text == call.type().text) // the whole dimension
+    call.setView(*x, *x);
+  else
+    call.setView(slice(importer, *x, dim, start, call.size(4), call.type()), *x);
+  return nullptr;
+}
+
+const char *importSelect(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kNoTensor;
+  int64_t dim = call.dim(1, x->type.rank());
+  SizeExpr size = x->type.sizes[static_cast<size_t>(dim)];
+  SizeContext &context = call.importer.sizes.context;
+  const SizeFacts &facts = call.importer.sizes.facts();
+  SizeExpr index = call.size(2);
+  if (facts.less(index, context.constant(0)) == Proof::Yes)
+    index = context.add(index, size);
+  else if (facts.lessEqual(context.constant(0), index) != Proof::Yes)
+    return "the sign of the index is not known";
+  std::string attrs = joinAttrs({intAttr("dim", dim), sizeAttr("index", index)});
+  call.setView(call.importer.emit("select", {*x}, attrs, call.type()), *x);
+  return nullptr;
+}
+
+/// Pieces one after another along `dim`, with the sizes of the results.
+static const char *setPieces(Call &call, const Value &x, int64_t dim) {
+  SizeContext &context = call.importer.sizes.context;
+  SizeExpr start = context.constant(0);
+  for (size_t i = 0; i < call.numResults(); ++i) {
+    TensorType type = call.type(i);
+    SizeExpr length = type.sizes[static_cast<size_t>(dim)];
+    call.setView(slice(call.importer, x, dim, start, context.constant(1), std::move(type)), x, i);
+    start = context.add(start, length);
+  }
+  return nullptr;
+}
+
+const char *importSplit(Call &call) {
+  const Value *x = call.tensor(0);
+  return x ? setPieces(call, *x, call.dim(2, x->type.rank())) : kNoTensor;
+}
+
+const char *importUnbind(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kNoTensor;
+  int64_t dim = call.dim(1, x->type.rank());
+  for (size_t i = 0; i < call.numResults(); ++i) {
+    std::string attrs = joinAttrs({intAttr("dim", dim), intAttr("index", static_cast<int64_t>(i))});
+    call.setView(call.importer.emit("select", {*x}, attrs, call.type(i)), *x, i);
+  }
+  return nullptr;
+}
+
+const char *importStridedView(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kNoTensor;
+  // Both offsets come from the same trace, so their difference holds for any storage.
+  Importer &importer = call.importer;
+  SizeExpr offset =
+      importer.sizes.context.sub(importer.storageOffset(call.result()), importer.storageOffset(*x));
+  call.setView(importer.emit("as_strided", {*x}, sizeAttr("offset", offset), call.type()), *x);
+  return nullptr;
+}
+
+const char *importAsStrided(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kNoTensor;
+  if (!call.isNone(3) && x->isForeignStorage)
+    return "its offset counts from the storage of an input";
+  if (!x->meta)
+    return "the storage of its operand is not known";
+  return importStridedView(call);
+}
+
+const char *importClone(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kNoTensor;
+  call.set(call.importer.emit("clone", {*x}, "", call.type()));
+  return nullptr;
+}
+
+/// `x` as the tensor of `type`: converted, broadcast, copied.
+static Value copyAs(Importer &importer, const Value &x, const TensorType &type) {
+  Value value = importer.cast(x, type.dtype);
+  if (value.type.sizes != type.sizes) {
+    size_t missing = type.rank() - value.type.rank();
+    std::vector<SizeExpr> strides(missing, importer.sizes.constant(0));
+    for (size_t i = 0; i < value.type.rank(); ++i)
+      strides.push_back(value.type.sizes[i] == type.sizes[missing + i] ? value.type.strides[i]
+                                                                       : importer.sizes.constant(0));
+    value = importer.emit("expand", {value}, "", importer.makeType(type.dtype, type.sizes, std::move(strides)));
+  }
+  return importer.emit("clone", {value}, "", type);
+}
+
+const char *importCopy(Call &call) {
+  const Value *source = call.tensor(1);
+  if (!source)
+    return kNoTensor;
+  call.set(copyAs(call.importer, *source, call.type()));
+  return nullptr;
+}
+
+const char *importCopyInto(Call &call) {
+  const Value *dest = call.tensor(0), *source = call.tensor(1);
+  if (!dest || !source)
+    return kNoTensor;
+  if (call.argument(0).attr("op").cast<std::string_view>() != "placeholder")
+    return "its destination is not an input of the graph";
+  const Value operands[] = {*dest, *source};
+  Value value = call.importer.emit("copy_", operands, "", dest->type);
+  call.setView(std::move(value), *dest);
+  return nullptr;
+}
+
+const char *importFlip(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kNoTensor;
+  std::vector<int64_t> dims = call.dims(1, x->type.rank());
+  if (dims.empty() || x->type.rank() == 0)
+    return importClone(call);
+  call.set(call.importer.emit("flip", {*x}, dimsAttr("dims", dims), call.type()));
+  return nullptr;
+}
+
+const char *importCat(Call &call) {
+  std::vector<Value> parts;
+  size_t rank = call.type().rank();
+  for (py::handle item : call.argument(0)) {
+    const Value *part = call.tensorOf(item);
+    if (!part)
+      return kNoTensor;
+    bool isLegacyEmpty = part->type.rank() == 1 && part->type.sizes[0].isConstant(0) && rank != 1;
+    if (!isLegacyEmpty)
+      parts.push_back(call.importer.cast(*part, call.type().dtype));
+  }
+  if (parts.empty() || std::any_of(parts.begin(), parts.end(), [&](const Value &p) { return p.type.rank() != rank; }))
+    return "its operands have different ranks";
+  if (parts.size() == 1)
+    call.set(call.importer.emit("clone", parts, "", call.type()));
+  else
+    call.set(call.importer.emit("cat", parts, intAttr("dim", call.dim(1, rank)), call.type()));
+  return nullptr;
+}
+
+/// x with a dimension of size 1 more, over its storage.
+static Value unsqueeze(Importer &importer, const Value &x, int64_t dim) {
+  std::vector<SizeExpr> sizes = x.type.sizes, strides = x.type.strides;
+  auto at = static_cast<size_t>(dim);
+  SizeExpr stride = importer.sizes.constant(1);
+  if (at < sizes.size())
+    stride = importer.sizes.context.mul(sizes[at], strides[at]);
+  sizes.insert(sizes.begin() + dim, importer.sizes.constant(1));
+  strides.insert(strides.begin() + dim, stride);
+  return importer.emit("view", {x}, "", importer.makeType(x.type.dtype, std::move(sizes), std::move(strides)));
+}
+
+const char *importStack(Call &call) {
+  int64_t dim = call.dim(1, call.type().rank());
+  std::vector<Value> parts;
+  for (py::handle item : call.argument(0)) {
+    const Value *part = call.tensorOf(item);
+    if (!part)
+      return kNoTensor;
+    parts.push_back(unsqueeze(call.importer, call.importer.cast(*part, call.type().dtype), dim));
+  }
+  if (parts.size() == 1)
+    call.set(call.importer.emit("clone", parts, "", call.type()));
+  else
+    call.set(call.importer.emit("cat", parts, intAttr("dim", dim), call.type()));
+  return nullptr;
+}
+
+static Value pad(Call &call, const Value &x, const std::vector<SizeExpr> &low, const std::vector<SizeExpr> &high,
+                 const Scalar &fill) {
+  at::ScalarType dtype = call.type().dtype;
+  std::string value = c10::isFloatingType(dtype) ? floatAttr("value", fill.number)
+                      : dtype == at::kBool       ? boolAttr("value", fill.number != 0)
+                                                 : intAttr("value", static_cast<int64_t>(fill.number));
+  std::string attrs = joinAttrs({sizesAttr("low", low), sizesAttr("high", high), value});
+  return call.importer.emit("constant_pad", {x}, attrs, call.type());
+}
+
+const char *importConstantPad(Call &call) {
+  const Value *x = call.tensor(0);
+  std::optional<Scalar> fill = call.scalar(2);
+  if (!x || !fill || !fill->isConstant())
+    return "the padding value is not constant";
+  std::vector<SizeExpr> amounts = call.sizeList(1);
+  size_t rank = x->type.rank();
+  std::vector<SizeExpr> low(rank, call.importer.sizes.constant(0)), high = low;
+  // ATen lists pairs from the last dimension on.
+  for (size_t i = 0; 2 * i + 1 < amounts.size(); ++i) {
+    low[rank - 1 - i] = amounts[2 * i];
+    high[rank - 1 - i] = amounts[2 * i + 1];
+  }
+  if (rank == 0)
+    return importClone(call);
+  call.set(pad(call, *x, low, high, *fill));
+  return nullptr;
+}
+
+const char *importRepeat(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return kNoTensor;
+  Importer &importer = call.importer;
+  std::vector<SizeExpr> repeats = call.sizeList(1), split, paired;
+  if (repeats.empty())
+    return importClone(call);
+  size_t missing = repeats.size() - x->type.rank();
+  SizeExpr one = importer.sizes.constant(1);
+  for (size_t i = 0; i < repeats.size(); ++i) {
+    SizeExpr size = i < missing ? one : x->type.sizes[i - missing];
+    split.insert(split.end(), {one, size});
+    paired.insert(paired.end(), {repeats[i], size});
+  }
+  at::ScalarType dtype = x->type.dtype;
+  Value dense = importer.emit("clone", {*x}, "", importer.makeType(dtype, x->type.sizes));
+  Value pairs = importer.emit("view", {dense}, "", importer.makeType(dtype, split));
+  std::vector<SizeExpr> strides = pairs.type.strides;
+  for (size_t i = 0; i < strides.size(); i += 2)
+    strides[i] = importer.sizes.constant(0);
+  Value expanded = importer.emit("expand", {pairs}, "", importer.makeType(dtype, paired, std::move(strides)));
+  Value copied = importer.emit("clone", {expanded}, "", importer.makeType(dtype, paired));
+  call.set(importer.emit("view", {copied}, "", call.type()));
+  return nullptr;
+}
+
+/// slice_backward(grad, input_sizes, dim, start, end, step): grad amid zeros.
+const char *importSliceBackward(Call &call) {
+  const Value *grad = call.tensor(0);
+  if (!grad || !call.size(5).isConstant(1))
+    return "only steps of 1 are generated";
+  Importer &importer = call.importer;
+  SizeContext &context = importer.sizes.context;
+  int64_t dim = call.dim(2, grad->type.rank());
+  auto at = static_cast<size_t>(dim);
+  SizeExpr size = call.sizeList(1)[at], start = clampPosition(importer, call.size(3), size);
+  if (!start)
+    return "the sign of the start is not known";
+  std::vector<SizeExpr> low(grad->type.rank(), context.constant(0)), high = low;
+  low[at] = start;
+  high[at] = context.sub(context.sub(size, start), grad->type.sizes[at]);
+  call.set(pad(call, *grad, low, high, Scalar::of(0.0)));
+  return nullptr;
+}
+
+/// select_backward(grad, input_sizes, dim, index): grad amid zeros.
+const char *importSelectBackward(Call &call) {
+  const Value *grad = call.tensor(0);
+  if (!grad)
+    return kNoTensor;
+  Importer &importer = call.importer;
+  SizeContext &context = importer.sizes.context;
+  std::vector<SizeExpr> sizes = call.sizeList(1);
+  int64_t dim = call.dim(2, sizes.size());
+  auto at = static_cast<size_t>(dim);
+  SizeExpr index = clampPosition(importer, call.size(3), sizes[at]);
+  if (!index)
+    return "the sign of the index is not known";
+  std::vector<SizeExpr> low(sizes.size(), context.constant(0)), high = low;
+  low[at] = index;
+  high[at] = context.sub(context.sub(sizes[at], index), context.constant(1));
+  call.set(pad(call, unsqueeze(importer, *grad, dim), low, high, Scalar::of(0.0)));
+  return nullptr;
+}
+
+/// x with the range from `start` on along `dim` replaced.
+static void setScattered(Call &call, const Value &x, const Value &source, int64_t dim, SizeExpr start) {
+  Importer &importer = call.importer;
+  SizeContext &context = importer.sizes.context;
+  auto at = static_cast<size_t>(dim);
+  SizeExpr size = x.type.sizes[at], end = context.add(start, source.type.sizes[at]);
+  SizeExpr rest = context.sub(size, end);
+  std::vector<Value> parts;
+  if (!start.isConstant(0))
+    parts.push_back(sliceRange(importer, x, dim, context.constant(0), start));
+  parts.push_back(importer.cast(source, x.type.dtype));
+  if (!rest.isConstant(0))
+    parts.push_back(sliceRange(importer, x, dim, end, rest));
+  if (parts.size() == 1)
+    call.set(importer.emit("clone", parts, "", call.type()));
+  else
+    call.set(importer.emit("cat", parts, intAttr("dim", dim), call.type()));
+}
+
+const char *importSliceScatter(Call &call) {
+  const Value *x = call.tensor(0), *source = call.tensor(1);
+  if (!x || !source || !call.size(5).isConstant(1))
+    return "only steps of 1 are generated";
+  int64_t dim = call.dim(2, x->type.rank());
+  SizeExpr size = x->type.sizes[static_cast<size_t>(dim)];
+  SizeExpr start = call.isNone(3) ? call.importer.sizes.constant(0) : clampPosition(call.importer, call.size(3), size);
+  if (!start)
+    return "the sign of the start is not known";
+  setScattered(call, *x, *source, dim, start);
+  return nullptr;
+}
+
+const char *importSelectScatter(Call &call) {
+  const Value *x = call.tensor(0), *source = call.tensor(1);
+  if (!x || !source)
+    return kNoTensor;
+  int64_t dim = call.dim(2, x->type.rank());
+  SizeExpr index = clampPosition(call.importer, call.size(3), x->type.sizes[static_cast<size_t>(dim)]);
+  if (!index)
+    return "the sign of the index is not known";
+  setScattered(call, *x, unsqueeze(call.importer, *source, dim), dim, index);
+  return nullptr;
+}
+
+} // namespace torch_tile::runtime::fx

@@ -1,0 +1,592 @@
+#include "runtime/fx/Importer.h"
+
+#include "runtime/fx/Call.h"
+#include "runtime/fx/TypePromotion.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <array>
+
+namespace py = pybind11;
+
+namespace torch_tile::runtime::fx {
+namespace {
+
+bool isSymInt(py::handle object) { return std::string_view(Py_TYPE(object.ptr())->tp_name) == "SymInt"; }
+
+/// Attribute names asked of every node, interned once.
+struct Names {
+  py::str op = intern("op"), target = intern("target"), name = intern("name"), args = intern("args"),
+          kwargs = intern("kwargs"), meta = intern("meta"), val = intern("val");
+  py::object nodeType = py::module_::import("torch.fx").attr("Node");
+  py::object getItem = py::module_::import("operator").attr("getitem");
+  py::object overloadType = py::module_::import("torch._ops").attr("OpOverload");
+
+  static py::str intern(const char *text) {
+    return py::reinterpret_steal<py::str>(PyUnicode_InternFromString(text));
+  }
+};
+
+const Names &names() {
+  static const Names *all = new Names(); // outlives the interpreter's shutdown on purpose
+  return *all;
+}
+
+bool isSizeOnly(const std::string &op) {
+  static constexpr std::array<std::string_view, 6> ops = {
+      "aten::sym_size.int",       "aten::sym_stride.int",         "aten::sym_numel",
+      "aten::sym_storage_offset", "aten::sym_constrain_range", "aten::sym_constrain_range_for_size"};
+  return std::find(ops.begin(), ops.end(), op) != ops.end();
+}
+
+} // namespace
+
+const OpInfo &opInfoOf(py::handle overload) {
+  static auto *table = new std::unordered_map<PyObject *, std::unique_ptr<OpInfo>>(); // guarded by the GIL
+  auto it = table->find(overload.ptr());
+  if (it != table->end())
+    return *it->second;
+  auto info = std::make_unique<OpInfo>();
+  info->fullName = overload.attr("_name").cast<std::string>();
+  size_t space = info->fullName.find("::");
+  size_t dot = info->fullName.find('.', space);
+  info->name = info->fullName.substr(0, dot);
+  info->overload = dot == std::string::npos ? "" : info->fullName.substr(dot + 1);
+  for (py::handle argument : overload.attr("_schema").attr("arguments")) {
+    py::object alias = argument.attr("alias_info");
+    std::string type = py::str(argument.attr("type")).cast<std::string>();
+    info->arguments.push_back({argument.attr("name"), argument.attr("default_value"),
+                               !alias.is_none() && alias.attr("is_write").cast<bool>(),
+                               type.find("float") != std::string::npos});
+  }
+  info->rule = findRule(info->fullName);
+  overload.inc_ref(); // the key stays valid
+  return *table->emplace(overload.ptr(), std::move(info)).first->second;
+}
+
+Importer::Importer(py::handle graphModule) : graphModule(graphModule) {}
+
+GraphText Importer::run() {
+  // A list first: torch's iterator over nodes starts again after its end, which pybind11's range loop touches twice.
+  py::list all(graphModule.attr("graph").attr("nodes"));
+  for (py::handle node : all) {
+    nodeName = node.attr(names().name).cast<std::string>();
+    try {
+      importNode(node);
+    } catch (const UnsupportedGraph &error) {
+      throw UnsupportedGraph{"node '" + nodeName + "': " + error.text};
+    }
+  }
+  result.text = header() + body + "}\n";
+  for (const Sizes::Symbol &symbol : sizes.symbols())
+    result.symbols.emplace_back(symbol.name, symbol.torchName);
+  return std::move(result);
+}
+
+void Importer::importNode(py::handle node) {
+  py::str opObject = node.attr(names().op);
+  std::string op = opObject;
+  if (op == "call_function")
+    importCall(node);
+  else if (op == "placeholder")
+    importPlaceholder(node);
+  else if (op == "get_attr")
+    importConstant(node);
+  else if (op == "output")
+    importOutput(node);
+  else
+    throw UnsupportedGraph{"'" + op + "' in a graph of ATen ops"};
+}
+
+//===-- values --------------------------------------------------------------------------------------------------===//
+
+bool Importer::isNode(py::handle object) const {
+  return reinterpret_cast<PyObject *>(Py_TYPE(object.ptr())) == names().nodeType.ptr();
+}
+
+const NodeValues *Importer::find(py::handle node) const {
+  auto it = nodes.find(node.ptr());
+  return it == nodes.end() || it->second.leaves.empty() ? nullptr : &it->second;
+}
+
+void Importer::define(py::handle node, NodeValues values) { nodes[node.ptr()] = std::move(values); }
+
+py::object Importer::metaOf(py::handle node) const {
+  py::object meta = node.attr(names().meta);
+  PyObject *value = PyDict_GetItem(meta.ptr(), names().val.ptr());
+  return value ? py::reinterpret_borrow<py::object>(value) : py::none();
+}
+
+TensorType Importer::makeType(at::ScalarType dtype, std::vector<SizeExpr> dims) {
+  auto strides = contiguousStrides(sizes.context, dims);
+  return makeType(dtype, std::move(dims), std::move(strides));
+}
+
+TensorType Importer::makeType(at::ScalarType dtype, std::vector<SizeExpr> dims, std::vector<SizeExpr> strides) {
+  TensorType type;
+  type.dtype = dtype;
+  type.sizes = std::move(dims);
+  type.strides = std::move(strides);
+  type.text = tensorTypeText(sizes.context, type);
+  return type;
+}
+
+TensorType Importer::withDtype(const TensorType &type, at::ScalarType dtype) {
+  if (type.dtype == dtype)
+    return type;
+  bool isExpanded = std::any_of(type.strides.begin(), type.strides.end(), [](SizeExpr e) { return e.isConstant(0); });
+  return isExpanded ? makeType(dtype, type.sizes) : makeType(dtype, type.sizes, type.strides);
+}
+
+Value Importer::valueOf(py::handle meta) {
+  Value value;
+  if (meta.is_none())
+    return value;
+  if (THPVariable_Check(meta.ptr())) {
+    const at::Tensor &tensor = THPVariable_Unpack(meta.ptr());
+    if (tensor.layout() != at::kStrided)
+      throw UnsupportedGraph{"tensor is not strided"};
+    if (!elementTypeName(tensor.scalar_type()))
+      throw UnsupportedGraph{std::string("dtype ") + c10::toString(tensor.scalar_type()) + " is not representable"};
+    value.kind = Value::Kind::Tensor;
+    value.meta = meta.ptr();
+    if (tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) {
+      value.type = makeType(tensor.scalar_type(), sizes.readAll(meta.attr("size")()),
+                            sizes.readAll(meta.attr("stride")()));
+    } else {
+      std::vector<SizeExpr> dims, strides;
+      for (int64_t size : tensor.sizes())
+        dims.push_back(sizes.constant(size));
+      for (int64_t stride : tensor.strides())
+        strides.push_back(sizes.constant(stride));
+      value.type = makeType(tensor.scalar_type(), std::move(dims), std::move(strides));
+    }
+    // A fake tensor is of the meta device inside.
+    value.type.isOnCpu = meta.attr("device").attr("type").cast<std::string_view>() == "cpu";
+  } else if ((PyLong_Check(meta.ptr()) && !PyBool_Check(meta.ptr())) || isSymInt(meta)) {
+    value.kind = Value::Kind::Size;
+    value.size = sizes.read(meta);
+  } else {
+    value.kind = Value::Kind::Opaque;
+  }
+  return value;
+}
+
+static void flatten(Importer &importer, py::handle meta, std::vector<Value> &leaves) {
+  if (PyTuple_Check(meta.ptr()) || PyList_Check(meta.ptr()))
+    for (py::handle item : meta)
+      flatten(importer, item, leaves);
+  else
+    leaves.push_back(importer.valueOf(meta));
+}
+
+NodeValues Importer::valuesOf(py::object meta) {
+  NodeValues values;
+  values.isList = PyTuple_Check(meta.ptr()) || PyList_Check(meta.ptr());
+  flatten(*this, meta, values.leaves);
+  values.meta = std::move(meta);
+  return values;
+}
+
+SizeExpr Importer::storageOffset(const Value &value) {
+  return sizes.read(py::handle(value.meta).attr("storage_offset")());
+}
+
+//===-- printing ------------------------------------------------------------------------------------------------===//
+
+void Importer::startLine(std::string &name, size_t numResults) {
+  name = "%" + std::to_string(nextName++);
+  body.append("  ").append(name);
+  if (numResults > 1)
+    body.append(":").append(std::to_string(numResults));
+  body += " = ";
+}
+
+void Importer::endLine() {
+  body += '\n';
+  result.lines.emplace_back(++line, nodeName);
+}
+
+static void appendOperands(std::string &out, std::span<const Value> operands) {
+  for (size_t i = 0; i < operands.size(); ++i)
+    out.append(i ? ", " : "").append(operands[i].name);
+}
+
+static void appendTypes(std::string &out, std::span<const Value> values) {
+  out += '(';
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i)
+      out += ", ";
+    switch (values[i].kind) {
+    case Value::Kind::Tensor:
+      out += values[i].type.text;
+      break;
+    case Value::Kind::Size:
+      out += "!graph.size<";
+      appendSize(out, values[i].size);
+      out += '>';
+      break;
+    case Value::Kind::None:
+      out += "none";
+      break;
+    case Value::Kind::Opaque:
+      throw UnsupportedGraph{"a value that is neither tensor, integer nor None"};
+    }
+  }
+  out += ')';
+}
+
+std::vector<Value> Importer::emitMany(std::string_view op, std::span<const Value> operands, std::string_view attrs,
+                                      std::vector<TensorType> types) {
+  std::vector<Value> results(types.size());
+  std::string name;
+  startLine(name, types.size());
+  body.append("graph.").append(op);
+  if (!operands.empty())
+    body += ' ';
+  appendOperands(body, operands);
+  if (!attrs.empty())
+    body.append(" {").append(attrs).append("}");
+  body += " : ";
+  for (size_t i = 0; i < types.size(); ++i) {
+    results[i].kind = Value::Kind::Tensor;
+    results[i].type = std::move(types[i]);
+    results[i].name = results.size() > 1 ? name + "#" + std::to_string(i) : name;
+  }
+  appendTypes(body, operands);
+  body += " -> ";
+  if (results.size() == 1)
+    body += results[0].type.text;
+  else
+    appendTypes(body, results);
+  endLine();
+  return results;
+}
+
+Value Importer::emit(std::string_view op, std::span<const Value> operands, std::string_view attrs, TensorType type) {
+  std::vector<TensorType> types;
+  types.push_back(std::move(type));
+  return std::move(emitMany(op, operands, attrs, std::move(types))[0]);
+}
+
+void Importer::emitOutside(std::string_view op, std::span<const Value> operands, std::string_view attrs,
+                           std::vector<Value> &results) {
+  std::string name;
+  if (results.empty())
+    body += "  ";
+  else
+    startLine(name, results.size());
+  body.append("graph.").append(op).append("(");
+  appendOperands(body, operands);
+  body.append(") {").append(attrs).append("} : ");
+  appendTypes(body, operands);
+  body += " -> ";
+  appendTypes(body, results);
+  endLine();
+  for (size_t i = 0; i < results.size(); ++i) {
+    results[i].name = results.size() > 1 ? name + "#" + std::to_string(i) : name;
+    results[i].isForeignStorage = true;
+  }
+}
+
+Value Importer::cast(const Value &x, at::ScalarType dtype) {
+  if (x.type.dtype == dtype)
+    return x;
+  return emit("cast", {x}, "", withDtype(x.type, dtype));
+}
+
+Value Importer::full(const Scalar &value, const TensorType &type) {
+  if (!value.isConstant()) {
+    Value size = emit("size_value", {}, sizeAttr("expr", value.size), withDtype(type, at::kLong));
+    return cast(size, type.dtype);
+  }
+  std::string attr;
+  if (c10::isFloatingType(type.dtype))
+    attr = floatAttr("value", value.number);
+  else if (type.dtype == at::kBool)
+    attr = boolAttr("value", value.number != 0);
+  else
+    attr = intAttr("value", value.kind == Scalar::Kind::Float ? static_cast<int64_t>(value.number) : value.integer);
+  return emit("full", {}, attr, type);
+}
+
+std::string Importer::header() const {
+  std::string out = "graph.func @graph(";
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    out.append(i ? ", " : "").append(inputs[i].name).append(": ");
+    std::string types;
+    appendTypes(types, {&inputs[i], 1});
+    out.append(types, 1, types.size() - 2);
+  }
+  out += ") -> ";
+  appendTypes(out, outputs);
+  out += "\n    attributes {symbols = [";
+  for (size_t i = 0; i < sizes.symbols().size(); ++i) {
+    const Sizes::Symbol &symbol = sizes.symbols()[i];
+    out.append(i ? ", " : "").append("#graph.symbol<\"").append(symbol.name);
+    out.append("\", min = ").append(std::to_string(symbol.min)).append(", max = ").append(std::to_string(symbol.max));
+    out.append(", hint = ").append(std::to_string(symbol.hint)).append(">");
+  }
+  return out + "]} {\n";
+}
+
+//===-- nodes ---------------------------------------------------------------------------------------------------===//
+
+void Importer::importPlaceholder(py::handle node) {
+  NodeValues values = valuesOf(metaOf(node));
+  if (values.isList || values.leaves[0].kind == Value::Kind::None || values.leaves[0].kind == Value::Kind::Opaque)
+    throw UnsupportedGraph{"graph input is neither a tensor nor an integer"};
+  Value &value = values.leaves[0];
+  value.name = "%" + std::to_string(nextName++);
+  value.isForeignStorage = true;
+  inputs.push_back(value);
+  define(node, std::move(values));
+}
+
+/// Read from memory: under the fake tensor mode of the compile no op on a real tensor would do.
+static Scalar readScalar(const at::Tensor &tensor) {
+  const void *data = tensor.const_data_ptr();
+  switch (tensor.scalar_type()) {
+  case at::kDouble:
+    return Scalar::of(*static_cast<const double *>(data));
+  case at::kFloat:
+    return Scalar::of(static_cast<double>(*static_cast<const float *>(data)));
+  case at::kHalf:
+    return Scalar::of(static_cast<double>(static_cast<float>(*static_cast<const at::Half *>(data))));
+  case at::kBFloat16:
+    return Scalar::of(static_cast<double>(static_cast<float>(*static_cast<const at::BFloat16 *>(data))));
+  case at::kLong:
+    return Scalar::of(*static_cast<const int64_t *>(data));
+  case at::kInt:
+    return Scalar::of(int64_t{*static_cast<const int32_t *>(data)});
+  case at::kShort:
+    return Scalar::of(int64_t{*static_cast<const int16_t *>(data)});
+  case at::kChar:
+    return Scalar::of(int64_t{*static_cast<const int8_t *>(data)});
+  case at::kByte:
+  case at::kBool:
+    return Scalar::of(int64_t{*static_cast<const uint8_t *>(data)});
+  default:
+    throw UnsupportedGraph{"a number of this dtype"};
+  }
+}
+
+/// A tensor held by the module becomes an input more, or a number where it is 0-d; modules are for the callables alone.
+void Importer::importConstant(py::handle node) {
+  py::object object = py::reinterpret_borrow<py::object>(graphModule);
+  auto path = node.attr(names().target).cast<std::string>();
+  for (size_t start = 0; start <= path.size();) {
+    size_t end = std::min(path.find('.', start), path.size());
+    object = object.attr(path.substr(start, end - start).c_str());
+    start = end + 1;
+  }
+  NodeValues values;
+  values.meta = object;
+  Value &value = values.leaves.emplace_back();
+  if (!THPVariable_Check(object.ptr())) {
+    value.kind = Value::Kind::Opaque;
+    define(node, std::move(values));
+    return;
+  }
+  value = valueOf(object);
+  const at::Tensor &tensor = THPVariable_Unpack(object.ptr());
+  bool isReal = !py::hasattr(object, "fake_mode");
+  if (tensor.dim() == 0 && isReal && value.type.isOnCpu && isGenerated(value.type.dtype)) {
+    Scalar scalar = readScalar(tensor);
+    PyObject *meta = value.meta;
+    value = full(scalar, value.type);
+    value.meta = meta;
+  } else {
+    value.name = "%" + std::to_string(nextName++);
+    value.isForeignStorage = true;
+    inputs.push_back(value);
+    result.constants.append(object);
+  }
+  define(node, std::move(values));
+}
+
+/// Why nothing is generated for these dtypes or devices; null if it can be.
+static const char *refuseType(const Value &value, bool takesAnyDtype) {
+  if (!value.isTensor())
+    return nullptr;
+  if (!value.type.isOnCpu)
+    return "a tensor is not on the CPU";
+  return takesAnyDtype || isGenerated(value.type.dtype) ? nullptr : "no kernels are generated for this dtype";
+}
+
+void Importer::importCall(py::handle node) {
+  py::object target = node.attr(names().target);
+  if (target.is(names().getItem)) {
+    importGetItem(node);
+    return;
+  }
+  if (reinterpret_cast<PyObject *>(Py_TYPE(target.ptr())) != names().overloadType.ptr()) {
+    if (!importScalarCall(node, target))
+      importPyCall(node, py::str(target).cast<std::string>(), "not an operator of the dispatcher");
+    return;
+  }
+  const OpInfo &op = opInfoOf(target);
+  if (isSizeOnly(op.fullName)) {
+    define(node, valuesOf(metaOf(node)));
+    return;
+  }
+  Call call(*this, node, op, metaOf(node));
+  const char *reason = "there is no rule for this operator";
+  if (op.rule) {
+    reason = nullptr;
+    for (const Value &value : call.results.leaves)
+      if (!reason)
+        reason = refuseType(value, op.rule->takesAnyDtype);
+    for (py::handle input : node.attr("all_input_nodes"))
+      if (const NodeValues *values = find(input); values && !reason)
+        for (const Value &value : values->leaves)
+          if (!reason)
+            reason = refuseType(value, op.rule->takesAnyDtype);
+    if (!reason)
+      reason = op.rule->import(call);
+  }
+  if (!reason)
+    define(node, std::move(call.results));
+  else
+    importExtern(node, op, call.arguments, reason);
+}
+
+static size_t countLeaves(py::handle meta) {
+  if (!PyTuple_Check(meta.ptr()) && !PyList_Check(meta.ptr()))
+    return 1;
+  size_t count = 0;
+  for (py::handle item : meta)
+    count += countLeaves(item);
+  return count;
+}
+
+void Importer::importGetItem(py::handle node) {
+  auto args = node.attr(names().args).cast<py::tuple>();
+  const NodeValues *list = find(args[0]);
+  if (!list || !list->isList)
+    throw UnsupportedGraph{"an item of a value that is no list"};
+  auto position = args[1].cast<int64_t>();
+  size_t first = 0;
+  py::object item;
+  int64_t k = 0;
+  for (py::handle each : list->meta) {
+    if (k++ == position) {
+      item = py::reinterpret_borrow<py::object>(each);
+      break;
+    }
+    first += countLeaves(each);
+  }
+  if (!item)
+    throw UnsupportedGraph{"item " + std::to_string(position) + " is beyond the list"};
+  NodeValues values;
+  values.isList = PyTuple_Check(item.ptr()) || PyList_Check(item.ptr());
+  auto begin = list->leaves.begin() + static_cast<ptrdiff_t>(first);
+  values.leaves.assign(begin, begin + static_cast<ptrdiff_t>(countLeaves(item)));
+  values.meta = std::move(item);
+  define(node, std::move(values));
+}
+
+Value Importer::scalarOperand(py::handle object) {
+  TensorType type = makeType(at::kDouble, {});
+  if (PyFloat_Check(object.ptr()))
+    return full(Scalar::of(object.cast<double>()), type);
+  const NodeValues *values = isNode(object) ? find(object) : nullptr;
+  if (values && values->leaves[0].isPythonFloat)
+    return values->leaves[0];
+  SizeExpr size = values && values->leaves[0].kind == Value::Kind::Size ? values->leaves[0].size : sizes.read(object);
+  auto constant = size.constant();
+  return full(constant ? Scalar::of(*constant) : Scalar{Scalar::Kind::Size, 0, 0, size}, type);
+}
+
+bool Importer::importScalarCall(py::handle node, py::handle target) {
+  NodeValues values = valuesOf(metaOf(node));
+  if (values.isList)
+    return false;
+  if (values.leaves[0].kind == Value::Kind::Size) {
+    define(node, std::move(values));
+    return true;
+  }
+  std::string_view type = Py_TYPE(values.meta.ptr())->tp_name;
+  if (type == "SymBool") {
+    define(node, std::move(values));
+    return true;
+  }
+  if (type != "SymFloat")
+    return false;
+  struct Function {
+    std::string_view name, op;
+  };
+  static constexpr std::array<Function, 7> functions = {{{"truediv", "div"},
+                                                         {"mul", "mul"},
+                                                         {"add", "add"},
+                                                         {"sub", "sub"},
+                                                         {"neg", "neg"},
+                                                         {"_sym_sqrt", "sqrt"},
+                                                         {"sym_float", ""}}};
+  auto name = target.attr("__name__").cast<std::string>();
+  auto it = std::find_if(functions.begin(), functions.end(), [&](const Function &f) { return f.name == name; });
+  if (it == functions.end())
+    throw UnsupportedGraph{"function '" + name + "' of numbers"};
+  std::vector<Value> operands;
+  for (py::handle argument : node.attr(names().args))
+    operands.push_back(scalarOperand(argument));
+  Value &value = values.leaves[0];
+  value = it->op.empty() ? operands[0] : emit(it->op, operands, "", makeType(at::kDouble, {}));
+  value.isPythonFloat = true;
+  define(node, std::move(values));
+  return true;
+}
+
+void Importer::importOutput(py::handle node) {
+  auto args = node.attr(names().args).cast<py::tuple>();
+  std::vector<py::handle> items;
+  if (PyTuple_Check(args[0].ptr()) || PyList_Check(args[0].ptr()))
+    for (py::handle item : py::object(args[0]))
+      items.push_back(item);
+  else
+    items.push_back(args[0]);
+  for (py::handle item : items) {
+    Value value;
+    if (isNode(item)) {
+      const NodeValues *values = find(item);
+      if (!values || values->isList)
+        throw UnsupportedGraph{"an output that is a list"};
+      value = values->leaves[0];
+      if (value.isPythonFloat)
+        throw UnsupportedGraph{"an output that is a float"};
+    } else {
+      value = valueOf(item);
+    }
+    if (value.kind == Value::Kind::None) {
+      startLine(value.name, 1);
+      body += "graph.none : none";
+      endLine();
+    } else if (value.kind == Value::Kind::Size) {
+      startLine(value.name, 1);
+      body += "graph.size {expr = ";
+      appendExprAttr(body, value.size);
+      body += "} : () -> !graph.size<";
+      appendSize(body, value.size);
+      body += '>';
+      endLine();
+    } else if (value.name.empty()) {
+      throw UnsupportedGraph{"an output that is neither a value of the graph, an integer nor None"};
+    }
+    outputs.push_back(std::move(value));
+  }
+  body += "  graph.return";
+  if (!outputs.empty()) {
+    body += ' ';
+    appendOperands(body, outputs);
+    std::string types;
+    appendTypes(types, outputs);
+    body.append(" : ").append(types, 1, types.size() - 2);
+  }
+  endLine();
+}
+
+GraphText printGraph(py::handle graphModule) { return Importer(graphModule).run(); }
+
+} // namespace torch_tile::runtime::fx

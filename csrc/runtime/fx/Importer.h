@@ -1,0 +1,110 @@
+// Walks an ATen-level FX graph and prints it in the graph dialect.
+#pragma once
+
+#include "runtime/fx/GraphText.h"
+#include "runtime/fx/Printing.h"
+#include "runtime/fx/Sizes.h"
+#include "runtime/fx/Value.h"
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace torch_tile::runtime::fx {
+
+struct OpRule;
+
+/// An OpOverload, looked at once per process.
+struct OpInfo {
+  struct Argument {
+    pybind11::object name;
+    pybind11::object defaultValue;
+    bool isWritten = false;
+    bool isFloat = false;
+  };
+  std::string name;     // aten::add
+  std::string overload; // Tensor
+  std::string fullName; // aten::add.Tensor
+  std::vector<Argument> arguments;
+  const OpRule *rule = nullptr;
+};
+
+/// The values of one FX node: one, or the flattened items of a list.
+struct NodeValues {
+  std::vector<Value> leaves;
+  pybind11::object meta; // its meta["val"]
+  bool isList = false;
+};
+
+class Importer {
+public:
+  explicit Importer(pybind11::handle graphModule);
+  GraphText run();
+
+  /// Prints one op of one result and gives the value.
+  Value emit(std::string_view op, std::span<const Value> operands, std::string_view attrs, TensorType type);
+  Value emit(std::string_view op, std::initializer_list<Value> operands, std::string_view attrs, TensorType type) {
+    return emit(op, std::span<const Value>(operands.begin(), operands.size()), attrs, std::move(type));
+  }
+  /// Prints one op of several tensor results.
+  std::vector<Value> emitMany(std::string_view op, std::span<const Value> operands, std::string_view attrs,
+                              std::vector<TensorType> types);
+  /// Prints `%n:k = graph.op(operands) {attrs} : (types) -> (types)` and names `results`, whose types are read from them.
+  void emitOutside(std::string_view op, std::span<const Value> operands, std::string_view attrs,
+                   std::vector<Value> &results);
+
+  TensorType makeType(at::ScalarType dtype, std::vector<SizeExpr> sizes);
+  TensorType makeType(at::ScalarType dtype, std::vector<SizeExpr> sizes, std::vector<SizeExpr> strides);
+  TensorType scalarType(at::ScalarType dtype) { return makeType(dtype, {}); }
+  TensorType withDtype(const TensorType &type, at::ScalarType dtype);
+
+  Value cast(const Value &x, at::ScalarType dtype);
+  Value full(const Scalar &value, const TensorType &type);
+
+  /// Value for a meta["val"]: fake tensor, int, SymInt or None.
+  Value valueOf(pybind11::handle meta);
+  NodeValues valuesOf(pybind11::object meta);
+  /// Null for a node without values.
+  const NodeValues *find(pybind11::handle node) const;
+  bool isNode(pybind11::handle object) const;
+  SizeExpr storageOffset(const Value &value);
+
+  void importExtern(pybind11::handle node, const OpInfo &op, std::span<const pybind11::handle> arguments,
+                    const char *reason);
+  void importPyCall(pybind11::handle node, const std::string &callee, const char *reason);
+
+  Sizes sizes;
+
+private:
+  void importNode(pybind11::handle node);
+  void importPlaceholder(pybind11::handle node);
+  void importConstant(pybind11::handle node);
+  void importCall(pybind11::handle node);
+  void importGetItem(pybind11::handle node);
+  /// A Python function over numbers: no op for an integer (its expression says all), float ops in f64.
+  bool importScalarCall(pybind11::handle node, pybind11::handle target);
+  void importOutput(pybind11::handle node);
+  void define(pybind11::handle node, NodeValues values);
+  pybind11::object metaOf(pybind11::handle node) const;
+  Value scalarOperand(pybind11::handle object);
+  void startLine(std::string &name, size_t numResults);
+  void endLine();
+  std::string header() const;
+
+  pybind11::handle graphModule;
+  GraphText result;
+  std::string body;
+  std::vector<Value> inputs, outputs;
+  std::unordered_map<PyObject *, NodeValues> nodes;
+  std::string nodeName;
+  int line = 2; // the header takes two
+  int nextName = 0;
+};
+
+const OpInfo &opInfoOf(pybind11::handle overload);
+
+} // namespace torch_tile::runtime::fx

@@ -1,0 +1,103 @@
+#include "runtime/fx/Sizes.h"
+
+#include "runtime/fx/Value.h"
+
+#include <limits>
+
+namespace py = pybind11;
+
+namespace torch_tile::runtime::fx {
+namespace {
+
+constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+
+/// A bound of a ValueRanges; infinities and what has no int64 give `unbounded`.
+int64_t readBound(py::handle bound, int64_t unbounded) {
+  if (!py::hasattr(bound, "is_Integer") || !bound.attr("is_Integer").cast<bool>())
+    return unbounded;
+  py::int_ value{py::reinterpret_borrow<py::object>(bound)};
+  int overflow = 0;
+  int64_t result = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  return overflow ? unbounded : result;
+}
+
+/// Value seen while tracing, by torch's newer or older name for the table.
+int64_t readHint(py::handle shapeEnv, py::handle symbol, int64_t fallback) {
+  for (const char *table : {"backed_var_to_val", "var_to_val"}) {
+    if (!py::hasattr(shapeEnv, table))
+      continue;
+    py::object value = shapeEnv.attr(table).attr("get")(symbol);
+    if (!value.is_none())
+      return readBound(value, fallback);
+  }
+  return fallback;
+}
+
+} // namespace
+
+SizeExpr Sizes::rename(std::string_view torchName, py::handle shapeEnv) {
+  auto [it, isNew] = byTorchName.try_emplace(std::string(torchName));
+  if (!isNew)
+    return it->second;
+  bool isBacked = torchName.starts_with('s');
+  if (!isBacked && !torchName.starts_with('u'))
+    throw UnsupportedGraph{"symbol '" + it->first + "' is not an integer size"};
+  Symbol symbol{it->first, isBacked ? "s" + std::to_string(numBacked++) : "u" + std::to_string(numUnbacked++),
+                isBacked ? int64_t{0} : kMin, kMax, 0};
+  for (auto item : shapeEnv.attr("var_to_range").cast<py::dict>()) {
+    if (py::str(item.first).cast<std::string>() != torchName)
+      continue;
+    symbol.min = readBound(item.second.attr("lower"), kMin);
+    symbol.max = readBound(item.second.attr("upper"), kMax);
+    symbol.hint = readHint(shapeEnv, item.first, 0);
+  }
+  if (symbol.hint == 0)
+    symbol.hint = std::min<int64_t>(std::max<int64_t>(symbol.min, 64), symbol.max);
+  factsOfSymbols.setRange(symbol.name, symbol.min, symbol.max);
+  factsOfSymbols.setHint(symbol.name, symbol.hint);
+  it->second = context.symbol(symbol.name);
+  list.push_back(std::move(symbol));
+  return it->second;
+}
+
+SizeExpr Sizes::read(py::handle value) {
+  if (PyLong_Check(value.ptr())) {
+    int overflow = 0;
+    int64_t constant = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+    if (overflow)
+      throw UnsupportedGraph{"integer out of the range of 64 bits"};
+    return context.constant(constant);
+  }
+  if (!py::hasattr(value, "node"))
+    throw UnsupportedGraph{"expected an integer, got " + py::str(py::type::of(value)).cast<std::string>()};
+  py::object node = value.attr("node");
+  if (!py::hasattr(node, "_expr"))
+    throw UnsupportedGraph{"size '" + py::str(value).cast<std::string>() + "' has no expression"};
+  py::object raw = node.attr("_expr");
+  auto [it, isNew] = byExpression.try_emplace(raw.ptr());
+  if (!isNew)
+    return it->second;
+  held.push_back(raw);
+
+  py::object expression = node.attr("expr"); // with what torch has learned since about its symbols
+  std::string text = py::str(expression).cast<std::string>(), error;
+  SizeExpr parsed = context.parse(text, &error);
+  if (!parsed)
+    throw UnsupportedGraph{"size expression '" + text + "': " + error};
+  py::object shapeEnv = node.attr("shape_env");
+  SizeExpr renamed = context.substitute(parsed, [&](std::string_view name) { return rename(name, shapeEnv); });
+  if (!renamed.isValid())
+    throw UnsupportedGraph{"size expression '" + text + "' overflows 64 bits"};
+  byExpression[raw.ptr()] = renamed;
+  return renamed;
+}
+
+std::vector<SizeExpr> Sizes::readAll(py::handle sequence) {
+  std::vector<SizeExpr> sizes;
+  for (py::handle item : sequence)
+    sizes.push_back(read(item));
+  return sizes;
+}
+
+} // namespace torch_tile::runtime::fx

@@ -1,0 +1,46 @@
+// torch's symbolic integers as SizeExpr, under our names of symbols.
+#pragma once
+
+#include "support/SizeExpr.h"
+#include "support/SizeFacts.h"
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace torch_tile::runtime::fx {
+
+class Sizes {
+public:
+  struct Symbol {
+    std::string torchName, name;
+    int64_t min, max, hint;
+  };
+
+  Sizes() : factsOfSymbols(context) {}
+
+  /// Of an int or torch.SymInt. Throws UnsupportedGraph where the expression is none of ours.
+  SizeExpr read(pybind11::handle value);
+  /// Items of a torch.Size, tuple or list.
+  std::vector<SizeExpr> readAll(pybind11::handle sequence);
+
+  SizeExpr constant(int64_t value) { return context.constant(value); }
+  const std::vector<Symbol> &symbols() const { return list; }
+  const SizeFacts &facts() const { return factsOfSymbols; }
+
+  SizeContext context;
+
+private:
+  SizeExpr rename(std::string_view torchName, pybind11::handle shapeEnv);
+
+  SizeFacts factsOfSymbols;
+  std::vector<Symbol> list;
+  std::unordered_map<std::string, SizeExpr> byTorchName;
+  std::unordered_map<PyObject *, SizeExpr> byExpression;
+  std::vector<pybind11::object> held; // keeps the keys of byExpression alive
+  int numBacked = 0, numUnbacked = 0;
+};
+
+} // namespace torch_tile::runtime::fx

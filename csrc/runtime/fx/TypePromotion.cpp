@@ -1,0 +1,69 @@
+#include "runtime/fx/TypePromotion.h"
+
+#include <c10/core/DefaultDtype.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <cmath>
+
+namespace torch_tile::runtime::fx {
+
+void TypePromotion::join(std::optional<at::ScalarType> &category, at::ScalarType dtype) {
+  category = category ? c10::promoteTypes(*category, dtype) : dtype;
+}
+
+void TypePromotion::addFloat() { join(scalar, c10::get_default_dtype_as_scalartype()); }
+
+/// Bool, then integers, then floats, then complex: only a higher kind in a lower category changes the dtype.
+static int kindOf(at::ScalarType dtype) {
+  if (c10::isComplexType(dtype))
+    return 3;
+  if (c10::isFloatingType(dtype))
+    return 2;
+  return dtype == at::kBool ? 0 : 1;
+}
+
+static std::optional<at::ScalarType> combine(std::optional<at::ScalarType> higher,
+                                             std::optional<at::ScalarType> lower) {
+  if (!higher || !lower)
+    return higher ? higher : lower;
+  return kindOf(*lower) > kindOf(*higher) ? c10::promoteTypes(*higher, *lower) : *higher;
+}
+
+at::ScalarType TypePromotion::result() const {
+  return combine(combine(dim, zeroDim), scalar).value_or(at::kFloat);
+}
+
+at::ScalarType floatTypeOf(at::ScalarType dtype) {
+  return c10::isIntegralType(dtype, /*includeBool=*/true) ? c10::get_default_dtype_as_scalartype() : dtype;
+}
+
+bool isExact(double value, at::ScalarType dtype) {
+  if (std::isnan(value))
+    return true;
+  if (dtype == at::kBFloat16)
+    return static_cast<double>(static_cast<float>(c10::BFloat16(static_cast<float>(value)))) == value;
+  if (dtype == at::kHalf)
+    return static_cast<double>(static_cast<float>(c10::Half(static_cast<float>(value)))) == value;
+  return true;
+}
+
+bool isGenerated(at::ScalarType dtype) {
+  switch (dtype) {
+  case at::kDouble:
+  case at::kFloat:
+  case at::kHalf:
+  case at::kBFloat16:
+  case at::kLong:
+  case at::kInt:
+  case at::kShort:
+  case at::kChar:
+  case at::kByte:
+  case at::kBool:
+    return true;
+  default:
+    return false;
+  }
+}
+
+} // namespace torch_tile::runtime::fx
