@@ -1,0 +1,51 @@
+"""The object behind torch.compile(backend="tile"): checks mode and options, then hands over to AOTAutograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+class TileBackend:
+    """Called by Dynamo with one FX graph and its example inputs."""
+
+    __name__ = "tile"
+
+    def __call__(
+        self,
+        gm: torch.fx.GraphModule,
+        example_inputs: Sequence[Any],
+        *,
+        mode: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> Callable[..., Any]:
+        """Compile a graph.
+
+        Args:
+            gm: the graph as Dynamo captured it.
+            example_inputs: tensors and sizes it was captured with.
+            mode: a mode of torch.compile.
+            options: knobs of torch_tile.config for this call.
+
+        Raises:
+            torch_tile.errors.OptionError: unknown mode or option.
+            torch_tile.errors.TileError: the graph cannot be compiled and `strict` is set.
+        """
+        from torch_tile import config
+        from torch_tile.frontend.aot import compile_with_autograd
+
+        return compile_with_autograd(gm, example_inputs, config.resolve(mode, options))
+
+    def reset(self) -> None:
+        """Forget what earlier compiles left behind. torch.compiler.reset() calls it, several times."""
+        import sys
+
+        # Nothing to forget where nothing was compiled.
+        if aot := sys.modules.get("torch_tile.frontend.aot"):
+            aot.reset()
+
+
+tile = TileBackend()

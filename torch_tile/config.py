@@ -1,0 +1,180 @@
+"""Every knob, once: name, type, default, environment variable, whether it is part of the cache key, and what it does.
+
+A knob is read as `config.get("strict")`, set for the process with `config.set("strict", True)`, and for one torch.compile call with
+`options={"strict": True}`. The environment is read when a knob is first asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from torch_tile.errors import OptionError
+
+log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Knob:
+    """One setting. `environment` lists variables by priority; a compiler knob is handed to the compiler and keys the cache."""
+
+    name: str
+    type: type
+    default: Any
+    environment: tuple[str, ...]
+    doc: str
+    is_for_compiler: bool = False
+
+    def parse(self, text: str) -> Any:
+        if self.type is bool:
+            return text.strip().lower() not in ("", "0", "false", "no", "off")
+        return self.type(text)
+
+    def check(self, value: Any) -> Any:
+        is_number = self.type in (int, float) and isinstance(value, int) and not isinstance(value, bool)
+        if isinstance(value, self.type) or is_number or (value is None and self.default is None):
+            return value
+        raise OptionError(f"option {self.name!r} expected {self.type.__name__}, got {value!r}")
+
+
+def _default_cache_dir() -> str:
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return str(base / "torch_tile")
+
+
+KNOBS: dict[str, Knob] = {
+    knob.name: knob
+    for knob in (
+        Knob("strict", bool, False, ("TORCH_TILE_STRICT",), "Raise where a graph would otherwise fall back to eager mode."),
+        Knob("fallback_random", bool, False, ("TORCH_TILE_FALLBACK_RANDOM",), "Random numbers of eager mode, not fused."),
+        Knob("cache", bool, True, ("TORCH_TILE_CACHE",), "Use the disk cache."),
+        Knob("cache_dir", str, None, ("TORCH_TILE_CACHE_DIR",), "Folder of the disk cache; the user's cache folder if unset."),
+        Knob("cache_limit_mib", int, 1024, ("TORCH_TILE_CACHE_LIMIT_MIB",), "Least recently used entries go beyond this; 0: no limit."),
+        Knob("force_compile", bool, False, ("TORCH_TILE_FORCE_COMPILE",), "Compile even what the disk cache has."),
+        Knob("debug", bool, False, ("TILE_COMPILE_DEBUG", "TORCH_COMPILE_DEBUG"), "Write every stage to torch's debug folder."),
+        Knob("poison", bool, False, ("TORCH_TILE_POISON",), "Fill freed buffers with NaN, to find reads after the last use."),
+        Knob(
+            "emulate_precision_casts",
+            bool,
+            False,
+            ("TORCH_TILE_EMULATE_PRECISION_CASTS",),
+            "Keep every rounding to float16 and bfloat16 that eager mode makes.",
+            is_for_compiler=True,
+        ),
+        Knob("fusion", bool, True, ("TORCH_TILE_FUSION",), "Fuse ops into shared kernels.", is_for_compiler=True),
+        Knob(
+            "deterministic",
+            bool,
+            False,
+            ("TORCH_TILE_DETERMINISTIC",),
+            "Identical bits on every run; kernels have no float atomics, so nothing changes on the CPU.",
+        ),
+    )
+}
+
+# Modes of torch.compile, and those of them that change nothing yet.
+MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+_MODES_WITHOUT_EFFECT = frozenset(MODES) - {"default"}
+
+_values: dict[str, Any] = {}
+_said: set[str] = set()
+
+
+def get(name: str) -> Any:
+    """The value for the process: as set, else from the environment, else the default."""
+    if name in _values:
+        return _values[name]
+    knob = KNOBS[name]
+    for variable in knob.environment:
+        if variable in os.environ:
+            try:
+                return knob.parse(os.environ[variable])
+            except ValueError as error:
+                raise OptionError(f"environment variable {variable}: {error}") from None
+    return knob.default
+
+
+def set(name: str, value: Any) -> None:
+    """Set a knob for the process."""
+    _values[name] = _find(name).check(value)
+
+
+@contextmanager
+def patch(**values: Any) -> Iterator[None]:
+    """Set knobs inside a with-block."""
+    before = dict(_values)
+    try:
+        for name, value in values.items():
+            set(name, value)
+        yield
+    finally:
+        _values.clear()
+        _values.update(before)
+
+
+def _find(name: str) -> Knob:
+    if name not in KNOBS:
+        raise OptionError(f"unknown option {name!r}; known options: {', '.join(sorted(KNOBS))}")
+    return KNOBS[name]
+
+
+class Settings(Mapping[str, Any]):
+    """The value of every knob for one torch.compile call."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def compiler_options(self) -> dict[str, str]:
+        """What the compiler is told, all of it part of the cache key; defaults are left out."""
+        return {
+            name: str(int(value)) if isinstance(value, bool) else str(value)
+            for name, value in self._values.items()
+            if KNOBS[name].is_for_compiler and value != KNOBS[name].default
+        }
+
+    def cache_dir(self) -> str | None:
+        """Folder of the disk cache; None if it is off."""
+        if not self["cache"]:
+            return None
+        return self["cache_dir"] or _default_cache_dir()
+
+
+def resolve(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Settings:
+    """Settings of one torch.compile call.
+
+    Raises:
+        OptionError: an unknown mode or option, or a value of the wrong type; lists what is known.
+    """
+    if mode is not None and mode not in MODES:
+        raise OptionError(f"unknown mode {mode!r}; known modes: {', '.join(MODES)}")
+    if mode in _MODES_WITHOUT_EFFECT and mode not in _said:
+        _said.add(mode)
+        log.warning("mode %r does nothing beyond the default yet", mode)
+    values = {name: get(name) for name in KNOBS}
+    for name, value in (options or {}).items():
+        knob = _find(name)
+        values[knob.name] = knob.check(value)
+    return Settings(values)
+
+
+def table() -> list[tuple[str, str, str, str, str]]:
+    """Rows of name, type, default, environment variables and doc, for documentation."""
+    return [(k.name, k.type.__name__, str(k.default), ", ".join(k.environment), k.doc) for k in KNOBS.values()]

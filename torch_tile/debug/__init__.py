@@ -1,0 +1,1 @@
+"""What was compiled, how, and why: dumps, runnable scripts, explanations, counters."""

@@ -1,0 +1,39 @@
+"""Exception classes. The extension raises these too, one for each kind of outcome."""
+
+from __future__ import annotations
+
+
+class TileError(Exception):
+    """Base of all errors of this package.
+
+    Args:
+        stage: the step that failed, as in the names of dump files.
+        text: what went wrong, without a final period.
+        line: line of the graph text, 0 if unknown.
+    """
+
+    def __init__(self, stage: str, text: str, line: int = 0) -> None:
+        super().__init__(stage, text, line)
+        self.stage = stage
+        self.text = text
+        self.line = line
+
+    def __str__(self) -> str:
+        where = f"{self.stage}, line {self.line}" if self.line else self.stage
+        return f"{where}: {self.text}"
+
+
+class InvalidKernelError(TileError):
+    """The program given to the compiler is wrong."""
+
+
+class UnsupportedError(TileError):
+    """Valid, but not supported here: the graph runs in eager mode unless `strict` is set."""
+
+
+class CompileError(TileError):
+    """A failure of this package."""
+
+
+class OptionError(ValueError):
+    """An unknown mode or option, or a value of the wrong type."""

@@ -1,0 +1,1 @@
+"""From Dynamo's graph to ATen graphs ready for the importer."""

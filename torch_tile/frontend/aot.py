@@ -1,0 +1,68 @@
+"""AOTAutograd wiring: decompositions, the joint graph's passes, the partitioner, one compile per graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._dynamo import disable
+from torch._dynamo.utils import counters as dynamo_counters
+from torch._dynamo.utils import flatten_graph_inputs
+from torch._functorch.aot_autograd import aot_module_simplified
+
+from torch_tile.config import Settings
+from torch_tile.frontend.compile import compile_graph
+from torch_tile.frontend.decompositions import decomposition_table
+from torch_tile.frontend.fx_passes import run_passes
+from torch_tile.frontend.partition import partition
+
+
+def compile_with_autograd(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings
+) -> Callable[..., Any]:
+    """A callable for the graph and, where gradients are wanted, its backward."""
+    if any(isinstance(x, (list, tuple, dict)) for x in example_inputs):
+        return flatten_graph_inputs(gm, example_inputs, lambda g, i: compile_with_autograd(g, i, settings))
+
+    def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return compile_graph(graph, inputs, "forward", settings)
+
+    def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        # Backward graphs are compiled on an autograd thread; Dynamo must trace neither the compile nor its result.
+        compiled = disable(compile_graph, reason="do not trace the compiler")(graph, inputs, "backward", settings)
+        return disable(compiled, reason="do not trace compiled code")
+
+    def inference(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        run_passes(graph, settings)
+        return compile_graph(graph, inputs, "inference", settings)
+
+    def partition_joint(joint: torch.fx.GraphModule, joint_inputs: Sequence[Any], **kwargs: Any) -> Any:
+        run_passes(joint, settings)
+        return partition(joint, joint_inputs, **kwargs)
+
+    dynamo_counters["aot_autograd"]["total"] += 1
+    try:
+        compiled = aot_module_simplified(
+            gm,
+            example_inputs,
+            fw_compiler=forward,
+            bw_compiler=backward,
+            inference_compiler=inference,
+            partition_fn=partition_joint,
+            decompositions=decomposition_table(),
+            keep_inference_input_mutations=True,
+        )
+    except Exception:
+        dynamo_counters["aot_autograd"]["not_ok"] += 1
+        raise
+    dynamo_counters["aot_autograd"]["ok"] += 1
+    result: Callable[..., Any] = disable(compiled, reason="do not trace AOT-compiled graph")
+    return result
+
+
+def reset() -> None:
+    """Forget counters; compiled graphs belong to Dynamo."""
+    from torch_tile.debug.counters import counters
+
+    counters.clear()

@@ -1,0 +1,141 @@
+"""One ATen graph to one callable: print it, compile it, or run it in eager mode where that fails."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._functorch.aot_autograd import get_aot_graph_name, make_boxed_func
+from torch.fx import GraphModule
+
+from torch_tile import _C
+from torch_tile.config import Settings
+from torch_tile.debug import record
+from torch_tile.debug.counters import counters
+from torch_tile.debug.dump import Dump
+from torch_tile.errors import CompileError, TileError, UnsupportedError
+from torch_tile.frontend.pycalls import make_pycalls
+
+log = logging.getLogger(__name__)
+
+
+def compile_graph(gm: GraphModule, inputs: Sequence[Any], kind: str, settings: Settings) -> Callable[..., Any]:
+    """A boxed callable: takes one list, empties it, returns the outputs.
+
+    Args:
+        gm: ATen ops, with fake tensors in `meta["val"]`.
+        inputs: fake inputs.
+        kind: forward, backward or inference.
+        settings: of this torch.compile call.
+
+    Raises:
+        TileError: only under `strict`.
+    """
+    name = get_aot_graph_name()
+    dump = Dump.start(name) if settings["debug"] else None
+    if dump:
+        dump.write_graph(gm)
+        dump.write_script(gm)
+    try:
+        return _compile(gm, name, kind, settings, dump)
+    except UnsupportedError as error:
+        counters["unsupported_graphs"] += 1
+        if settings["strict"]:
+            raise
+        _warn(name, error, dump, "is not supported")
+    except CompileError as error:
+        counters["failed_graphs"] += 1
+        if settings["strict"]:
+            raise
+        _warn(name, error, dump, "failed to compile")
+    except TileError as error:
+        counters["failed_graphs"] += 1
+        if settings["strict"]:
+            raise
+        _warn(name, error, dump, "was refused by the compiler")
+    record.add(record.GraphRecord(name=name, kind=kind, fallback=True))
+    return make_boxed_func(gm.forward)
+
+
+def _warn(name: str, error: TileError, dump: Dump | None, what: str) -> None:
+    where = f"stages are in {dump.folder}" if dump else "set TILE_COMPILE_DEBUG=1 to see its stages"
+    warnings.warn(
+        f"torch_tile: graph {name} {what} and runs in eager mode: {error}; {where}; options={{'strict': True}} raises",
+        stacklevel=2,
+    )
+
+
+def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Dump | None) -> Callable[..., Any]:
+    start = time.perf_counter()
+    graph = _C.print_graph(gm)
+    printed_ms = (time.perf_counter() - start) * 1e3
+    if dump:
+        dump.write("05-import.mlir", graph.text)
+    recorded: dict[str, str] = {}
+    try:
+        program = _C.compile_graph(
+            graph.text,
+            settings.compiler_options(),
+            settings.cache_dir(),
+            settings["cache_limit_mib"] << 20,
+            _sink(dump, recorded),
+            make_pycalls(gm, graph.pycalls),
+            force_compile=settings["force_compile"],
+            poison=settings["poison"],
+        )
+    except TileError as error:
+        node = _source_of(gm, graph, error.line)
+        if node is not None:
+            error.text += f"; from {node}"
+        raise
+    counters["graphs"] += 1
+    counters["kernels"] += program.num_kernels
+    counters["externs"] += program.num_externs
+    counters[f"graphs_from_{program.loaded_from}"] += 1
+    record.add(record.GraphRecord.of(gm, graph, program, name, kind, recorded, printed_ms))
+    log.info(
+        "%s: %d kernels, %d calls outside, %s in %.1f ms",
+        name, program.num_kernels, program.num_externs + program.num_pycalls, program.loaded_from, program.compile_ms,
+    )  # fmt: skip
+    for node_name, op, reason in graph.externs:
+        log.debug("%s: %s (%s) runs outside: %s", name, node_name, op, reason)
+    if dump:
+        dump.write_kernels(gm, graph, program)
+    return _with_constants(program, graph.constants)
+
+
+def _sink(dump: Dump | None, recorded: dict[str, str]) -> Callable[[str, str | bytes], None] | None:
+    """Where the compiler's stages go; None if nobody looks, for a dump makes the compiler run."""
+    if not dump and not record.is_active():
+        return None
+
+    def write(file: str, data: str | bytes) -> None:
+        if dump:
+            dump.write(file, data)
+        if isinstance(data, str) and record.wants(file):
+            recorded[file] = data
+
+    return write
+
+
+def _with_constants(program: _C.Program, constants: list[torch.Tensor]) -> Callable[..., Any]:
+    if not constants:
+        return program
+
+    def call(inputs: list[Any]) -> Any:
+        inputs.extend(constants)
+        return program(inputs)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
+
+
+def _source_of(gm: GraphModule, graph: _C.GraphText, line: int) -> str | None:
+    """The user's source line behind a line of the graph text."""
+    name = dict(graph.lines).get(line)
+    node = next((n for n in gm.graph.nodes if n.name == name), None)
+    return record.source_line(node) if node is not None else None

@@ -1,0 +1,146 @@
+"""The decomposition table: what AOTAutograd writes with simpler ops before this package sees a graph.
+
+It starts from core ATen and leaves whole what the graph dialect has an op for or what runs better as one library call.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+
+aten = torch.ops.aten
+
+# Ops of the graph dialect, or written by the importer with fewer ops than torch's decomposition.
+_GENERATED = (
+    aten._softmax,
+    aten._log_softmax,
+    aten._softmax_backward_data,
+    aten._log_softmax_backward_data,
+    aten.arange,
+    aten.clamp_max,
+    aten.clamp_min,
+    aten.constant_pad_nd,
+    aten.diagonal,
+    aten.empty_like,
+    aten.fill,
+    aten.full_like,
+    aten.gelu,
+    aten.masked_fill,
+    aten.native_layer_norm,
+    aten.new_empty,
+    aten.new_full,
+    aten.new_ones,
+    aten.new_zeros,
+    aten.ones,
+    aten.ones_like,
+    aten.rsub,
+    aten.select_backward,
+    aten.select_scatter,
+    aten.slice_backward,
+    aten.slice_scatter,
+    aten.split,
+    aten.split_with_sizes,
+    aten.stack,
+    aten.std,
+    aten.std_mean,
+    aten.t,
+    aten.transpose,
+    aten.unbind,
+    aten.unfold,
+    aten.var,
+    aten.var_mean,
+    aten.where,
+    aten.zeros,
+    aten.zeros_like,
+)
+# Library calls; random ops, which frontend/fx_passes.py replaces.
+_OUTSIDE = (
+    aten._scaled_dot_product_flash_attention_for_cpu,
+    aten._scaled_dot_product_flash_attention_for_cpu_backward,
+    aten.baddbmm,
+    aten.bernoulli,
+    aten.dot,
+    aten.embedding_dense_backward,
+    aten.grid_sampler_2d,
+    aten.index_add,
+    aten.mv,
+    aten.native_dropout,
+    aten.upsample_bicubic2d,
+    aten.upsample_bilinear2d,
+    aten.upsample_linear1d,
+    aten.upsample_trilinear3d,
+    aten.vdot,
+)
+# Beyond core ATen.
+_ALSO = (
+    aten._batch_norm_with_update,
+    aten._batch_norm_with_update_functional,
+    aten._native_batch_norm_legit,
+    aten._native_batch_norm_legit_functional,
+    aten._native_batch_norm_legit_no_training,
+    aten.batch_norm_backward,
+    aten.elu,
+    aten.hardtanh,
+    aten.leaky_relu,
+    aten.linalg_vector_norm,
+    aten.native_batch_norm,
+    aten.native_group_norm,
+    aten.std_mean,
+)
+
+
+def _nll_loss_backward(
+    grad_output: torch.Tensor,
+    self: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: torch.Tensor,
+) -> torch.Tensor:
+    """torch's decomposition, with a comparison in place of its scatter, so that it fuses.
+
+    The forward has checked the range of `target`.
+    """
+    channel = 0 if self.dim() < 2 else 1
+    if reduction == 1:  # mean
+        grad_output = grad_output / total_weight
+    target = target.unsqueeze(channel)
+    is_kept = target != ignore_index
+    shape = [1] * self.dim()
+    shape[channel] = self.shape[channel]
+    classes = torch.arange(self.shape[channel], device=self.device).view(shape)
+    minus_one = torch.scalar_tensor(-1, dtype=self.dtype, device=self.device)
+    zero = torch.scalar_tensor(0, dtype=self.dtype, device=self.device)
+    grad_input = torch.where((classes == target) & is_kept, minus_one, zero)
+    if grad_input.dim() > grad_output.dim() > 0:
+        grad_output = grad_output.unsqueeze(channel)
+    if weight is not None:
+        grad_output = grad_output * weight.view(shape)
+    # Where nothing is kept the gradient is 0 even if total_weight is, which makes grad_output infinite.
+    return grad_input * torch.where(is_kept, grad_output, zero)
+
+
+@functools.cache
+def decomposition_table() -> dict[Any, Callable[..., Any]]:
+    """Overload -> decomposition. Made once; do not change it."""
+    table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
+    table.update(get_decompositions(list(_ALSO)))
+    for packet in (*_GENERATED, *_OUTSIDE):
+        for overload in packet.overloads():
+            table.pop(getattr(packet, overload), None)
+    # Whole in the importer only as .correction; the older overloads are written with it.
+    for packet in (aten.var, aten.std, aten.var_mean, aten.std_mean):
+        table.update(
+            (op, function)
+            for op, function in get_decompositions([packet]).items()
+            if op._overloadname in ("default", "dim")
+        )
+    table.update(get_decompositions([aten.std_mean]))
+    table[aten.nll_loss_backward.default] = _nll_loss_backward
+    table[aten.nll_loss2d_backward.default] = _nll_loss_backward
+    return table

@@ -1,0 +1,23 @@
+"""Cuts a joint graph into forward and backward."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+
+def partition(
+    joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any
+) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
+    """Save what is dear to compute and recompute the rest, by the minimum cut over bytes kept.
+
+    Args:
+        joint: forward and backward in one graph.
+        joint_inputs: (primals, tangents).
+        kwargs: what AOTAutograd passes on: num_fwd_outputs, static_lifetime_input_indices.
+    """
+    # "inductor" selects the heuristics for backends that fuse.
+    forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
+    return forward, backward

@@ -1,0 +1,41 @@
+"""Calls of a graph that are no dispatcher ops (higher-order ops and Python functions), as callables for the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+
+def _attribute(gm: GraphModule, path: str) -> Any:
+    value: Any = gm
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def make_pycall(gm: GraphModule, node: Node) -> Callable[..., Any]:
+    """A function of the values of the node's inputs, in the order of `node.all_input_nodes`, without its modules."""
+    constants: dict[Node, Any] = {}
+    inputs: list[Node] = []
+    for each in node.all_input_nodes:
+        value = _attribute(gm, str(each.target)) if each.op == "get_attr" else None
+        if value is not None and not isinstance(value, torch.Tensor):
+            constants[each] = value
+        else:
+            inputs.append(each)
+    target, args, kwargs = node.target, node.args, node.kwargs
+    assert callable(target)
+
+    def call(*values: Any) -> Any:
+        environment = {**constants, **dict(zip(inputs, values, strict=True))}
+        actual_args, actual_kwargs = torch.fx.map_arg((args, kwargs), environment.__getitem__)
+        return target(*actual_args, **actual_kwargs)
+
+    return call
+
+
+def make_pycalls(gm: GraphModule, nodes: Sequence[Node]) -> list[Callable[..., Any]]:
+    return [make_pycall(gm, node) for node in nodes]
