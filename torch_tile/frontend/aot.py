@@ -31,7 +31,9 @@ def compile_with_autograd(
     def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         # Backward graphs are compiled on an autograd thread; Dynamo must trace neither the compile nor its result.
         compiled = disable(compile_graph, reason="do not trace the compiler")(graph, inputs, "backward", settings)
-        return disable(compiled, reason="do not trace compiled code")
+        wrapped: Callable[..., Any] = disable(compiled, reason="do not trace compiled code")
+        wrapped._boxed_call = True  # type: ignore[attr-defined]  # disable() copies attributes of plain functions only
+        return wrapped
 
     def inference(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         run_passes(graph, settings)

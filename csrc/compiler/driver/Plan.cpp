@@ -105,7 +105,10 @@ private:
           lastUse[slotOf(value)] = &op;
       };
       llvm::for_each(op.getOperands(), touch);
-      llvm::for_each(op.getResults(), touch);
+      for (Value result : op.getResults())
+        // Calls outside do not keep results that nothing uses.
+        if (!result.use_empty() || !isa<ExternOp, PyCallOp>(op))
+          touch(result);
     }
     for (auto &[slot, op] : lastUse)
       if (!isa<ReturnOp>(op))
