@@ -135,9 +135,6 @@ private:
     auto fusion = FusionOp::create(builder, FusedLoc::get(func.getContext(), locations), ValueRange(outputs).getTypes(), builder.getArrayAttr(axes));
     Block *body = new Block();
     fusion.getBody().push_back(body);
-    SizeFacts groupFacts = facts;
-    for (Attribute axis : axes)
-      groupFacts.setExtent(cast<AxisAttr>(axis).getName().getValue(), cast<AxisAttr>(axis).getExtent());
     for (Member &member : group.members) {
       member.op->moveBefore(body, body->end());
       SmallVector<SizeExpr> map = llvm::map_to_vector(member.axisMap, [&](SizeExpr e) { return names.apply(sizes, e); });
@@ -161,6 +158,9 @@ private:
 
 } // namespace
 
-void formGroups(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) { GroupFormer(func, options, decisions).run(); }
+void formGroups(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) {
+  dropUnitReductions(func);
+  GroupFormer(func, options, decisions).run();
+}
 
 } // namespace torch_tile::fusion

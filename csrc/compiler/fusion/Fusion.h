@@ -21,6 +21,9 @@ struct FusionDecision {
 };
 std::string print(llvm::ArrayRef<FusionDecision> decisions);
 
+/// Turns reductions over axes of one point into pointwise loops. The other passes start with it: they take reductions to fold something.
+void dropUnitReductions(mlir::graph::FuncOp func);
+
 /// Substitutes pointwise producers into the loads of their consumers where that saves memory traffic.
 void inlineProducers(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 

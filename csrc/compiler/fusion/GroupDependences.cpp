@@ -1,6 +1,10 @@
 #include "compiler/fusion/GroupDependences.h"
 
+#include "compiler/fusion/Storage.h"
+
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <queue>
 
@@ -9,14 +13,31 @@ using namespace mlir::graph;
 
 namespace torch_tile::fusion {
 
-/// The value whose storage `value` lies in.
-static Value storageOf(Value value) {
-  while (auto alias = value.getDefiningOp<AliasOp>())
-    value = alias.getSource();
-  if (auto loops = value.getDefiningOp<LoopsOp>())
-    if (Value dest = loops.destOf(cast<OpResult>(value).getResultNumber()))
-      return storageOf(dest);
-  return value;
+/// Symbols that exist only once an op has run: the sizes of what it returns.
+static llvm::StringMap<Operation *> symbolsMadeByOps(FuncOp func) {
+  auto namesIn = [](Type type) {
+    SmallVector<std::string_view> names;
+    auto add = [&](SizeExpr e) { llvm::append_range(names, e.symbols()); };
+    if (auto tensor = dyn_cast<GraphTensorType>(type)) {
+      llvm::for_each(tensor.getSizes(), add);
+      llvm::for_each(tensor.getStrides(), add);
+    } else if (auto size = dyn_cast<SizeType>(type)) {
+      add(size.getExpr());
+    }
+    return names;
+  };
+  llvm::StringSet<> given;
+  for (Type type : func.getArgumentTypes())
+    for (std::string_view name : namesIn(type))
+      given.insert(name);
+  llvm::StringMap<Operation *> made;
+  for (Operation &op : func.getBody().front())
+    if (isa<ExternOp, PyCallOp>(op))
+      for (Type type : op.getResultTypes())
+        for (std::string_view name : namesIn(type))
+          if (!given.contains(name))
+            made.try_emplace(name, &op);
+  return made;
 }
 
 Dependences::Dependences(FuncOp func) {
@@ -26,6 +47,7 @@ Dependences::Dependences(FuncOp func) {
   };
   DenseMap<Value, Storage> storages;
   std::optional<unsigned> lastEffect;
+  llvm::StringMap<Operation *> madeSymbols = symbolsMadeByOps(func);
 
   for (Operation &op : func.getBody().front()) {
     if (op.hasTrait<OpTrait::IsTerminator>())
@@ -34,15 +56,16 @@ Dependences::Dependences(FuncOp func) {
     units[&op] = number;
     parent.push_back(number);
     ops.push_back({&op});
-    first.push_back(number);
     last.push_back(number);
+    position.push_back(number);
+    sequence.push_back(number);
     SmallVector<unsigned, 4> &before = needs.emplace_back();
     auto need = [&](unsigned other) {
       if (other != number && !llvm::is_contained(before, other))
         before.push_back(other);
     };
 
-    SmallVector<Value> read, written;
+    SmallVector<Value> read, written = writtenStorages(&op);
     auto collect = [&](Value value) {
       if (Operation *producer = value.getDefiningOp(); producer && units.contains(producer))
         need(units[producer]);
@@ -54,15 +77,13 @@ Dependences::Dependences(FuncOp func) {
         if (operand.getParentBlock() == &func.getBody().front())
           collect(operand);
     });
-    if (auto loops = dyn_cast<LoopsOp>(op))
-      for (Value dest : loops.getDests())
-        written.push_back(storageOf(dest));
-    bool hasEffect = isa<PyCallOp>(op);
-    if (auto call = dyn_cast<ExternOp>(op); call && call.getMutates()) {
-      hasEffect = true;
-      for (int64_t k : *call.getMutates())
-        written.push_back(storageOf(call.getInputs()[k]));
-    }
+    if (!madeSymbols.empty())
+      collectSymbols(&op, [&](std::string_view name) {
+        if (Operation *maker = madeSymbols.lookup(name); maker && units.contains(maker))
+          need(units[maker]);
+      });
+    auto call = dyn_cast<ExternOp>(op);
+    bool hasEffect = isa<PyCallOp>(op) || (call && call.getMutates());
     // An alias reads nothing; only what is made of it does.
     if (isa<AliasOp>(op))
       read.clear();
@@ -98,33 +119,49 @@ SmallVector<unsigned> Dependences::predecessors(unsigned unit) const {
   return result;
 }
 
-bool Dependences::mergeMakesCycle(unsigned unit, Operation *op) const {
+/// What `op` needs, directly or not, and does not come before `unit` anyway. Empty if `unit` itself is reached through another one.
+std::optional<llvm::DenseSet<unsigned>> Dependences::needsBehind(unsigned unit, Operation *op) const {
   llvm::DenseSet<unsigned> seen;
   SmallVector<unsigned> work;
   auto visit = [&](unsigned other) {
-    // Nothing that ends before the unit begins can depend on it.
-    if (last[other] > first[unit] && seen.insert(other).second)
+    if (position[other] > position[unit] && seen.insert(other).second)
       work.push_back(other);
   };
   for (unsigned other : predecessors(unitOf(op)))
-    if (other != unit)
-      visit(other);
+    visit(other);
   while (!work.empty())
     for (unsigned other : predecessors(work.pop_back_val())) {
       if (other == unit)
-        return true;
+        return std::nullopt;
       visit(other);
     }
-  return false;
+  return seen;
 }
+
+bool Dependences::mergeMakesCycle(unsigned unit, Operation *op) const { return !needsBehind(unit, op); }
 
 void Dependences::merge(unsigned unit, Operation *op) {
   unsigned from = unitOf(op);
+  // Keep `sequence` in order: what the op needs comes first, then the merged unit, then the rest of what stood between the two.
+  llvm::DenseSet<unsigned> before = *needsBehind(unit, op);
+  SmallVector<unsigned> early, late;
+  unsigned begin = position[unit], end = position[from];
+  for (unsigned k = begin + 1; k < end; ++k)
+    if (sequence[k] != none)
+      (before.contains(sequence[k]) ? early : late).push_back(sequence[k]);
+  unsigned next = begin;
+  auto put = [&](unsigned other) {
+    position[other] = next;
+    sequence[next++] = other;
+  };
+  llvm::for_each(early, put);
+  put(unit);
+  llvm::for_each(late, put);
+  std::fill(sequence.begin() + next, sequence.begin() + end + 1, none);
+
   parent[from] = unit;
   ops[unit].append(ops[from].begin(), ops[from].end());
   ops[from].clear();
-  llvm::sort(ops[unit], [&](Operation *a, Operation *b) { return units.lookup(a) < units.lookup(b); });
-  first[unit] = std::min(first[unit], first[from]);
   last[unit] = std::max(last[unit], last[from]);
 }
 
@@ -154,6 +191,7 @@ SmallVector<unsigned> Dependences::order() const {
       if (!--waiting[follower])
         ready.push(follower);
   }
+  assert((size_t)llvm::count_if(sequence, [](unsigned unit) { return unit != none; }) == result.size() && "units need one another");
   return result;
 }
 

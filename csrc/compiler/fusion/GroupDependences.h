@@ -4,6 +4,7 @@
 #include "compiler/graph/ir/GraphDialect.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 namespace torch_tile::fusion {
 
@@ -17,13 +18,15 @@ public:
   llvm::SmallVector<unsigned> predecessors(unsigned unit) const;
   /// Whether merging `op` into `unit` would make a cycle: something outside that `op` needs depends on `unit`.
   bool mergeMakesCycle(unsigned unit, mlir::Operation *op) const;
+  /// Makes `op`, which comes after all of `unit` in the program, a part of it. Makes no cycle.
   void merge(unsigned unit, mlir::Operation *op);
-  /// Ops of a unit in program order.
+  /// Ops of a unit in the order in which they were merged.
   llvm::ArrayRef<mlir::Operation *> members(unsigned unit) const { return ops[unit]; }
   /// Unit leaders in an order that respects all dependences and otherwise follows the program.
   llvm::SmallVector<unsigned> order() const;
 
 private:
+  std::optional<llvm::DenseSet<unsigned>> needsBehind(unsigned unit, mlir::Operation *op) const;
   unsigned leader(unsigned unit) const {
     while (parent[unit] != unit)
       unit = parent[unit];
@@ -33,9 +36,13 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> units;
   std::vector<unsigned> parent;
   std::vector<llvm::SmallVector<mlir::Operation *, 1>> ops;
-  std::vector<unsigned> first;                       // program position of a unit's first op
-  std::vector<unsigned> last;                        // and of its last
+  std::vector<unsigned> last;                        // program position of a unit's last op
   std::vector<llvm::SmallVector<unsigned, 4>> needs; // by op number: op numbers that come before
+
+  // An order of units that respects all dependences, kept up to date as units merge, so that searches can stop at what comes before their goal.
+  static constexpr unsigned none = ~0u;
+  std::vector<unsigned> sequence; // units by position; none where one was merged away
+  std::vector<unsigned> position; // by unit
 };
 
 } // namespace torch_tile::fusion

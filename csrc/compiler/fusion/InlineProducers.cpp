@@ -1,6 +1,7 @@
 #include "compiler/fusion/Axes.h"
 #include "compiler/fusion/Fusion.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/fusion/Storage.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
@@ -40,9 +41,13 @@ public:
 
   void run() {
     SmallVector<LoopsOp> order;
-    for (Operation &op : func.getBody().front())
+    for (auto [position, op] : llvm::enumerate(func.getBody().front())) {
+      positions[&op] = position;
+      for (Value storage : writtenStorages(&op))
+        writes[storage].push_back(position);
       if (auto loops = dyn_cast<LoopsOp>(op))
         order.push_back(loops);
+    }
     for (LoopsOp op : order)
       decide(op);
     // Consumers first: a producer's own producers arrive as loads of the consumer and are inlined in their turn, so that every op is cloned once per use.
@@ -56,15 +61,29 @@ public:
   }
 
 private:
+  /// The first op after `position` that writes into what `value` lies in.
+  unsigned nextWrite(Value value, unsigned position) {
+    auto it = writes.find(storageOf(value));
+    if (it == writes.end())
+      return never;
+    auto next = llvm::upper_bound(it->second, position);
+    return next == it->second.end() ? never : *next;
+  }
+
   void decide(LoopsOp op) {
     BodyCost cost = bodyCost(op);
+    unsigned until = never;
     for (Operation &inner : *op.bodyBlock())
-      if (auto load = dyn_cast<LoadOp>(inner))
+      if (auto load = dyn_cast<LoadOp>(inner)) {
+        until = std::min(until, nextWrite(load.getSource(), positions[op]));
         if (auto producer = load.getSource().getDefiningOp<LoopsOp>(); producer && inlined.contains(producer)) {
           cost.work += costs[producer].work;
           cost.loads += costs[producer].loads - 1;
+          until = std::min(until, readableUntil[producer]);
         }
+      }
     costs[op] = cost;
+    readableUntil[op] = until;
     if (op.isReduction() || !op.getDests().empty())
       return;
     SmallVector<LoopsOp> consumers;
@@ -81,6 +100,9 @@ private:
       if (taken)
         inlined.insert(op);
     };
+    // Not even at the write itself: other elements may be overwritten already.
+    if (llvm::any_of(consumers, [&](LoopsOp c) { return positions[c] >= until; }))
+      return record(false, "what it reads is overwritten before its use");
     if (cost.total() > maxBodyCost)
       return record(false, "the body would grow beyond " + std::to_string(maxBodyCost) + " operations");
     if (cost.loads == 0 && cost.work <= cheapWork)
@@ -193,11 +215,20 @@ private:
   std::vector<FusionDecision> &decisions;
   DenseMap<Operation *, BodyCost> costs;
   DenseSet<Operation *> inlined;
+
+  /// Ops by position in the function, before any is moved.
+  DenseMap<Operation *, unsigned> positions;
+  /// Positions of the ops that write into a storage, ascending.
+  DenseMap<Value, SmallVector<unsigned, 1>> writes;
+  /// The position of the first op that overwrites what a loops op reads, itself or through what is inlined into it.
+  DenseMap<Operation *, unsigned> readableUntil;
+  static constexpr unsigned never = std::numeric_limits<unsigned>::max();
 };
 
 } // namespace
 
 void inlineProducers(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) {
+  dropUnitReductions(func);
   if (options.enabled)
     Inliner(func, decisions).run();
 }

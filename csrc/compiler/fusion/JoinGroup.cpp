@@ -2,6 +2,7 @@
 
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/fusion/Storage.h"
 
 using namespace mlir;
 using namespace mlir::graph;
@@ -64,7 +65,7 @@ public:
 
   bool run(std::string &why) {
     reason = &why;
-    return matchAxes() && checkCover() && checkValues() && checkDests();
+    return matchAxes() && checkCover() && checkValues();
   }
 
   /// The joined group.
@@ -336,53 +337,6 @@ private:
     return true;
   }
 
-  /// A buffer written in place is read in the same kernel only at the very point that is written.
-  bool checkDests() {
-    SizeFacts groupFacts = withAxes(symbolFacts, axes);
-    auto conflicts = [&](LoopsOp writer, ArrayRef<SizeExpr> written, LoadOp load, ArrayRef<SizeExpr> read) {
-      for (Value dest : writer.getDests()) {
-        Value source = load.getSource();
-        if (source == dest && !llvm::equal(written, read))
-          return true;
-        while (auto alias = source.getDefiningOp<AliasOp>())
-          source = alias.getSource();
-        Value root = dest;
-        while (auto alias = root.getDefiningOp<AliasOp>())
-          root = alias.getSource();
-        if (source == root && load.getSource() != dest)
-          return true;
-      }
-      return false;
-    };
-    SmallVector<SizeExpr> opResult;
-    for (auto [axis, e] : llvm::zip(op.axisList(), opMap))
-      if (!axis.getReduced())
-        opResult.push_back(unified.apply(sizes, e));
-    for (const Member &member : group.members) {
-      LoopsOp other = member.op;
-      if (!op.getDests().empty())
-        for (Operation &inner : *other.bodyBlock())
-          if (auto load = dyn_cast<LoadOp>(inner)) {
-            auto read = loadIndices(member, load, sizes, groupFacts);
-            for (SizeExpr &e : read)
-              e = groupFacts.simplify(toGroup(e));
-            if (conflicts(op, opResult, load, read))
-              return no("writes a buffer that the group reads elsewhere");
-          }
-      if (!other.getDests().empty())
-        for (Operation &inner : *op.bodyBlock())
-          if (auto load = dyn_cast<LoadOp>(inner)) {
-            auto written = resultIndices(member);
-            for (SizeExpr &e : written)
-              e = toGroup(e);
-            // What is read after the write must be read before it: order inside a kernel is by member, so equal points are not enough.
-            if (conflicts(other, written, load, {}))
-              return no("reads a buffer that the group writes");
-          }
-    }
-    return true;
-  }
-
   const Group &group;
   LoopsOp op;
   SizeContext &sizes;
@@ -468,6 +422,10 @@ bool joinGroup(Group &group, LoopsOp op, SizeContext &sizes, const SizeFacts &fa
   if (!join.run(reason))
     return false;
   Group joined = join.result();
+  if (const char *hazard = findStorageHazard(joined, sizes, facts)) {
+    reason = hazard;
+    return false;
+  }
   if (!pays(group, joined, sizes, facts, reason))
     return false;
   group = std::move(joined);

@@ -48,6 +48,8 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
 LogicalResult buildTileKernels(ModuleOp module, FuncOp func, const BuildOptions &options, llvm::function_ref<std::string(FusionOp)> kernelName) {
   SizeFacts facts = func.facts();
   llvm::StringSet<> names;
+  for (auto kernel : module.getOps<tile::KernelOp>())
+    names.insert(kernel.getSymName());
   for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
     auto fusion = dyn_cast<FusionOp>(op);
     if (!fusion)

@@ -171,6 +171,18 @@ void FusedLoops::assignStages() {
           // What a reduction makes, and what is made of it, exists once its stage is complete. A member on the parallel axes alone has the stage after which it is computed plus one.
           member.stage = std::max(member.stage, from->stage + (op.isReduction() ? 1 : 0));
         }
+    // What overwrites a buffer comes after what reads it.
+    for (const FusedMember &other : members) {
+      if (member.op.getDests().empty() || &other == &member)
+        break;
+      LoopsOp op = other.op;
+      bool reads = llvm::any_of(*op.bodyBlock(), [&](Operation &inner) {
+        auto load = dyn_cast<LoadOp>(inner);
+        return load && llvm::is_contained(member.op.getDests(), load.getSource());
+      });
+      if (reads)
+        member.stage = std::max(member.stage, other.stage);
+    }
     numStages = std::max(numStages, member.stage + 1);
   }
 }

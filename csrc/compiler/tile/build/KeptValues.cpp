@@ -18,36 +18,34 @@ constexpr int64_t maxKeptBytes = 256 << 10;
 
 } // namespace
 
-int KernelEmitter::workToRepeat(const FusedMember &member) const {
-  LoopsOp op = member.op;
-  int work = torch_tile::fusion::bodyCost(op).work;
-  for (Operation &inner : *op.bodyBlock())
-    if (auto load = dyn_cast<LoadOp>(inner))
-      if (const FusedMember *from = loops.producer(load.getSource()); from && from->isFull && !LoopsOp(from->op).isReduction() && !escapes(load.getSource()))
-        work += workToRepeat(*from);
-  return work;
-}
-
-/// The last stage that needs the member's value, directly or through values computed anew there.
-int KernelEmitter::lastUse(const FusedMember &member) const {
-  int last = member.stage;
-  for (const FusedMember &other : loops.members) {
-    LoopsOp op = other.op;
-    bool uses = llvm::any_of(*op.bodyBlock(), [&](Operation &inner) {
-      auto load = dyn_cast<LoadOp>(inner);
-      return load && loops.producer(load.getSource()) == &member;
-    });
-    if (uses)
-      last = std::max(last, op.isReduction() ? other.stage : lastUse(other));
+/// For each member: what it takes to compute its value again, and the last stage that needs it, directly or through values computed anew there.
+void KernelEmitter::findRepeats() {
+  auto made = [&](Operation &inner) -> const FusedMember * {
+    auto load = dyn_cast<LoadOp>(inner);
+    return load ? loops.producer(load.getSource()) : nullptr;
+  };
+  for (const FusedMember &member : loops.members) {
+    LoopsOp op = member.op;
+    Repeat repeat{torch_tile::fusion::bodyCost(op).work, member.stage};
+    for (Operation &inner : *op.bodyBlock())
+      if (const FusedMember *from = made(inner); from && from->isFull && !LoopsOp(from->op).isReduction() && !escapes(cast<LoadOp>(inner).getSource()))
+        repeat.work = std::min(repeat.work + repeats.lookup(from).work, costOfKeeping); // beyond that it does not matter how much
+    repeats[&member] = repeat;
   }
-  return last;
+  for (const FusedMember &member : llvm::reverse(loops.members)) {
+    LoopsOp op = member.op;
+    int last = op.isReduction() ? member.stage : repeats.lookup(&member).lastUse;
+    for (Operation &inner : *op.bodyBlock())
+      if (const FusedMember *from = made(inner))
+        repeats[from].lastUse = std::max(repeats[from].lastUse, last);
+  }
 }
 
 bool KernelEmitter::isWorthKeeping(const FusedMember &member) {
   LoopsOp op = member.op;
-  if (!member.isFull || op.isReduction() || lastUse(member) <= currentStage || op.getNumResults() != 1 || escapes(op.getResult(0)))
+  if (!member.isFull || op.isReduction() || repeats.lookup(&member).lastUse <= currentStage || op.getNumResults() != 1 || escapes(op.getResult(0)))
     return false;
-  if (schedule.rowAxis >= 0 || workToRepeat(member) < costOfKeeping)
+  if (schedule.rowAxis >= 0 || repeats.lookup(&member).work < costOfKeeping)
     return false;
   double elements = isVectorReduced() ? 1 : (double)schedule.lanes;
   for (const Axis &axis : loops.axes)

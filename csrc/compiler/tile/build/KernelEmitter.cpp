@@ -37,6 +37,7 @@ void KernelEmitter::collectBuffers() {
 
 FailureOr<tile::KernelOp> KernelEmitter::run(StringRef name) {
   collectBuffers();
+  findRepeats();
   scratchBytes = loops.sizes().constant(0);
   MLIRContext *context = module.getContext();
   builder.setInsertionPointToEnd(module.getBody());

@@ -60,8 +60,7 @@ private:
   mlir::Value loadBack(mlir::Value result);
   // Values kept in scratch memory from one stage to the next, where computing them again costs more.
   bool isWorthKeeping(const FusedMember &member);
-  int lastUse(const FusedMember &member) const;
-  int workToRepeat(const FusedMember &member) const;
+  void findRepeats();
   void keep(mlir::Value result, mlir::Value value);
   mlir::Value loadKept(mlir::Value result);
   mlir::Value scratchPointer(mlir::Value result);
@@ -115,6 +114,10 @@ private:
     int stage;
   };
   llvm::DenseMap<mlir::Value, Kept> kept;
+  struct Repeat {
+    int work = 0, lastUse = 0;
+  };
+  llvm::DenseMap<const FusedMember *, Repeat> repeats;
 };
 
 } // namespace torch_tile::tile_build

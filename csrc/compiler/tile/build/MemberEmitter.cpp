@@ -109,8 +109,18 @@ Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)>
 //===-- loads ---------------------------------------------------------------------------------------------------===//
 
 Value KernelEmitter::emitLoad(LoadOp load, llvm::function_ref<Value(Value)> lookup) {
-  if (loops.producer(load.getSource()))
-    return valueOf(load.getSource());
+  if (loops.producer(load.getSource())) {
+    Value value = valueOf(load.getSource());
+    if (!load.getMask())
+      return value;
+    Value mask = lookup(load.getMask()), other = lookup(load.getOther());
+    if (isTile(mask) || isTile(value) || isTile(other)) {
+      mask = toTile(builder, mask, tileShape());
+      value = toTile(builder, value, tileShape());
+      other = toTile(builder, other, tileShape());
+    }
+    return reuse(arith::SelectOp::create(builder, mask, value, other));
+  }
   ExprEmitter::Bindings scalars;
   bool scalarsVary = false;
   for (auto [k, scalar] : llvm::enumerate(load.getScalars())) {
@@ -183,7 +193,7 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
       staticStrides.push_back(*value);
     } else {
       staticStrides.push_back(ShapedType::kDynamic);
-      strides.push_back(exprs.emit(stride, {}));
+      strides.push_back(exprs.emit(stride, bindings));
     }
   };
   if (schedule.rowAxis < 0) {
@@ -223,6 +233,7 @@ Value KernelEmitter::valueOf(Value result) {
   if (kept.contains(result) && kept.lookup(result).stage < currentStage)
     return loadKept(result);
   LoopsOp op = member->op;
+  assert(!op.isReduction() && member->isFull && "values on the parallel axes are made before they are used");
   for (auto [other, value] : llvm::zip(op.getOutputs(), emitBody(*member))) {
     scopes.back().values[other] = value;
     if (isWorthKeeping(*member))
@@ -252,7 +263,7 @@ void KernelEmitter::store(Value value, Value result) {
       std::optional<int64_t> constant = stride.constant();
       staticStrides.push_back(constant.value_or(ShapedType::kDynamic));
       if (!constant)
-        strides.push_back(exprs.emit(stride, {}));
+        strides.push_back(exprs.emit(stride, bindings));
     };
     if (schedule.rowAxis >= 0)
       addStride(row);

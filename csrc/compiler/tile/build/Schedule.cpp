@@ -164,7 +164,8 @@ private:
         schedule.rowBlock = 64;
         wanted = 64;
       }
-      if (e > wanted)
+      // A size that is not known may be much larger than the one that was seen.
+      if (e > wanted || !loops.axes[schedule.vectorAxis].extent.isConstant())
         schedule.block = wanted;
       points *= (double)std::min(e, wanted);
       if (schedule.rowAxis >= 0)
@@ -182,7 +183,7 @@ private:
     }
     double work = loops.work() + 2.0 * (double)accesses.size();
     double perLane = 16.0 * 4 / (double)vectorBytes;
-    schedule.programCostNs = (int64_t)std::max(5.0, 5 + points * work * perLane * 0.02);
+    schedule.programCostNs = (int64_t)std::clamp(5 + points * work * perLane * 0.02, 5.0, 1e15);
   }
 
   FusedLoops &loops;

@@ -1,0 +1,97 @@
+#include "compiler/fusion/Storage.h"
+
+#include "compiler/fusion/Group.h"
+
+#include "mlir/IR/AttrTypeSubElements.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+
+namespace torch_tile::fusion {
+
+Value storageOf(Value value) {
+  while (true) {
+    if (auto alias = value.getDefiningOp<AliasOp>()) {
+      value = alias.getSource();
+      continue;
+    }
+    auto loops = value.getDefiningOp<LoopsOp>();
+    Value dest = loops ? loops.destOf(cast<OpResult>(value).getResultNumber()) : Value();
+    if (!dest)
+      return value;
+    value = dest;
+  }
+}
+
+SmallVector<Value> writtenStorages(Operation *op) {
+  SmallVector<Value> written;
+  if (auto loops = dyn_cast<LoopsOp>(op))
+    for (Value dest : loops.getDests())
+      written.push_back(storageOf(dest));
+  if (auto call = dyn_cast<ExternOp>(op); call && call.getMutates())
+    for (int64_t k : *call.getMutates())
+      written.push_back(storageOf(call.getInputs()[k]));
+  if (auto copy = dyn_cast<CopyToOp>(op))
+    written.push_back(storageOf(copy.getDest()));
+  return written;
+}
+
+void collectSymbols(Operation *op, llvm::function_ref<void(std::string_view)> fn) {
+  AttrTypeWalker walker;
+  auto visit = [&](SizeExpr e) {
+    for (std::string_view name : e.symbols())
+      fn(name);
+  };
+  walker.addWalk([&](GraphTensorType type) {
+    llvm::for_each(type.getSizes(), visit);
+    llvm::for_each(type.getStrides(), visit);
+  });
+  walker.addWalk([&](SizeType type) { visit(type.getExpr()); });
+  walker.addWalk([&](ExprAttr attr) { visit(attr.getValue()); });
+  walker.addWalk([&](AxisAttr attr) { visit(attr.getExtent()); });
+  op->walk([&](Operation *inner) {
+    walker.walk(inner->getAttrDictionary());
+    for (Type type : inner->getOperandTypes())
+      walker.walk(type);
+    for (Type type : inner->getResultTypes())
+      walker.walk(type);
+  });
+}
+
+const char *findStorageHazard(const Group &group, SizeContext &sizes, const SizeFacts &symbols) {
+  std::optional<SizeFacts> facts;
+  for (auto [w, writer] : llvm::enumerate(group.members)) {
+    LoopsOp writing = writer.op;
+    for (Value dest : writing.getDests()) {
+      Value storage = storageOf(dest);
+      if (group.producers.contains(dest) || group.producers.contains(storage))
+        return "writes a buffer that the group makes";
+      for (auto [m, member] : llvm::enumerate(group.members)) {
+        LoopsOp op = member.op;
+        if (m == w)
+          continue; // its own reads are as they were before it was in a group
+        if (llvm::any_of(op.getDests(), [&](Value other) { return storageOf(other) == storage; }))
+          return "writes a buffer that the group writes";
+        for (Operation &inner : *op.bodyBlock()) {
+          auto load = dyn_cast<LoadOp>(inner);
+          if (!load || group.producers.contains(load.getSource()) || storageOf(load.getSource()) != storage)
+            continue;
+          if (m > w)
+            return "reads a buffer that the group writes";
+          if (!facts)
+            facts = withAxes(symbols, group.axes);
+          SmallVector<SizeExpr> written =
+              llvm::map_to_vector(resultIndices(writer), [&](SizeExpr e) { return facts->simplify(e); });
+          if (load.getSource() != dest || !load.getScalars().empty() || written != loadIndices(member, load, sizes, *facts))
+            return "writes a buffer that the group reads elsewhere";
+          // Values along the reduced axes may be computed again in each stage, after the write.
+          if (group.hasReducedAxes() && (member.isFull || writer.isFull))
+            return "writes a buffer that a later stage may read again";
+        }
+      }
+    }
+  }
+  return nullptr;
+}
+
+} // namespace torch_tile::fusion
