@@ -42,8 +42,8 @@ static llvm::StringMap<Operation *> symbolsMadeByOps(FuncOp func) {
 
 Dependences::Dependences(FuncOp func) {
   struct Storage {
-    SmallVector<unsigned> writers;  // all so far, the last one orders those before it
-    SmallVector<unsigned> readers;  // since the last write
+    SmallVector<unsigned> writers; // all so far, the last one orders those before it
+    SmallVector<unsigned> readers; // since the last write
   };
   DenseMap<Value, Storage> storages;
   std::optional<unsigned> lastEffect;
@@ -119,7 +119,8 @@ SmallVector<unsigned> Dependences::predecessors(unsigned unit) const {
   return result;
 }
 
-/// What `op` needs, directly or not, and does not come before `unit` anyway. Empty if `unit` itself is reached through another one.
+/// What `op` needs, directly or not, and does not come before `unit` anyway. Empty if `unit` itself is reached through
+/// another one.
 std::optional<llvm::DenseSet<unsigned>> Dependences::needsBehind(unsigned unit, Operation *op) const {
   llvm::DenseSet<unsigned> seen;
   SmallVector<unsigned> work;
@@ -142,7 +143,8 @@ bool Dependences::mergeMakesCycle(unsigned unit, Operation *op) const { return !
 
 void Dependences::merge(unsigned unit, Operation *op) {
   unsigned from = unitOf(op);
-  // Keep `sequence` in order: what the op needs comes first, then the merged unit, then the rest of what stood between the two.
+  // Keep `sequence` in order: what the op needs comes first, then the merged unit, then the rest of what stood between
+  // the two.
   llvm::DenseSet<unsigned> before = *needsBehind(unit, op);
   SmallVector<unsigned> early, late;
   unsigned begin = position[unit], end = position[from];
@@ -191,7 +193,8 @@ SmallVector<unsigned> Dependences::order() const {
       if (!--waiting[follower])
         ready.push(follower);
   }
-  assert((size_t)llvm::count_if(sequence, [](unsigned unit) { return unit != none; }) == result.size() && "units need one another");
+  assert((size_t)llvm::count_if(sequence, [](unsigned unit) { return unit != none; }) == result.size() &&
+         "units need one another");
   return result;
 }
 

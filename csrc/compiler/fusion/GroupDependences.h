@@ -39,7 +39,8 @@ private:
   std::vector<unsigned> last;                        // program position of a unit's last op
   std::vector<llvm::SmallVector<unsigned, 4>> needs; // by op number: op numbers that come before
 
-  // An order of units that respects all dependences, kept up to date as units merge, so that searches can stop at what comes before their goal.
+  // An order of units that respects all dependences, kept up to date as units merge, so that searches can stop at what
+  // comes before their goal.
   static constexpr unsigned none = ~0u;
   std::vector<unsigned> sequence; // units by position; none where one was merged away
   std::vector<unsigned> position; // by unit

@@ -50,7 +50,8 @@ public:
     }
     for (LoopsOp op : order)
       decide(op);
-    // Consumers first: a producer's own producers arrive as loads of the consumer and are inlined in their turn, so that every op is cloned once per use.
+    // Consumers first: a producer's own producers arrive as loads of the consumer and are inlined in their turn, so
+    // that every op is cloned once per use.
     for (LoopsOp op : llvm::reverse(order)) {
       if (inlined.contains(op) && op->use_empty()) {
         op->erase();
@@ -96,7 +97,8 @@ private:
     if (consumers.empty())
       return;
     auto record = [&](bool taken, std::string reason) {
-      decisions.push_back({FusionDecision::Kind::Inline, taken, lineOf(op.getLoc()), lineOf(consumers.front().getLoc()), std::move(reason)});
+      decisions.push_back({FusionDecision::Kind::Inline, taken, lineOf(op.getLoc()), lineOf(consumers.front().getLoc()),
+                           std::move(reason)});
       if (taken)
         inlined.insert(op);
     };
@@ -108,7 +110,8 @@ private:
     if (cost.loads == 0 && cost.work <= cheapWork)
       return record(true, "reads nothing");
     int64_t points = estimatePoints(op, facts);
-    bool isRepeated = llvm::any_of(consumers, [&](LoopsOp c) { return estimatePoints(c, facts) > 2 * std::max<int64_t>(points, 1); });
+    bool isRepeated =
+        llvm::any_of(consumers, [&](LoopsOp c) { return estimatePoints(c, facts) > 2 * std::max<int64_t>(points, 1); });
     if (isRepeated && (cost.work > cheapBroadcastWork || cost.loads > 1))
       return record(false, "a larger consumer would compute it many times over");
     if (consumers.size() == 1)
@@ -178,20 +181,23 @@ private:
     for (Operation &op : producer.bodyBlock()->without_terminator()) {
       if (auto inside = dyn_cast<LoadOp>(op)) {
         SmallVector<Value> scalars;
-        SmallVector<SizeExpr> indices = place(inside.getScalars(), scalars, [&](auto &&fix) { return llvm::map_to_vector(inside.indexExprs(), fix); });
+        SmallVector<SizeExpr> indices = place(
+            inside.getScalars(), scalars, [&](auto &&fix) { return llvm::map_to_vector(inside.indexExprs(), fix); });
         Value insideMask = inside.getMask() ? mapping.lookupOrDefault(inside.getMask()) : Value();
         Value other = inside.getOther() ? mapping.lookupOrDefault(inside.getOther()) : Value();
         Value both = conjoin(insideMask);
         if (both && !other)
           other = arith::ConstantOp::create(builder, load.getLoc(), builder.getZeroAttr(inside.getType()));
-        auto copy = LoadOp::create(builder, inside.getLoc(), inside.getType(), inside.getSource(), exprArray(builder.getContext(), indices), scalars,
-                                   both, other);
+        auto copy = LoadOp::create(builder, inside.getLoc(), inside.getType(), inside.getSource(),
+                                   exprArray(builder.getContext(), indices), scalars, both, other);
         mapping.map(inside.getResult(), copy.getResult());
         newLoads.push_back(copy);
       } else if (auto index = dyn_cast<IndexOp>(op)) {
         SmallVector<Value> scalars;
-        SizeExpr expr = place(index.getScalars(), scalars, [&](auto &&fix) { return SmallVector<SizeExpr>{fix(index.getExpr().getValue())}; })[0];
-        auto copy = IndexOp::create(builder, index.getLoc(), index.getType(), ExprAttr::get(builder.getContext(), expr), scalars);
+        SizeExpr expr = place(index.getScalars(), scalars,
+                              [&](auto &&fix) { return SmallVector<SizeExpr>{fix(index.getExpr().getValue())}; })[0];
+        auto copy = IndexOp::create(builder, index.getLoc(), index.getType(), ExprAttr::get(builder.getContext(), expr),
+                                    scalars);
         mapping.map(index.getResult(), copy.getResult());
       } else if (auto check = dyn_cast<CheckIndexOp>(op)) {
         auto copy = cast<CheckIndexOp>(builder.clone(op, mapping));

@@ -28,9 +28,10 @@ SmallVector<Value> writtenStorages(Operation *op) {
   if (auto loops = dyn_cast<LoopsOp>(op))
     for (Value dest : loops.getDests())
       written.push_back(storageOf(dest));
-  if (auto call = dyn_cast<ExternOp>(op); call && call.getMutates())
-    for (int64_t k : *call.getMutates())
-      written.push_back(storageOf(call.getInputs()[k]));
+  if (auto call = dyn_cast<ExternOp>(op))
+    if (std::optional<ArrayRef<int64_t>> mutates = call.getMutates())
+      for (int64_t k : *mutates)
+        written.push_back(storageOf(call.getInputs()[k]));
   if (auto copy = dyn_cast<CopyToOp>(op))
     written.push_back(storageOf(copy.getDest()));
   return written;
@@ -82,7 +83,8 @@ const char *findStorageHazard(const Group &group, SizeContext &sizes, const Size
             facts = withAxes(symbols, group.axes);
           SmallVector<SizeExpr> written =
               llvm::map_to_vector(resultIndices(writer), [&](SizeExpr e) { return facts->simplify(e); });
-          if (load.getSource() != dest || !load.getScalars().empty() || written != loadIndices(member, load, sizes, *facts))
+          if (load.getSource() != dest || !load.getScalars().empty() ||
+              written != loadIndices(member, load, sizes, *facts))
             return "writes a buffer that the group reads elsewhere";
           // Values along the reduced axes may be computed again in each stage, after the write.
           if (group.hasReducedAxes() && (member.isFull || writer.isFull))

@@ -14,8 +14,9 @@ llvm::SmallVector<mlir::Value> writtenStorages(mlir::Operation *op);
 /// Symbols of sizes that a top-level op uses, anywhere in its types, attributes and body.
 void collectSymbols(mlir::Operation *op, llvm::function_ref<void(std::string_view)> fn);
 
-/// Why the members of `group` may not share a kernel because of what they write in place; null if they may. In-place writes share a kernel with earlier reads of the
-/// same elements only, and only where nothing of an earlier read is repeated in a later stage.
+/// Why the members of `group` may not share a kernel because of what they write in place; null if they may. In-place
+/// writes share a kernel with earlier reads of the same elements only, and only where nothing of an earlier read is
+/// repeated in a later stage.
 const char *findStorageHazard(const Group &group, SizeContext &sizes, const SizeFacts &symbols);
 
 } // namespace torch_tile::fusion

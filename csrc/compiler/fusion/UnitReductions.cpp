@@ -14,7 +14,8 @@ static void makePointwise(LoopsOp op, SizeContext &sizes) {
     first.set(axis.getName().getValue(), sizes.constant(0));
   for (Operation &inner : *op.bodyBlock()) {
     if (auto load = dyn_cast<LoadOp>(inner))
-      load.setIndicesAttr(exprArray(context, llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return first.apply(sizes, e); })));
+      load.setIndicesAttr(exprArray(
+          context, llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return first.apply(sizes, e); })));
     else if (auto index = dyn_cast<IndexOp>(inner))
       index.setExprAttr(ExprAttr::get(context, first.apply(sizes, index.getExpr().getValue())));
   }
@@ -31,8 +32,9 @@ void dropUnitReductions(FuncOp func) {
   SizeFacts facts = func.facts();
   for (Operation &op : func.getBody().front()) {
     auto loops = dyn_cast<LoopsOp>(op);
-    if (loops && loops.isReduction() &&
-        llvm::all_of(loops.reducedAxes(), [&](AxisAttr axis) { return facts.equal(axis.getExtent(), sizes.constant(1)) == Proof::Yes; }))
+    if (loops && loops.isReduction() && llvm::all_of(loops.reducedAxes(), [&](AxisAttr axis) {
+          return facts.equal(axis.getExtent(), sizes.constant(1)) == Proof::Yes;
+        }))
       makePointwise(loops, sizes);
   }
 }

@@ -1,0 +1,190 @@
+// RUN: tile-opt %s --split-input-file --graph-inline-producers | FileCheck %s
+
+// One use: the producer's index expressions are those of the load, through a transposed and shifted read.
+
+// CHECK-LABEL: graph.func @one_use
+// CHECK:         graph.loops [i0 = 4, i1 = 8]
+// CHECK-NEXT:      graph.load %arg0 ["i1", "i0 + 2"]
+// CHECK-NEXT:      math.exp
+// CHECK-NEXT:      arith.negf
+// CHECK-NOT:     graph.loops
+graph.func @one_use(%x: !graph.tensor<[8, 6], f32>) -> !graph.tensor<[4, 8], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 8, i1 = 6] -> (!graph.tensor<[8, 6], f32>) {
+    %v = graph.load %x ["i0", "i1"] : !graph.tensor<[8, 6], f32> -> f32
+    %e = math.exp %v : f32
+    graph.yield %e : f32
+  }
+  %b = graph.loops [i0 = 4, i1 = 8] -> (!graph.tensor<[4, 8], f32>) {
+    %v = graph.load %a ["i1", "i0 + 2"] : !graph.tensor<[8, 6], f32> -> f32
+    %n = arith.negf %v : f32
+    graph.yield %n : f32
+  }
+  graph.return %b : !graph.tensor<[4, 8], f32>
+}
+
+// -----
+
+// The masks of both loads hold together; where the outer one does not, the outer value counts.
+
+// CHECK-LABEL: graph.func @masks
+// CHECK:         graph.loops [i0 = 12]
+// CHECK:           %[[OUTER:.*]] = arith.cmpi
+// CHECK:           %[[INNER:.*]] = arith.cmpi
+// CHECK:           %[[BOTH:.*]] = arith.andi %[[OUTER]], %[[INNER]]
+// CHECK:           graph.load %arg0 ["i0 - 2"] mask %[[BOTH]]
+// CHECK:           arith.select %[[OUTER]]
+graph.func @masks(%x: !graph.tensor<[8], f32>) -> !graph.tensor<[12], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 10] -> (!graph.tensor<[10], f32>) {
+    %i = graph.index "i0"
+    %n = arith.constant 8 : i64
+    %m = arith.cmpi slt, %i, %n : i64
+    %z = arith.constant 1.0 : f32
+    %v = graph.load %x ["i0"] mask %m other %z : f32 : !graph.tensor<[8], f32> -> f32
+    graph.yield %v : f32
+  }
+  %b = graph.loops [i0 = 12] -> (!graph.tensor<[12], f32>) {
+    %i = graph.index "i0"
+    %n = arith.constant 2 : i64
+    %m = arith.cmpi sge, %i, %n : i64
+    %z = arith.constant 2.0 : f32
+    %v = graph.load %a ["i0 - 2"] mask %m other %z : f32 : !graph.tensor<[10], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %b : !graph.tensor<[12], f32>
+}
+
+// -----
+
+// Scalars of both loads are numbered anew.
+
+// CHECK-LABEL: graph.func @gathers
+// CHECK:         %[[I:.*]] = graph.load %arg1 ["i0"]
+// CHECK:         %[[J:.*]] = graph.load %arg1 ["x0"](%[[I]])
+// CHECK:         graph.load %arg0 ["x0", "i1"](%[[J]])
+graph.func @gathers(%x: !graph.tensor<[8, 4], f32>, %i: !graph.tensor<[8], i64>) -> !graph.tensor<[8, 4], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 8, i1 = 4] -> (!graph.tensor<[8, 4], f32>) {
+    %j = graph.load %i ["i0"] : !graph.tensor<[8], i64> -> i64
+    %v = graph.load %x ["x0", "i1"] (%j) : !graph.tensor<[8, 4], f32> -> f32
+    graph.yield %v : f32
+  }
+  %b = graph.loops [i0 = 8, i1 = 4] -> (!graph.tensor<[8, 4], f32>) {
+    %j = graph.load %i ["i0"] : !graph.tensor<[8], i64> -> i64
+    %v = graph.load %a ["x0", "i1"] (%j) : !graph.tensor<[8, 4], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %b : !graph.tensor<[8, 4], f32>
+}
+
+// -----
+
+// A reduction over one point is pointwise and inlined like any other.
+
+// CHECK-LABEL: graph.func @unit_reduction
+// CHECK:         graph.loops [i0 = 8]
+// CHECK-NEXT:      graph.load %arg0 ["i0", 0]
+// CHECK-NOT:     combine
+// CHECK-NOT:     graph.loops
+graph.func @unit_reduction(%x: !graph.tensor<[8, 1], f32>) -> !graph.tensor<[8], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 8, reduce r0 = 1] -> (!graph.tensor<[8], f32>) {
+    %v = graph.load %x ["i0", "r0"] : !graph.tensor<[8, 1], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  %b = graph.loops [i0 = 8] -> (!graph.tensor<[8], f32>) {
+    %v = graph.load %a ["i0"] : !graph.tensor<[8], f32> -> f32
+    %e = math.exp %v : f32
+    graph.yield %e : f32
+  }
+  graph.return %b : !graph.tensor<[8], f32>
+}
+
+// -----
+
+// Kept: what is returned, and what a larger consumer would compute many times over.
+
+// CHECK-LABEL: graph.func @kept
+// CHECK:         %[[A:.*]] = graph.loops [i0 = 8]
+// CHECK:         %[[B:.*]] = graph.loops [i0 = 8]
+// CHECK:         graph.loops [i0 = 64, i1 = 8]
+// CHECK:           graph.load %[[B]]
+// CHECK:         graph.return %[[A]]
+graph.func @kept(%x: !graph.tensor<[8], f32>) -> (!graph.tensor<[8], f32>, !graph.tensor<[64, 8], f32>) attributes {symbols = []} {
+  %a = graph.loops [i0 = 8] -> (!graph.tensor<[8], f32>) {
+    %v = graph.load %x ["i0"] : !graph.tensor<[8], f32> -> f32
+    %n = arith.negf %v : f32
+    graph.yield %n : f32
+  }
+  %b = graph.loops [i0 = 8] -> (!graph.tensor<[8], f32>) {
+    %v = graph.load %a ["i0"] : !graph.tensor<[8], f32> -> f32
+    %e = math.exp %v : f32
+    graph.yield %e : f32
+  }
+  %c = graph.loops [i0 = 64, i1 = 8] -> (!graph.tensor<[64, 8], f32>) {
+    %v = graph.load %b ["i1"] : !graph.tensor<[8], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %a, %c : !graph.tensor<[8], f32>, !graph.tensor<[64, 8], f32>
+}
+
+// -----
+
+// Kept: what it reads is overwritten before its use, by loops or by a call, also through an alias and a chain of producers. At the write itself other elements may be
+// overwritten already.
+
+// CHECK-LABEL: graph.func @overwritten
+// CHECK:         %[[A:.*]] = graph.loops [i0 = 8]
+// CHECK:           graph.load %arg0
+// CHECK:         graph.loops [i0 = 8] into(%arg0
+// CHECK-NEXT:      graph.load %[[A]]
+// CHECK:         graph.loops [i0 = 8] into(%arg1
+// CHECK-NEXT:      graph.load %[[A]]
+graph.func @overwritten(%x: !graph.tensor<[8], f32>, %y: !graph.tensor<[8], f32>) attributes {symbols = []} {
+  %a = graph.loops [i0 = 8] -> (!graph.tensor<[8], f32>) {
+    %v = graph.load %x ["i0"] : !graph.tensor<[8], f32> -> f32
+    graph.yield %v : f32
+  }
+  %b = graph.loops [i0 = 8] into (%x : !graph.tensor<[8], f32>) at [0] -> (!graph.tensor<[8], f32>) {
+    %v = graph.load %a ["7 - i0"] : !graph.tensor<[8], f32> -> f32
+    graph.yield %v : f32
+  }
+  %c = graph.loops [i0 = 8] into (%y : !graph.tensor<[8], f32>) at [0] -> (!graph.tensor<[8], f32>) {
+    %v = graph.load %a ["i0"] : !graph.tensor<[8], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return
+}
+
+// -----
+
+// CHECK-LABEL: graph.func @overwritten_by_call
+// CHECK:         %[[ALIAS:.*]] = graph.alias
+// CHECK:         %[[A:.*]] = graph.loops [i0 = 4]
+// CHECK:           graph.load %[[ALIAS]]
+// CHECK:           math.exp
+// CHECK:           arith.negf
+// CHECK:         graph.extern
+// CHECK:         graph.loops [i0 = 4]
+// CHECK-NEXT:      graph.load %[[A]]
+graph.func @overwritten_by_call(%x: !graph.tensor<[8], f32>) -> !graph.tensor<[4], f32> attributes {symbols = []} {
+  %s = graph.alias %x {offset = #graph.expr<"4">} : !graph.tensor<[8], f32> -> !graph.tensor<[4], f32>
+  %a = graph.loops [i0 = 4] -> (!graph.tensor<[4], f32>) {
+    %v = graph.load %s ["i0"] : !graph.tensor<[4], f32> -> f32
+    %e = math.exp %v : f32
+    graph.yield %e : f32
+  }
+  %b = graph.loops [i0 = 4] -> (!graph.tensor<[4], f32>) {
+    %v = graph.load %a ["i0"] : !graph.tensor<[4], f32> -> f32
+    %n = arith.negf %v : f32
+    graph.yield %n : f32
+  }
+  graph.extern(%x) {op = "aten::zero_", overload = "", args = [#graph.operand<0>], mutates = array<i64: 0>} : (!graph.tensor<[8], f32>) -> ()
+  %c = graph.loops [i0 = 4] -> (!graph.tensor<[4], f32>) {
+    %v = graph.load %b ["i0"] : !graph.tensor<[4], f32> -> f32
+    %n = arith.negf %v : f32
+    graph.yield %n : f32
+  }
+  graph.return %c : !graph.tensor<[4], f32>
+}

@@ -1,0 +1,132 @@
+// RUN: tile-opt %s --split-input-file --graph-split-reductions | FileCheck %s
+
+// A whole sum: 64 pieces that divide it evenly.
+
+// CHECK-LABEL: graph.func @all
+// CHECK:         %[[P:.*]] = graph.loops [p = 64, reduce r0 = 16384] -> (!graph.tensor<[64], f32>)
+// CHECK-NEXT:      graph.load %arg0 ["p*16384 + r0"]
+// CHECK:         graph.loops [reduce r0 = 64] -> (!graph.tensor<[], f32>)
+// CHECK-NEXT:      graph.load %[[P]] ["r0"]
+graph.func @all(%x: !graph.tensor<[1048576], f32>) -> !graph.tensor<[], f32> attributes {symbols = []} {
+  %a = graph.loops [reduce r0 = 1048576] -> (!graph.tensor<[], f32>) {
+    %v = graph.load %x ["r0"] : !graph.tensor<[1048576], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[], f32>
+}
+
+// -----
+
+// A prime extent: the last piece is masked, and its missing elements are the identity of the combiner, whatever the body makes of them. Both results go through.
+
+// CHECK-LABEL: graph.func @masked
+// CHECK:         %[[P:.*]]:2 = graph.loops [p = 25, reduce r0 = 4097]
+// CHECK:           %[[IN:.*]] = arith.cmpi slt
+// CHECK:           graph.load %arg0 ["p*4097 + r0"] mask %[[IN]]
+// CHECK:           %[[INDEX:.*]] = graph.index "p*4097 + r0"
+// CHECK:           arith.select %[[IN]], %{{.*}}, %{{.*}} : f32
+// CHECK:           arith.select %[[IN]], %[[INDEX]], %{{.*}} : i64
+// CHECK:         combine [0xFF800000 : f32, 9223372036854775807]
+// CHECK:         graph.loops [reduce r0 = 25]
+// CHECK-NEXT:      graph.load %[[P]]#0 ["r0"]
+// CHECK-NEXT:      graph.load %[[P]]#1 ["r0"]
+graph.func @masked(%x: !graph.tensor<[100003], f32>) -> !graph.tensor<[], i64> attributes {symbols = []} {
+  %a:2 = graph.loops [reduce r0 = 100003] -> (!graph.tensor<[], f32>, !graph.tensor<[], i64>) {
+    %v = graph.load %x ["r0"] : !graph.tensor<[100003], f32> -> f32
+    %i = graph.index "r0"
+    graph.yield %v, %i : f32, i64
+  } combine [0xFF800000 : f32, 9223372036854775807 : i64] {
+  ^bb0(%lv: f32, %li: i64, %rv: f32, %ri: i64):
+    %more = arith.cmpf ogt, %lv, %rv : f32
+    %same = arith.cmpf oeq, %lv, %rv : f32
+    %first = arith.cmpi slt, %li, %ri : i64
+    %tie = arith.andi %same, %first : i1
+    %left = arith.ori %more, %tie : i1
+    %v = arith.select %left, %lv, %rv : f32
+    %i = arith.select %left, %li, %ri : i64
+    graph.yield %v, %i : f32, i64
+  }
+  graph.return %a#1 : !graph.tensor<[], i64>
+}
+
+// -----
+
+// A column reduction: pieces are the outermost axis, so that both halves read along the columns.
+
+// CHECK-LABEL: graph.func @columns
+// CHECK:         %[[P:.*]] = graph.loops [p = 64, i0 = 64, reduce r0 = 256] -> (!graph.tensor<[64, 64], f32>)
+// CHECK-NEXT:      graph.load %arg0 ["p*256 + r0", "i0"]
+// CHECK:         graph.loops [i0 = 64, reduce r0 = 64]
+// CHECK-NEXT:      graph.load %[[P]] ["r0", "i0"]
+graph.func @columns(%x: !graph.tensor<[16384, 64], f32>) -> !graph.tensor<[64], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 64, reduce r0 = 16384] -> (!graph.tensor<[64], f32>) {
+    %v = graph.load %x ["r0", "i0"] : !graph.tensor<[16384, 64], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[64], f32>
+}
+
+// -----
+
+// A symbolic extent: the pieces are counted at run time, the last one masked.
+
+// CHECK-LABEL: graph.func @symbolic
+// CHECK:         graph.loops [p = "{{.*}}s0{{.*}}", reduce r0 = 16384]
+// CHECK:           graph.index "s0"
+// CHECK:           graph.load %arg0 ["p*16384 + r0"] mask
+graph.func @symbolic(%x: !graph.tensor<["s0"], f32>) -> !graph.tensor<[], f32>
+    attributes {symbols = [#graph.symbol<"s0", min = 0, max = 9223372036854775807, hint = 1048576>]} {
+  %a = graph.loops [reduce r0 = "s0"] -> (!graph.tensor<[], f32>) {
+    %v = graph.load %x ["r0"] : !graph.tensor<["s0"], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[], f32>
+}
+
+// -----
+
+// Kept: small ones, those with enough results, those that write in place.
+
+// CHECK-LABEL: graph.func @kept
+// CHECK-NOT:     [p =
+// CHECK:         graph.return
+graph.func @kept(%x: !graph.tensor<[65535], f32>, %y: !graph.tensor<[64, 65536], f32>, %z: !graph.tensor<[], f32>)
+    -> (!graph.tensor<[], f32>, !graph.tensor<[64], f32>) attributes {symbols = []} {
+  %a = graph.loops [reduce r0 = 65535] -> (!graph.tensor<[], f32>) {
+    %v = graph.load %x ["r0"] : !graph.tensor<[65535], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  %b = graph.loops [i0 = 64, reduce r0 = 65536] -> (!graph.tensor<[64], f32>) {
+    %v = graph.load %y ["i0", "r0"] : !graph.tensor<[64, 65536], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  %c = graph.loops [reduce r0 = 65536] into (%z : !graph.tensor<[], f32>) at [0] -> (!graph.tensor<[], f32>) {
+    %v = graph.load %y [0, "r0"] : !graph.tensor<[64, 65536], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a, %b : !graph.tensor<[], f32>, !graph.tensor<[64], f32>
+}
