@@ -44,7 +44,8 @@ int64_t elementBytes(Type type) {
 }
 
 int64_t estimateBytes(graph::GraphTensorType type, const SizeFacts &facts) {
-  return facts.estimate(type.numElements()) * elementBytes(type.getElementType());
+  // Sums of several estimates must not overflow.
+  return std::min(facts.estimate(type.numElements()), int64_t(1) << 50) * elementBytes(type.getElementType());
 }
 
 void collectLines(Location location, SmallVectorImpl<int64_t> &lines) {

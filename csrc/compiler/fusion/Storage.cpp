@@ -80,7 +80,7 @@ const char *findStorageHazard(const Group &group, SizeContext &sizes, const Size
           if (m > w)
             return "reads a buffer that the group writes";
           if (!facts)
-            facts = withAxes(symbols, group.axes);
+            facts.emplace(withAxes(symbols, group.axes));
           SmallVector<SizeExpr> written =
               llvm::map_to_vector(resultIndices(writer), [&](SizeExpr e) { return facts->simplify(e); });
           if (load.getSource() != dest || !load.getScalars().empty() ||

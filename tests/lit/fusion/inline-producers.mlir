@@ -35,7 +35,7 @@ graph.func @one_use(%x: !graph.tensor<[8, 6], f32>) -> !graph.tensor<[4, 8], f32
 // CHECK:           arith.select %[[OUTER]]
 graph.func @masks(%x: !graph.tensor<[8], f32>) -> !graph.tensor<[12], f32> attributes {symbols = []} {
   %a = graph.loops [i0 = 10] -> (!graph.tensor<[10], f32>) {
-    %i = graph.index "i0"
+    %i = graph.index_value "i0"
     %n = arith.constant 8 : i64
     %m = arith.cmpi slt, %i, %n : i64
     %z = arith.constant 1.0 : f32
@@ -43,7 +43,7 @@ graph.func @masks(%x: !graph.tensor<[8], f32>) -> !graph.tensor<[12], f32> attri
     graph.yield %v : f32
   }
   %b = graph.loops [i0 = 12] -> (!graph.tensor<[12], f32>) {
-    %i = graph.index "i0"
+    %i = graph.index_value "i0"
     %n = arith.constant 2 : i64
     %m = arith.cmpi sge, %i, %n : i64
     %z = arith.constant 2.0 : f32

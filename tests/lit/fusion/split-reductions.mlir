@@ -24,10 +24,10 @@ graph.func @all(%x: !graph.tensor<[1048576], f32>) -> !graph.tensor<[], f32> att
 // A prime extent: the last piece is masked, and its missing elements are the identity of the combiner, whatever the body makes of them. Both results go through.
 
 // CHECK-LABEL: graph.func @masked
-// CHECK:         %[[P:.*]]:2 = graph.loops [p = 25, reduce r0 = 4097]
+// CHECK:         %[[P:.*]]:2 = graph.loops [p = 25, reduce r0 = 4096]
 // CHECK:           %[[IN:.*]] = arith.cmpi slt
-// CHECK:           graph.load %arg0 ["p*4097 + r0"] mask %[[IN]]
-// CHECK:           %[[INDEX:.*]] = graph.index "p*4097 + r0"
+// CHECK:           graph.load %arg0 ["p*4096 + r0"] mask %[[IN]]
+// CHECK:           %[[INDEX:.*]] = graph.index_value "p*4096 + r0"
 // CHECK:           arith.select %[[IN]], %{{.*}}, %{{.*}} : f32
 // CHECK:           arith.select %[[IN]], %[[INDEX]], %{{.*}} : i64
 // CHECK:         combine [0xFF800000 : f32, 9223372036854775807]
@@ -37,7 +37,7 @@ graph.func @all(%x: !graph.tensor<[1048576], f32>) -> !graph.tensor<[], f32> att
 graph.func @masked(%x: !graph.tensor<[100003], f32>) -> !graph.tensor<[], i64> attributes {symbols = []} {
   %a:2 = graph.loops [reduce r0 = 100003] -> (!graph.tensor<[], f32>, !graph.tensor<[], i64>) {
     %v = graph.load %x ["r0"] : !graph.tensor<[100003], f32> -> f32
-    %i = graph.index "r0"
+    %i = graph.index_value "r0"
     graph.yield %v, %i : f32, i64
   } combine [0xFF800000 : f32, 9223372036854775807 : i64] {
   ^bb0(%lv: f32, %li: i64, %rv: f32, %ri: i64):
@@ -80,7 +80,7 @@ graph.func @columns(%x: !graph.tensor<[16384, 64], f32>) -> !graph.tensor<[64], 
 
 // CHECK-LABEL: graph.func @symbolic
 // CHECK:         graph.loops [p = "{{.*}}s0{{.*}}", reduce r0 = 16384]
-// CHECK:           graph.index "s0"
+// CHECK:           graph.index_value "s0"
 // CHECK:           graph.load %arg0 ["p*16384 + r0"] mask
 graph.func @symbolic(%x: !graph.tensor<["s0"], f32>) -> !graph.tensor<[], f32>
     attributes {symbols = [#graph.symbol<"s0", min = 0, max = 9223372036854775807, hint = 1048576>]} {

@@ -1,0 +1,75 @@
+// RUN: tile-opt %s --split-input-file --graph-inline-producers --graph-split-reductions --graph-form-groups --graph-build-tile-kernels | FileCheck %s
+
+// One program per row; the row's length is an argument, and so is the size of what is kept of it.
+
+// CHECK-LABEL: graph.func @rows(
+// CHECK:         graph.launch @kernel(%arg0) integers ["s1"] programs "s0" {{.*}} scratch "((s1 + 15)//16)*64 + 256"
+// CHECK:         tile.kernel @kernel(%{{.*}}: !tile.ptr<f32>, %{{.*}}: !tile.ptr<f32>, %[[N:.*]]: i64)
+// CHECK:         %[[ALL:.*]] = scf.for {{.*}} iter_args
+// CHECK:         %[[LEFT:.*]] = arith.cmpi slt, {{.*}}, %[[N]]
+// CHECK:         %[[SUM:.*]] = scf.if %[[LEFT]]
+// CHECK:           scf.yield
+// CHECK:         else
+// CHECK:           scf.yield %[[ALL]]
+// CHECK:         tile.reduce(%[[SUM]])
+graph.func @rows(%x: !graph.tensor<["s0", "s1"], f32>) -> !graph.tensor<["s0", "s1"], f32> attributes {symbols = [#graph.symbol<"s0", min = 0, max = 9223372036854775807, hint = 1024>, #graph.symbol<"s1", min = 2, max = 4096, hint = 300>]} {
+  %y = graph.loops [i0 = "s0", i1 = "s1"] -> (!graph.tensor<["s0", "s1"], f32>) {
+    %v = graph.load %x ["i0", "i1"] : !graph.tensor<["s0", "s1"], f32> -> f32
+    %e = math.exp %v : f32
+    graph.yield %e : f32
+  }
+  %s = graph.loops [i0 = "s0", reduce r0 = "s1"] -> (!graph.tensor<["s0"], f32>) {
+    %v = graph.load %y ["i0", "r0"] : !graph.tensor<["s0", "s1"], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  %i = graph.loops [i0 = "s0"] -> (!graph.tensor<["s0"], f32>) {
+    %v = graph.load %s ["i0"] : !graph.tensor<["s0"], f32> -> f32
+    %e = math.rsqrt %v : f32
+    graph.yield %e : f32
+  }
+  %o = graph.loops [i0 = "s0", i1 = "s1"] -> (!graph.tensor<["s0", "s1"], f32>) {
+    %v = graph.load %y ["i0", "i1"] : !graph.tensor<["s0", "s1"], f32> -> f32
+    %w = graph.load %i ["i0"] : !graph.tensor<["s0"], f32> -> f32
+    %p = arith.mulf %v, %w : f32
+    graph.yield %p : f32
+  }
+  graph.return %o : !graph.tensor<["s0", "s1"], f32>
+}
+
+// -----
+
+// Contiguous axes are one, whatever their sizes.
+
+// CHECK-LABEL: graph.func @flat(
+// CHECK:         graph.launch @kernel(%arg0) integers ["s0*s1"] programs "(s0*s1 + 4095)//4096"
+// CHECK:         axes [mi0 = s0*s1]
+// CHECK:         tile.return
+graph.func @flat(%x: !graph.tensor<["s0", "s1"], f32>) -> !graph.tensor<["s0", "s1"], f32> attributes {symbols = [#graph.symbol<"s0", min = 0, max = 9223372036854775807, hint = 1024>, #graph.symbol<"s1", min = 2, max = 4096, hint = 300>]} {
+  %a = graph.loops [i0 = "s0", i1 = "s1"] -> (!graph.tensor<["s0", "s1"], f32>) {
+    %v = graph.load %x ["i0", "i1"] : !graph.tensor<["s0", "s1"], f32> -> f32
+    %e = arith.negf %v : f32
+    graph.yield %e : f32
+  }
+  graph.return %a : !graph.tensor<["s0", "s1"], f32>
+}
+
+// -----
+
+// A stride between the rows keeps them apart. A size that is not known is cut into blocks however small its hint is.
+
+// CHECK-LABEL: graph.func @strided(
+// CHECK:         graph.launch @kernel(%arg0) integers [{{.*}}"s1*2"{{.*}}]
+// CHECK:         axes [i0 = s0, i1 = s1] grid axes 2 vector axis i1 lanes 64 block 4096
+// CHECK:         tile.return
+graph.func @strided(%x: !graph.tensor<["s0", "s1"], f32, ["2*s1", 1]>) -> !graph.tensor<["s0", "s1"], f32> attributes {symbols = [#graph.symbol<"s0", min = 0, max = 9223372036854775807, hint = 1024>, #graph.symbol<"s1", min = 2, max = 4096, hint = 300>]} {
+  %a = graph.loops [i0 = "s0", i1 = "s1"] -> (!graph.tensor<["s0", "s1"], f32>) {
+    %v = graph.load %x ["i0", "i1"] : !graph.tensor<["s0", "s1"], f32, ["2*s1", 1]> -> f32
+    %e = arith.negf %v : f32
+    graph.yield %e : f32
+  }
+  graph.return %a : !graph.tensor<["s0", "s1"], f32>
+}

@@ -1,0 +1,80 @@
+// RUN: tile-opt %s --split-input-file --graph-inline-producers --graph-split-reductions --graph-form-groups --graph-build-tile-kernels | FileCheck %s
+
+// The accumulator is a tile; lanes past the end contribute the identity; the tile is folded once.
+
+// CHECK-LABEL: graph.func @sum(
+// CHECK:         vector axis r0 lanes 64
+// CHECK:         scf.for
+// CHECK:           %[[ZERO:.*]] = tile.splat
+// CHECK:           %[[FIRST:.*]] = math.exp
+// CHECK:           %[[ACC:.*]] = arith.addf %[[ZERO]], %[[FIRST]]
+// CHECK:           tile.load {{.*}} valid[
+// CHECK:           %[[LAST:.*]] = math.exp
+// CHECK:           %[[IDENTITY:.*]] = tile.splat
+// CHECK:           %[[INSIDE:.*]] = arith.cmpi slt
+// CHECK:           %[[MASKED:.*]] = arith.select %[[INSIDE]], %[[LAST]], %[[IDENTITY]]
+// CHECK:           %[[ALL:.*]] = arith.addf %[[ACC]], %[[MASKED]]
+// CHECK:           %[[SUM:.*]] = tile.reduce(%[[ALL]]) axis 0
+// CHECK:           tile.store %[[SUM]], {{.*}} strides [] : f32
+graph.func @sum(%x: !graph.tensor<[32, 100], f32>) -> !graph.tensor<[32], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 32, reduce r0 = 100] -> (!graph.tensor<[32], f32>) {
+    %v = graph.load %x ["i0", "r0"] : !graph.tensor<[32, 100], f32> -> f32
+    %e = math.exp %v : f32
+    graph.yield %e : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[32], f32>
+}
+
+// -----
+
+// Two results fold together.
+
+// CHECK-LABEL: graph.func @pair(
+// CHECK:         %[[V:.*]] = arith.select {{.*}} : tensor<64xi1>, tensor<64xf32>
+// CHECK:         %[[I:.*]] = arith.select {{.*}} : tensor<64xi1>, tensor<64xi64>
+// CHECK:         %[[R:.*]]:2 = tile.reduce(%[[V]], %[[I]]) axis 0
+// CHECK:         tile.store %[[R]]#0
+// CHECK:         tile.store %[[R]]#1
+graph.func @pair(%x: !graph.tensor<[32, 64], f32>) -> (!graph.tensor<[32], f32>, !graph.tensor<[32], i64>) attributes {symbols = []} {
+  %a:2 = graph.loops [i0 = 32, reduce r0 = 64] -> (!graph.tensor<[32], f32>, !graph.tensor<[32], i64>) {
+    %v = graph.load %x ["i0", "r0"] : !graph.tensor<[32, 64], f32> -> f32
+    %i = graph.index_value "r0"
+    graph.yield %v, %i : f32, i64
+  } combine [0xFF800000 : f32, 9223372036854775807 : i64] {
+  ^bb0(%lv: f32, %li: i64, %rv: f32, %ri: i64):
+    %more = arith.cmpf ogt, %lv, %rv : f32
+    %same = arith.cmpf oeq, %lv, %rv : f32
+    %first = arith.cmpi slt, %li, %ri : i64
+    %tie = arith.andi %same, %first : i1
+    %left = arith.ori %more, %tie : i1
+    %v = arith.select %left, %lv, %rv : f32
+    %i = arith.select %left, %li, %ri : i64
+    graph.yield %v, %i : f32, i64
+  }
+  graph.return %a#0, %a#1 : !graph.tensor<[32], f32>, !graph.tensor<[32], i64>
+}
+
+// -----
+
+// Nothing to fold: the identity.
+
+// CHECK-LABEL: graph.func @empty(
+// CHECK:         arith.constant 0.000000e+00 : f32
+// CHECK-NOT:     tile.load
+// CHECK:         tile.reduce
+// CHECK:         tile.store
+graph.func @empty(%x: !graph.tensor<[4, 0], f32>) -> !graph.tensor<[4], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 4, reduce r0 = 0] -> (!graph.tensor<[4], f32>) {
+    %v = graph.load %x ["i0", "r0"] : !graph.tensor<[4, 0], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[4], f32>
+}

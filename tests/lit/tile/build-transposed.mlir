@@ -1,0 +1,45 @@
+// RUN: tile-opt %s --split-input-file --graph-inline-producers --graph-split-reductions --graph-form-groups --graph-build-tile-kernels | FileCheck %s
+
+// What is contiguous along the rows is read that way round and turned in registers.
+
+// CHECK-LABEL: graph.func @transpose(
+// CHECK:         vector axis i1 lanes 16 row axis i0 rows 16
+// CHECK:         scf.for %[[ROW:.*]] =
+// CHECK:           scf.for %[[LANE:.*]] =
+// CHECK:             %[[X:.*]] = tile.load %arg0{{.*}} strides [256, 1] : !tile.ptr<f32> -> tensor<16x16xf32>
+// CHECK:             %[[T:.*]] = tile.trans %[[X]] perm [1, 0]
+// CHECK:             %[[Y:.*]] = tile.load %arg1{{.*}} strides [256, 1] : !tile.ptr<f32> -> tensor<16x16xf32>
+// CHECK:             arith.addf %[[T]], %[[Y]]
+// CHECK:             tile.store {{.*}} strides [256, 1]
+graph.func @transpose(%x: !graph.tensor<[256, 256], f32>, %y: !graph.tensor<[256, 256], f32>) -> !graph.tensor<[256, 256], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 256, i1 = 256] -> (!graph.tensor<[256, 256], f32>) {
+    %v = graph.load %x ["i1", "i0"] : !graph.tensor<[256, 256], f32> -> f32
+    %w = graph.load %y ["i0", "i1"] : !graph.tensor<[256, 256], f32> -> f32
+    %e = arith.addf %v, %w : f32
+    graph.yield %e : f32
+  }
+  graph.return %a : !graph.tensor<[256, 256], f32>
+}
+
+// -----
+
+// Partial tiles: the counts turn round with the tile.
+
+// CHECK-LABEL: graph.func @partial(
+// CHECK:         scf.if
+// CHECK:           tile.load {{.*}} strides [200, 1] : !tile.ptr<f32>
+// CHECK:           tile.store {{.*}} strides [100, 1] : tensor<16x16xf32>
+// CHECK:         else
+// CHECK:           %[[ROWS:.*]] = arith.minsi
+// CHECK:           %[[LANES:.*]] = arith.minsi
+// CHECK:           tile.load {{.*}} strides [200, 1] valid[%[[LANES]], %[[ROWS]]]
+// CHECK:           tile.trans
+// CHECK:           tile.store {{.*}} strides [100, 1] valid[%[[ROWS]], %[[LANES]]]
+graph.func @partial(%x: !graph.tensor<[100, 200], f32>) -> !graph.tensor<[200, 100], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 200, i1 = 100] -> (!graph.tensor<[200, 100], f32>) {
+    %v = graph.load %x ["i1", "i0"] : !graph.tensor<[100, 200], f32> -> f32
+    %e = arith.negf %v : f32
+    graph.yield %e : f32
+  }
+  graph.return %a : !graph.tensor<[200, 100], f32>
+}
