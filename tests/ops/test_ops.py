@@ -1,4 +1,4 @@
-"""Each check over each operator case: values, gradients, dynamic sizes, layouts, extremes, repetition; all as in eager."""
+"""Each check over each operator case: values, gradients, dynamic sizes, layouts, extremes, repetition, as in eager."""
 
 from __future__ import annotations
 
