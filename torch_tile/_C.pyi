@@ -46,6 +46,29 @@ class Program:
             IndexError: an index held by a tensor is out of range.
         """
 
+@final
+class GraphText:
+    """An FX graph as text of the graph dialect."""
+
+    text: str
+    lines: list[tuple[int, str]]
+    """Line of the text, from 1, and the FX node it comes from."""
+    symbols: list[tuple[str, str]]
+    """Our name of each symbol and torch's."""
+    pycalls: list[Any]
+    """FX nodes behind the callables that `graph.pycall` ops name by index."""
+    constants: list[torch.Tensor]
+    """Tensors the graph module holds: the last inputs of the program."""
+    externs: list[tuple[str, str, str]]
+    """FX node, operator, and why it is not generated."""
+
+def print_graph(graph_module: torch.fx.GraphModule) -> GraphText:
+    """Print an ATen graph with fake tensors in `meta["val"]`.
+
+    Raises:
+        torch_tile.errors.UnsupportedError: something the dialect cannot say; names the node.
+    """
+
 def compile_graph(
     text: str,
     options: dict[str, str],
@@ -63,7 +86,8 @@ def compile_graph(
         options: for the compiler; every one is part of the cache key.
         cache_dir: None for no disk cache.
         cache_limit_bytes: least recently used entries go beyond it; 0 for no limit.
-        dump: called with the file name and content of every stage. The compiler then runs even where the cache has the graph.
+        dump: called with the file name and content of every stage. The compiler then runs even where the cache has the
+            graph.
         pycalls: the callables that `graph.pycall` steps name by index.
         force_compile: do not read the disk cache; what is compiled is still written to it.
         poison: fill freed buffers with NaN.

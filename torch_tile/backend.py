@@ -40,12 +40,7 @@ class TileBackend:
         return compile_with_autograd(gm, example_inputs, config.resolve(mode, options))
 
     def reset(self) -> None:
-        """Forget what earlier compiles left behind. torch.compiler.reset() calls it, several times."""
-        import sys
-
-        # Nothing to forget where nothing was compiled.
-        if aot := sys.modules.get("torch_tile.frontend.aot"):
-            aot.reset()
+        """Called by torch.compiler.reset(), several times; graphs belong to Dynamo, so there is nothing to forget."""
 
 
 tile = TileBackend()

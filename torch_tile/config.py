@@ -1,7 +1,7 @@
 """Every knob, once: name, type, default, environment variable, whether it is part of the cache key, and what it does.
 
-A knob is read as `config.get("strict")`, set for the process with `config.set("strict", True)`, and for one torch.compile call with
-`options={"strict": True}`. The environment is read when a knob is first asked for.
+A knob is read as `config.get("strict")`, set for the process with `config.set("strict", True)`, and for one
+torch.compile call with `options={"strict": True}`. The environment is read whenever a knob is asked for.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Knob:
-    """One setting. `environment` lists variables by priority; a compiler knob is handed to the compiler and keys the cache."""
+    """One setting. `environment` lists variables by priority; a knob for the compiler is part of the cache key."""
 
     name: str
     type: type
@@ -54,14 +54,40 @@ def _default_cache_dir() -> str:
 KNOBS: dict[str, Knob] = {
     knob.name: knob
     for knob in (
-        Knob("strict", bool, False, ("TORCH_TILE_STRICT",), "Raise where a graph would otherwise fall back to eager mode."),
-        Knob("fallback_random", bool, False, ("TORCH_TILE_FALLBACK_RANDOM",), "Random numbers of eager mode, not fused."),
+        Knob("strict", bool, False, ("TORCH_TILE_STRICT",), "Raise instead of falling back to eager mode."),
+        Knob(
+            "fallback_random", bool, False, ("TORCH_TILE_FALLBACK_RANDOM",), "Random numbers of eager mode, not fused."
+        ),
         Knob("cache", bool, True, ("TORCH_TILE_CACHE",), "Use the disk cache."),
-        Knob("cache_dir", str, None, ("TORCH_TILE_CACHE_DIR",), "Folder of the disk cache; the user's cache folder if unset."),
-        Knob("cache_limit_mib", int, 1024, ("TORCH_TILE_CACHE_LIMIT_MIB",), "Least recently used entries go beyond this; 0: no limit."),
+        Knob(
+            "cache_dir",
+            str,
+            None,
+            ("TORCH_TILE_CACHE_DIR",),
+            "Folder of the disk cache; the user's cache folder if unset.",
+        ),
+        Knob(
+            "cache_limit_bytes",
+            int,
+            4 << 30,
+            ("TORCH_TILE_CACHE_LIMIT_BYTES",),
+            "Least recently used entries go beyond this size; 0: no limit.",
+        ),
         Knob("force_compile", bool, False, ("TORCH_TILE_FORCE_COMPILE",), "Compile even what the disk cache has."),
-        Knob("debug", bool, False, ("TILE_COMPILE_DEBUG", "TORCH_COMPILE_DEBUG"), "Write every stage to torch's debug folder."),
-        Knob("poison", bool, False, ("TORCH_TILE_POISON",), "Fill freed buffers with NaN, to find reads after the last use."),
+        Knob(
+            "debug",
+            bool,
+            False,
+            ("TILE_COMPILE_DEBUG", "TORCH_COMPILE_DEBUG"),
+            "Write every stage to torch's debug folder.",
+        ),
+        Knob(
+            "poison",
+            bool,
+            False,
+            ("TORCH_TILE_POISON",),
+            "Fill freed buffers with NaN, to find reads after the last use.",
+        ),
         Knob(
             "emulate_precision_casts",
             bool,
@@ -71,6 +97,22 @@ KNOBS: dict[str, Knob] = {
             is_for_compiler=True,
         ),
         Knob("fusion", bool, True, ("TORCH_TILE_FUSION",), "Fuse ops into shared kernels.", is_for_compiler=True),
+        Knob(
+            "target",
+            str,
+            "host",
+            ("TORCH_TILE_TARGET",),
+            "Processor to compile for, by LLVM's name.",
+            is_for_compiler=True,
+        ),
+        Knob(
+            "threads",
+            int,
+            0,
+            ("TORCH_TILE_COMPILE_THREADS",),
+            "Threads that compile kernels; 0: one per processor, at most 8.",
+            is_for_compiler=True,
+        ),
         Knob(
             "deterministic",
             bool,
@@ -145,7 +187,7 @@ class Settings(Mapping[str, Any]):
     def compiler_options(self) -> dict[str, str]:
         """What the compiler is told, all of it part of the cache key; defaults are left out."""
         return {
-            name: str(int(value)) if isinstance(value, bool) else str(value)
+            name: str(value).lower() if isinstance(value, bool) else str(value)
             for name, value in self._values.items()
             if KNOBS[name].is_for_compiler and value != KNOBS[name].default
         }

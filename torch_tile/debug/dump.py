@@ -36,7 +36,7 @@ class Dump:
             folder.mkdir(parents=True)
         except OSError as error:
             log.warning("dumps are off: %s", error)
-        log.warning("%s: stages are written to %s", graph_name, folder)
+        log.info("%s: stages are written to %s", graph_name, folder)
         return Dump(folder)
 
     def write(self, file: str, data: str | bytes) -> None:

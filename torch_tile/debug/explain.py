@@ -56,21 +56,21 @@ def _graph_lines(graph: record.GraphRecord) -> list[str]:
 def explain(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
     """Compile and run `fn(*args, **kwargs)`, and say what came of it.
 
-    Forgets what Dynamo has compiled so far. A backward graph is compiled when a gradient is asked for, so let `fn` ask for it.
+    Forgets what Dynamo has compiled so far. A backward graph is compiled when a gradient is asked for, so let `fn` ask
+    for it.
 
     Args:
         fn: a function or module.
 
     Returns:
-        An object to print: kernels with the source lines they come from, fusion decisions, calls outside with reasons, graph breaks.
+        An object to print: kernels with the source lines they come from, fusion decisions, calls outside with reasons,
+        graph breaks.
     """
     import torch
     from torch._dynamo.utils import counters as dynamo_counters
 
-    from torch_tile.backend import tile
-
     torch.compiler.reset()
     dynamo_counters["graph_break"].clear()
     with record.recording() as graphs:
-        torch.compile(fn, backend=tile)(*args, **kwargs)
+        torch.compile(fn, backend="tile")(*args, **kwargs)
     return Explanation(list(graphs), dict(dynamo_counters["graph_break"]))

@@ -15,7 +15,7 @@ _KEPT_STAGES = ("20-fusion.txt", "timing.json")
 
 @dataclasses.dataclass
 class KernelRecord:
-    """A kernel: its name, launches in one call, bytes moved (None if they depend on a size), the user's source lines."""
+    """A kernel: name, launches in one call, bytes moved (None if they depend on a size), the user's source lines."""
 
     name: str
     launches: int

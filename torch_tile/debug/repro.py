@@ -45,7 +45,8 @@ if __name__ == "__main__":
         actual = compiled(*inputs)
     for e, a in zip(expected, actual):
         if isinstance(e, torch.Tensor):
-            print(tuple(e.shape), e.dtype, "largest difference", (e.double() - a.double()).abs().max().item() if e.numel() else 0)
+            difference = (e.double() - a.double()).abs().max().item() if e.numel() else 0
+            print(tuple(e.shape), e.dtype, "largest difference", difference)
 '''
 
 

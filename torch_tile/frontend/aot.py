@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo import disable
 from torch._dynamo.utils import counters as dynamo_counters
 from torch._dynamo.utils import flatten_graph_inputs
 from torch._functorch.aot_autograd import aot_module_simplified
@@ -18,26 +17,34 @@ from torch_tile.frontend.fx_passes import run_passes
 from torch_tile.frontend.partition import partition
 
 
+def _untraced(function: Callable[..., Any], reason: str) -> Callable[..., Any]:
+    result: Callable[..., Any] = torch._dynamo.disable(function, reason=reason)  # type: ignore[no-untyped-call]
+    if getattr(function, "_boxed_call", False):
+        result._boxed_call = True  # type: ignore[attr-defined]  # a property of the type, which wrapping does not copy
+    return result
+
+
 def compile_with_autograd(
     gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings
 ) -> Callable[..., Any]:
     """A callable for the graph and, where gradients are wanted, its backward."""
     if any(isinstance(x, (list, tuple, dict)) for x in example_inputs):
-        return flatten_graph_inputs(gm, example_inputs, lambda g, i: compile_with_autograd(g, i, settings))
+        flat: Callable[..., Any] = flatten_graph_inputs(
+            gm, example_inputs, lambda g, i: compile_with_autograd(g, i, settings)
+        )
+        return flat
 
-    def forward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return compile_graph(graph, inputs, "forward", settings)
+    def forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        return compile_graph(gm, example_inputs, "forward", settings)
 
-    def backward(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         # Backward graphs are compiled on an autograd thread; Dynamo must trace neither the compile nor its result.
-        compiled = disable(compile_graph, reason="do not trace the compiler")(graph, inputs, "backward", settings)
-        wrapped: Callable[..., Any] = disable(compiled, reason="do not trace compiled code")
-        wrapped._boxed_call = True  # type: ignore[attr-defined]  # disable() copies attributes of plain functions only
-        return wrapped
+        compiled = _untraced(compile_graph, "do not trace the compiler")(gm, example_inputs, "backward", settings)
+        return _untraced(compiled, "do not trace compiled code")
 
-    def inference(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        run_passes(graph, settings)
-        return compile_graph(graph, inputs, "inference", settings)
+    def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        run_passes(gm, settings)
+        return compile_graph(gm, example_inputs, "inference", settings)
 
     def partition_joint(joint: torch.fx.GraphModule, joint_inputs: Sequence[Any], **kwargs: Any) -> Any:
         run_passes(joint, settings)
@@ -59,12 +66,4 @@ def compile_with_autograd(
         dynamo_counters["aot_autograd"]["not_ok"] += 1
         raise
     dynamo_counters["aot_autograd"]["ok"] += 1
-    result: Callable[..., Any] = disable(compiled, reason="do not trace AOT-compiled graph")
-    return result
-
-
-def reset() -> None:
-    """Forget counters; compiled graphs belong to Dynamo."""
-    from torch_tile.debug.counters import counters
-
-    counters.clear()
+    return _untraced(compiled, "do not trace AOT-compiled graph")

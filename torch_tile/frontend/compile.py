@@ -9,15 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._functorch.aot_autograd import get_aot_graph_name, make_boxed_func
+from torch._functorch._aot_autograd.logging_utils import get_aot_graph_name
+from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule
 
 from torch_tile import _C
 from torch_tile.config import Settings
+from torch_tile.counters import counters
 from torch_tile.debug import record
-from torch_tile.debug.counters import counters
 from torch_tile.debug.dump import Dump
-from torch_tile.errors import CompileError, TileError, UnsupportedError
+from torch_tile.errors import TileError, UnsupportedError
 from torch_tile.frontend.pycalls import make_pycalls
 
 log = logging.getLogger(__name__)
@@ -42,29 +43,29 @@ def compile_graph(gm: GraphModule, inputs: Sequence[Any], kind: str, settings: S
         dump.write_script(gm)
     try:
         return _compile(gm, name, kind, settings, dump)
-    except UnsupportedError as error:
-        counters["unsupported_graphs"] += 1
-        if settings["strict"]:
-            raise
-        _warn(name, error, dump, "is not supported")
-    except CompileError as error:
-        counters["failed_graphs"] += 1
-        if settings["strict"]:
-            raise
-        _warn(name, error, dump, "failed to compile")
     except TileError as error:
-        counters["failed_graphs"] += 1
+        dump = dump or _dump_failure(gm, name)
         if settings["strict"]:
             raise
-        _warn(name, error, dump, "was refused by the compiler")
+        _warn(name, error, dump)
+    counters.add("fallbacks")
     record.add(record.GraphRecord(name=name, kind=kind, fallback=True))
     return make_boxed_func(gm.forward)
 
 
-def _warn(name: str, error: TileError, dump: Dump | None, what: str) -> None:
-    where = f"stages are in {dump.folder}" if dump else "set TILE_COMPILE_DEBUG=1 to see its stages"
+def _dump_failure(gm: GraphModule, name: str) -> Dump:
+    """What it takes to reproduce a failure, even where dumps are off."""
+    dump = Dump.start(name)
+    dump.write_graph(gm)
+    dump.write_script(gm)
+    return dump
+
+
+def _warn(name: str, error: TileError, dump: Dump) -> None:
+    what = "is not supported" if isinstance(error, UnsupportedError) else "failed to compile"
     warnings.warn(
-        f"torch_tile: graph {name} {what} and runs in eager mode: {error}; {where}; options={{'strict': True}} raises",
+        f"torch_tile: graph {name} {what} and runs in eager mode: {error}; a script that shows it is in "
+        f"{dump.folder}; options={{'strict': True}} raises",
         stacklevel=2,
     )
 
@@ -81,7 +82,7 @@ def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Du
             graph.text,
             settings.compiler_options(),
             settings.cache_dir(),
-            settings["cache_limit_mib"] << 20,
+            settings["cache_limit_bytes"],
             _sink(dump, recorded),
             make_pycalls(gm, graph.pycalls),
             force_compile=settings["force_compile"],
@@ -92,10 +93,14 @@ def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Du
         if node is not None:
             error.text += f"; from {node}"
         raise
-    counters["graphs"] += 1
-    counters["kernels"] += program.num_kernels
-    counters["externs"] += program.num_externs
-    counters[f"graphs_from_{program.loaded_from}"] += 1
+    counters.add("graphs")
+    if program.loaded_from == "disk":
+        counters.add("graphs_from_disk")
+    counters.add("kernels", program.num_kernels)
+    counters.add("launches", program.num_launches)
+    counters.add("externs", program.num_externs)
+    counters.add("pycalls", program.num_pycalls)
+    counters.add("compile_ms", program.compile_ms)
     record.add(record.GraphRecord.of(gm, graph, program, name, kind, recorded, printed_ms))
     log.info(
         "%s: %d kernels, %d calls outside, %s in %.1f ms",

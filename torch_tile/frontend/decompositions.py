@@ -131,14 +131,15 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
     table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
     table.update(get_decompositions(list(_ALSO)))
     for packet in (*_GENERATED, *_OUTSIDE):
-        for overload in packet.overloads():
+        overloads: list[str] = packet.overloads()  # type: ignore[no-untyped-call]
+        for overload in overloads:
             table.pop(getattr(packet, overload), None)
     # Whole in the importer only as .correction; the older overloads are written with it.
     for packet in (aten.var, aten.std, aten.var_mean, aten.std_mean):
         table.update(
             (op, function)
             for op, function in get_decompositions([packet]).items()
-            if op._overloadname in ("default", "dim")
+            if getattr(op, "_overloadname", "") in ("default", "dim")
         )
     table.update(get_decompositions([aten.std_mean]))
     table[aten.nll_loss_backward.default] = _nll_loss_backward

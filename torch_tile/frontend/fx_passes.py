@@ -1,7 +1,8 @@
 """Passes over ATen graphs before they are partitioned or compiled.
 
-Random numbers: every random op becomes arithmetic on `torch_tile::philox_uniform`, a pure function of one seed per graph, the place of
-the op (its salt) and the logical index of the element. Fusion, vector width and recomputation in the backward never change a bit.
+Random numbers: every random op becomes arithmetic on `torch_tile::philox_uniform`, a pure function of one seed per
+graph, the place of the op (its salt) and the logical index of the element. Fusion, vector width and recomputation in
+the backward never change a bit.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _LOW = 0xFFFFFFFF
 def philox_uniform(seed: torch.Tensor, salt: int, size: list[int], dtype: torch.dtype) -> torch.Tensor:
     """Uniform numbers in [0, 1), element by element.
 
-    The first word of Philox4x32-10 (Salmon et al. 2011) with counter (index low, index high, salt, 0) and key (seed low, seed high),
-    where index is the row-major position of the element; its upper 24 bits times 2^-24.
+    The first word of Philox4x32-10 (Salmon et al. 2011) with counter (index low, index high, salt, 0) and key
+    (seed low, seed high), where index is the row-major position of the element; its upper 24 bits times 2^-24.
 
     Args:
         seed: int64, 0-d.
@@ -49,14 +50,16 @@ def philox_uniform(seed: torch.Tensor, salt: int, size: list[int], dtype: torch.
     return ((c0 >> 8).to(torch.float32) * 2.0**-24).to(dtype).view(size)
 
 
-_library = torch.library.Library("torch_tile", "DEF")
-_library.define("philox_uniform(Tensor seed, int salt, SymInt[] size, ScalarType dtype) -> Tensor")
-_library.impl("philox_uniform", philox_uniform, "CompositeExplicitAutograd")
+_library = torch.library.Library("torch_tile", "DEF")  # type: ignore[no-untyped-call]
+_library.define("philox_uniform(Tensor seed, int salt, SymInt[] size, ScalarType dtype) -> Tensor")  # type: ignore[no-untyped-call]
+_library.impl("philox_uniform", philox_uniform, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
 
 
-@torch.library.register_fake("torch_tile::philox_uniform", lib=_library)
 def _philox_uniform_fake(seed: torch.Tensor, salt: int, size: list[int], dtype: torch.dtype) -> torch.Tensor:
     return torch.empty(size, dtype=dtype, device=seed.device)
+
+
+torch.library.register_fake("torch_tile::philox_uniform", _philox_uniform_fake, lib=_library)
 
 
 class _Emitter:
@@ -64,7 +67,9 @@ class _Emitter:
 
     def __init__(self, gm: GraphModule) -> None:
         self.gm = gm
-        self.mode = detect_fake_mode([n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"])
+        mode = detect_fake_mode([n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"])
+        assert mode is not None, "graphs of AOTAutograd hold fake tensors"
+        self.mode = mode
         self.seeds: dict[torch.device, Node] = {}
         self.num_salts = 0
         self.replaced: Node | None = None
@@ -96,16 +101,18 @@ class _Emitter:
             sizes.append(size if isinstance(size, int) else self._size(size, node, dim))
         salt = self.num_salts
         self.num_salts += 1
-        return self.call(torch.ops.torch_tile.philox_uniform.default, self.seed(like.device), salt, sizes, torch.float32)
+        return self.call(
+            torch.ops.torch_tile.philox_uniform.default, self.seed(like.device), salt, sizes, torch.float32
+        )
 
-    def _size(self, size: Any, node: Node, dim: int) -> Node:
+    def _size(self, size: torch.SymInt, node: Node, dim: int) -> Node:
         # The size of an operand, or an argument that already is one.
         for candidate in node.all_input_nodes:
             value = candidate.meta.get("val")
             if isinstance(value, torch.SymInt) and value.node.expr == size.node.expr:
                 return candidate
             if isinstance(value, torch.Tensor) and value.dim() > dim:
-                found = value.shape[dim]
+                found: Any = value.shape[dim]
                 if isinstance(found, torch.SymInt) and found.node.expr == size.node.expr:
                     return self.call(aten.sym_size.int, candidate, dim)
         raise LookupError("no node holds this size")
@@ -139,7 +146,9 @@ def _normal_numbers(e: _Emitter, node: Node) -> Node:
     # Box and Muller 1958; 1 - u is in (0, 1], so the logarithm is finite.
     value = node.meta["val"]
     u1, u2 = e.uniform(value, node), e.uniform(value, node)
-    radius = e.call(aten.sqrt.default, e.call(aten.mul.Scalar, e.call(aten.log.default, e.call(aten.rsub.Scalar, u1, 1.0)), -2.0))
+    radius = e.call(
+        aten.sqrt.default, e.call(aten.mul.Scalar, e.call(aten.log.default, e.call(aten.rsub.Scalar, u1, 1.0)), -2.0)
+    )
     return e.call(aten.mul.Tensor, radius, e.call(aten.cos.default, e.call(aten.mul.Scalar, u2, 2.0 * math.pi)))
 
 
@@ -160,7 +169,9 @@ def _uniform(e: _Emitter, node: Node) -> Any:
 def _normal(e: _Emitter, node: Node) -> Any:
     mean, std = float(_argument(node, 1, "mean", 0.0)), float(_argument(node, 2, "std", 1.0))
     scaled = e.call(aten.mul.Scalar, _normal_numbers(e, node), std)
-    return e.call(torch.ops.prims.convert_element_type.default, e.call(aten.add.Scalar, scaled, mean), node.meta["val"].dtype)
+    return e.call(
+        torch.ops.prims.convert_element_type.default, e.call(aten.add.Scalar, scaled, mean), node.meta["val"].dtype
+    )
 
 
 _REPLACEMENTS: dict[Any, Callable[[_Emitter, Node], Any]] = {
@@ -194,8 +205,6 @@ def replace_random(gm: GraphModule) -> int:
     if not nodes:
         return 0
     emitter = _Emitter(gm)
-    if emitter.mode is None:
-        return 0
     count = 0
     for node in nodes:
         emitter.replaced = node
@@ -209,7 +218,7 @@ def replace_random(gm: GraphModule) -> int:
         count += 1
         if isinstance(replacement, tuple):
             for user in list(node.users):
-                user.replace_all_uses_with(replacement[user.args[1]])  # type: ignore[index]
+                user.replace_all_uses_with(replacement[user.args[1]])
                 gm.graph.erase_node(user)
         else:
             node.replace_all_uses_with(replacement)

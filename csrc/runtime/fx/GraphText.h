@@ -16,7 +16,8 @@ struct GraphText {
   std::vector<std::pair<int, std::string>> lines;
   /// torch's names of our symbols: (ours, torch's).
   std::vector<std::pair<std::string, std::string>> symbols;
-  /// FX nodes that graph.pycall ops stand for; op number k calls item k with one argument per input node that is a value.
+  /// FX nodes that graph.pycall ops stand for; op number k calls item k with one argument per input node that is a
+  /// value.
   pybind11::list pycalls;
   /// Tensors the graph holds itself: its last inputs.
   pybind11::list constants;

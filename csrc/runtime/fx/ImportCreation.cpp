@@ -35,8 +35,7 @@ const char *importScalarTensor(Call &call) { return setFull(call, call.scalar(0)
 static std::string iotaAttr(std::string_view name, const Scalar &value, bool isFloat, Importer &importer) {
   if (!value.isConstant())
     return sizeAttr(name, value.size);
-  return isFloat ? floatAttr(name, value.number)
-                 : sizeAttr(name, importer.sizes.constant(value.integer));
+  return isFloat ? floatAttr(name, value.number) : sizeAttr(name, importer.sizes.constant(value.integer));
 }
 
 static const char *setIota(Call &call, std::optional<Scalar> start, std::optional<Scalar> step) {
@@ -47,8 +46,8 @@ static const char *setIota(Call &call, std::optional<Scalar> start, std::optiona
     return "a float range of integers";
   if (isFloat && (!start->isConstant() || !step->isConstant()))
     return "a float range from symbolic sizes";
-  std::string attrs = joinAttrs({iotaAttr("start", *start, isFloat, call.importer),
-                                 iotaAttr("step", *step, isFloat, call.importer)});
+  std::string attrs =
+      joinAttrs({iotaAttr("start", *start, isFloat, call.importer), iotaAttr("step", *step, isFloat, call.importer)});
   call.set(call.importer.emit("iota", {}, attrs, call.type()));
   return nullptr;
 }
@@ -71,7 +70,8 @@ const char *importPhilox(Call &call) {
   if (!seed || !salt || !salt->isConstant())
     return "the salt is not constant";
   Importer &importer = call.importer;
-  call.set(importer.emit("philox", {*seed}, intAttr("salt", salt->integer), importer.withDtype(call.type(), at::kFloat)));
+  call.set(
+      importer.emit("philox", {*seed}, intAttr("salt", salt->integer), importer.withDtype(call.type(), at::kFloat)));
   return nullptr;
 }
 

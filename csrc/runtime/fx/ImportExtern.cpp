@@ -130,8 +130,9 @@ void Importer::importExtern(py::handle node, const OpInfo &op, std::span<const p
   bool returnsNothing = py::len(node.attr("target").attr("_schema").attr("returns")) == 0;
   if (returnsNothing)
     values.leaves.clear();
-  std::string attrs = joinAttrs({stringAttr("op", op.name), stringAttr("overload", op.overload), "args = [" + args + "]",
-                                 written.empty() ? "" : dimsAttr("mutates", written), stringAttr("reason", reason)});
+  std::string attrs =
+      joinAttrs({stringAttr("op", op.name), stringAttr("overload", op.overload), "args = [" + args + "]",
+                 written.empty() ? "" : dimsAttr("mutates", written), stringAttr("reason", reason)});
   emitOutside("extern", printer.operands, attrs, values.leaves);
   result.externs.emplace_back(nodeName, op.fullName, reason);
   define(node, std::move(values));
@@ -151,8 +152,8 @@ void Importer::importPyCall(py::handle node, const std::string &callee, const ch
     printer.append(args, input, false);
   }
   NodeValues values = valuesOf(metaOf(node));
-  std::string attrs = joinAttrs(
-      {intAttr("callable", static_cast<int64_t>(result.pycalls.size())), "args = [" + args + "]"});
+  std::string attrs =
+      joinAttrs({intAttr("callable", static_cast<int64_t>(result.pycalls.size())), "args = [" + args + "]"});
   emitOutside("pycall", printer.operands, attrs, values.leaves);
   result.pycalls.append(node);
   result.externs.emplace_back(nodeName, callee, reason);

@@ -17,8 +17,8 @@ const char *setIndexed(Call &call, const Value &x, std::span<const Value> indice
       return "an index is neither int64 nor int32";
   std::vector<Value> operands{x};
   operands.insert(operands.end(), indices.begin(), indices.end());
-  call.set(call.importer.emit("index", operands, joinAttrs({dimsAttr("dims", dims), boolAttr("wrap", wrap)}),
-                              call.type()));
+  call.set(
+      call.importer.emit("index", operands, joinAttrs({dimsAttr("dims", dims), boolAttr("wrap", wrap)}), call.type()));
   return nullptr;
 }
 

@@ -85,8 +85,8 @@ static std::optional<std::vector<Value>> emitVarMean(Call &call, const TensorTyp
     dims.resize(x->type.rank());
     std::iota(dims.begin(), dims.end(), 0);
   }
-  std::string attrs = joinAttrs({dimsAttr("dims", dims), floatAttr("correction", correction->number),
-                                 call.flag(3) ? "keepdim = true" : ""});
+  std::string attrs = joinAttrs(
+      {dimsAttr("dims", dims), floatAttr("correction", correction->number), call.flag(3) ? "keepdim = true" : ""});
   Value operand = call.importer.cast(*x, type.dtype);
   return call.importer.emitMany("var_mean", {&operand, 1}, attrs, {type, type});
 }

@@ -28,8 +28,8 @@ SizeExpr clampPosition(Importer &importer, SizeExpr position, SizeExpr size) {
 }
 
 Value slice(Importer &importer, const Value &x, int64_t dim, SizeExpr start, SizeExpr step, TensorType type) {
-  std::string attrs = joinAttrs({intAttr("dim", dim), sizeAttr("start", start),
-                                 step.isConstant(1) ? "" : sizeAttr("step", step)});
+  std::string attrs =
+      joinAttrs({intAttr("dim", dim), sizeAttr("start", start), step.isConstant(1) ? "" : sizeAttr("step", step)});
   return importer.emit("slice", {x}, attrs, std::move(type));
 }
 
@@ -178,8 +178,7 @@ const char *importStridedView(Call &call) {
     return kNoTensor;
   // Both offsets come from the same trace, so their difference holds for any storage.
   Importer &importer = call.importer;
-  SizeExpr offset =
-      importer.sizes.context.sub(importer.storageOffset(call.result()), importer.storageOffset(*x));
+  SizeExpr offset = importer.sizes.context.sub(importer.storageOffset(call.result()), importer.storageOffset(*x));
   call.setView(importer.emit("as_strided", {*x}, sizeAttr("offset", offset), call.type()), *x);
   return nullptr;
 }

@@ -24,9 +24,7 @@ struct Names {
   py::object getItem = py::module_::import("operator").attr("getitem");
   py::object overloadType = py::module_::import("torch._ops").attr("OpOverload");
 
-  static py::str intern(const char *text) {
-    return py::reinterpret_steal<py::str>(PyUnicode_InternFromString(text));
-  }
+  static py::str intern(const char *text) { return py::reinterpret_steal<py::str>(PyUnicode_InternFromString(text)); }
 };
 
 const Names &names() {
@@ -36,7 +34,7 @@ const Names &names() {
 
 bool isSizeOnly(const std::string &op) {
   static constexpr std::array<std::string_view, 6> ops = {
-      "aten::sym_size.int",       "aten::sym_stride.int",         "aten::sym_numel",
+      "aten::sym_size.int",       "aten::sym_stride.int",      "aten::sym_numel",
       "aten::sym_storage_offset", "aten::sym_constrain_range", "aten::sym_constrain_range_for_size"};
   return std::find(ops.begin(), ops.end(), op) != ops.end();
 }
@@ -153,8 +151,8 @@ Value Importer::valueOf(py::handle meta) {
     value.kind = Value::Kind::Tensor;
     value.meta = meta.ptr();
     if (tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) {
-      value.type = makeType(tensor.scalar_type(), sizes.readAll(meta.attr("size")()),
-                            sizes.readAll(meta.attr("stride")()));
+      value.type =
+          makeType(tensor.scalar_type(), sizes.readAll(meta.attr("size")()), sizes.readAll(meta.attr("stride")()));
     } else {
       std::vector<SizeExpr> dims, strides;
       for (int64_t size : tensor.sizes())

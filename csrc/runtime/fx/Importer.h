@@ -53,7 +53,8 @@ public:
   /// Prints one op of several tensor results.
   std::vector<Value> emitMany(std::string_view op, std::span<const Value> operands, std::string_view attrs,
                               std::vector<TensorType> types);
-  /// Prints `%n:k = graph.op(operands) {attrs} : (types) -> (types)` and names `results`, whose types are read from them.
+  /// Prints `%n:k = graph.op(operands) {attrs} : (types) -> (types)` and names `results`, whose types are read from
+  /// them.
   void emitOutside(std::string_view op, std::span<const Value> operands, std::string_view attrs,
                    std::vector<Value> &results);
 

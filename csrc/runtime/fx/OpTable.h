@@ -8,7 +8,7 @@ namespace torch_tile::runtime::fx {
 class Call;
 
 /// Prints a call. Null on success, else why the call goes outside instead.
-using ImportRule = const char *(*)(Call &call);
+using ImportRule = const char *(*)(Call & call);
 
 struct OpRule {
   const char *name; // as OpOverload.name() gives it, aten::default overloads without ".default"
@@ -27,7 +27,7 @@ const char *importArithmetic(Call &call); // low precision computes with Python 
 const char *importIntToFloat(Call &call);
 const char *importIntToFloatUnary(Call &call);
 const char *importDivide(Call &call);
-const char *importSame(Call &call); // unary, keeps the dtype
+const char *importSame(Call &call);     // unary, keeps the dtype
 const char *importRounding(Call &call); // unary, nothing to do for integers
 const char *importCompare(Call &call);
 const char *importLogical(Call &call);
@@ -69,8 +69,8 @@ const char *importSelectBackward(Call &call);
 const char *importSliceScatter(Call &call);
 const char *importSelectScatter(Call &call);
 // ImportCreation.cpp
-const char *importFull(Call &call);     // value is argument 1
-const char *importNewFull(Call &call);  // value is argument 2
+const char *importFull(Call &call);    // value is argument 1
+const char *importNewFull(Call &call); // value is argument 2
 const char *importZeros(Call &call);
 const char *importOnes(Call &call);
 const char *importScalarTensor(Call &call);

@@ -30,9 +30,7 @@ static std::optional<at::ScalarType> combine(std::optional<at::ScalarType> highe
   return kindOf(*lower) > kindOf(*higher) ? c10::promoteTypes(*higher, *lower) : *higher;
 }
 
-at::ScalarType TypePromotion::result() const {
-  return combine(combine(dim, zeroDim), scalar).value_or(at::kFloat);
-}
+at::ScalarType TypePromotion::result() const { return combine(combine(dim, zeroDim), scalar).value_or(at::kFloat); }
 
 at::ScalarType floatTypeOf(at::ScalarType dtype) {
   return c10::isIntegralType(dtype, /*includeBool=*/true) ? c10::get_default_dtype_as_scalartype() : dtype;

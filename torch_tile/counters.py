@@ -1,0 +1,38 @@
+"""What happened in this process, in numbers."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+
+class Counters:
+    """Named counts, thread-safe; a name nothing was counted under is 0.
+
+    graphs: compiled or loaded; graphs_from_disk: of these, by the disk cache. kernels, launches, externs, pycalls: sums
+    over graphs of what one call of each runs. fallbacks: graphs that run in eager mode. compile_ms: from graph text to
+    loaded program.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+
+    def add(self, name: str, amount: float = 1) -> None:
+        with self._lock:
+            self._counts[name] += amount  # type: ignore[assignment]
+
+    def __getitem__(self, name: str) -> float:
+        return self._counts[name]
+
+    def snapshot(self) -> dict[str, float]:
+        """A copy of all counts."""
+        with self._lock:
+            return dict(self._counts)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._counts.clear()
+
+
+counters = Counters()
