@@ -10,8 +10,23 @@
 namespace torch_tile::artifact {
 
 enum class ElementType : uint8_t {
-  Float64, Float32, Float16, BFloat16, Int64, Int32, Int16, Int8, UInt8, Bool,
-  Float8E4M3FN, Float8E5M2, Complex64, Complex128, UInt16, UInt32, UInt64,
+  Float64,
+  Float32,
+  Float16,
+  BFloat16,
+  Int64,
+  Int32,
+  Int16,
+  Int8,
+  UInt8,
+  Bool,
+  Float8E4M3FN,
+  Float8E5M2,
+  Complex64,
+  Complex128,
+  UInt16,
+  UInt32,
+  UInt64,
 };
 
 /// BLAKE3 of everything that determines a kernel's code.
@@ -25,7 +40,20 @@ using ExprId = uint32_t; // index into Artifact::exprs
 
 //===-- sizes ---------------------------------------------------------------------------------------------------===//
 
-enum class ExprOp : uint8_t { Constant, Symbol, Add, Mul, FloorDiv, Mod, PythonMod, CleanDiv, TruncDiv, Min, Max, CeilDiv };
+enum class ExprOp : uint8_t {
+  Constant,
+  Symbol,
+  Add,
+  Mul,
+  FloorDiv,
+  Mod,
+  PythonMod,
+  CleanDiv,
+  TruncDiv,
+  Min,
+  Max,
+  CeilDiv
+};
 
 /// Postfix: Constant pushes `value`, Symbol pushes symbol number `value`, the rest pop two and push one.
 struct ExprInst {
@@ -84,10 +112,22 @@ struct Launch {
 
 /// One argument of an extern call, a tree.
 struct Value {
-  enum class Kind : uint8_t { None, Tensor, Int, Float, Bool, String, DType, Device, Layout, MemoryFormat, List } kind = Kind::None;
-  uint32_t ref = 0; // Tensor: slot; Int: ExprId
-  double number = 0; // Float; Bool as 0 or 1
-  std::string text; // String, DType, Device, Layout, MemoryFormat: torch's name without "torch."
+  enum class Kind : uint8_t {
+    None,
+    Tensor,
+    Int,
+    Float,
+    Bool,
+    String,
+    DType,
+    Device,
+    Layout,
+    MemoryFormat,
+    List
+  } kind = Kind::None;
+  uint32_t ref = 0;         // Tensor: slot; Int: ExprId
+  double number = 0;        // Float; Bool as 0 or 1
+  std::string text;         // String, DType, Device, Layout, MemoryFormat: torch's name without "torch."
   std::vector<Value> items; // List
 };
 

@@ -24,7 +24,8 @@ static ttc_buffer makeBuffer(const void *data, size_t size) {
 static ttc_status makeStatus(const Status &status) {
   static_assert(int(StatusKind::Ok) == TTC_OK && int(StatusKind::InvalidInput) == TTC_INVALID_INPUT &&
                 int(StatusKind::Unsupported) == TTC_UNSUPPORTED && int(StatusKind::Internal) == TTC_INTERNAL);
-  return {int32_t(status.kind), status.line, makeBuffer(status.stage.data(), status.stage.size()), makeBuffer(status.text.data(), status.text.size())};
+  return {int32_t(status.kind), status.line, makeBuffer(status.stage.data(), status.stage.size()),
+          makeBuffer(status.text.data(), status.text.size())};
 }
 
 const char *ttc_version(void) {
@@ -47,9 +48,13 @@ ttc_status ttc_compile(const char *text, size_t size, const ttc_compile_request 
     return makeStatus(status);
   CompileHooks hooks;
   if (request->dump)
-    hooks.dump = [&](const char *file, std::string_view data) { request->dump(request->dump_context, file, data.data(), data.size()); };
+    hooks.dump = [&](const char *file, std::string_view data) {
+      request->dump(request->dump_context, file, data.data(), data.size());
+    };
   if (request->lookup_kernel)
-    hooks.lookupKernel = [&](const artifact::Hash &hash) { return request->lookup_kernel(request->lookup_context, hash.bytes) == 1; };
+    hooks.lookupKernel = [&](const artifact::Hash &hash) {
+      return request->lookup_kernel(request->lookup_context, hash.bytes) == 1;
+    };
   std::vector<uint8_t> bytes;
   status = compileGraph({text, size}, options, hooks, bytes);
   if (status.isOk())
@@ -57,7 +62,8 @@ ttc_status ttc_compile(const char *text, size_t size, const ttc_compile_request 
   return makeStatus(status);
 }
 
-ttc_status ttc_load(const void *object, size_t size, const char *symbol, ttc_resolve_fn resolve, void *context, void **function, void **handle) {
+ttc_status ttc_load(const void *object, size_t size, const char *symbol, ttc_resolve_fn resolve, void *context,
+                    void **function, void **handle) {
   *function = *handle = nullptr;
   ResolveFn resolver;
   if (resolve)

@@ -30,10 +30,12 @@ typedef struct {
 /// Called once per stage with the file name of the dump ("10-graph.mlir", "60-kernel.s", "timing.json") and its text.
 typedef void (*ttc_dump_fn)(void *context, const char *file, const char *data, size_t size);
 
-/// Answers whether the object code of a kernel is at hand already. On 1 the caller fills nothing: the artifact will name the hash and carry no code.
+/// Answers whether the object code of a kernel is at hand already. On 1 the caller fills nothing: the artifact will
+/// name the hash and carry no code.
 typedef int (*ttc_lookup_kernel_fn)(void *context, const uint8_t hash[32]);
 
-/// Resolves a function that kernels call and the compiler library does not hold (Sleef in libtorch_cpu). Null if unknown.
+/// Resolves a function that kernels call and the compiler library does not hold (Sleef in libtorch_cpu). Null if
+/// unknown.
 typedef void *(*ttc_resolve_fn)(void *context, const char *symbol);
 
 typedef struct {
@@ -56,7 +58,8 @@ TTC_API void ttc_hash(const void *data, size_t size, uint8_t hash[32]);
 TTC_API ttc_status ttc_compile(const char *text, size_t size, const ttc_compile_request *request, ttc_buffer *artifact);
 
 /// Links an object in memory and finds a function in it. The code stays mapped until ttc_unload.
-TTC_API ttc_status ttc_load(const void *object, size_t size, const char *symbol, ttc_resolve_fn resolve, void *context, void **function, void **handle);
+TTC_API ttc_status ttc_load(const void *object, size_t size, const char *symbol, ttc_resolve_fn resolve, void *context,
+                            void **function, void **handle);
 TTC_API void ttc_unload(void *handle);
 
 TTC_API void ttc_buffer_free(ttc_buffer *buffer);

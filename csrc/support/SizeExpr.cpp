@@ -144,7 +144,8 @@ struct ReducedDivision {
 };
 } // namespace
 
-/// Takes out what all non-constant terms of `e` share with `divisor`; with a constant divisor the constant term need not share it.
+/// Takes out what all non-constant terms of `e` share with `divisor`; with a constant divisor the constant term need
+/// not share it.
 static std::optional<ReducedDivision> reduceDivision(SizeContext &context, SizeExpr e, SizeExpr divisor) {
   SizeContext::Impl &impl = context.impl();
   SizeExpr rest = context.constant(0);

@@ -1,8 +1,8 @@
 // Symbolic sizes and index expressions: interned polynomials with checked int64 coefficients over atoms.
 //
-// An atom is a symbol (s0, u1, i0, r0, x0) or an opaque function of expressions (floor division, modulus, min, max, ...). Two expressions of one
-// SizeContext are the same polynomial exactly if they are the same pointer. Building folds what is always true; what needs facts about
-// symbols is in SizeFacts.h.
+// An atom is a symbol (s0, u1, i0, r0, x0) or an opaque function of expressions (floor division, modulus, min, max,
+// ...). Two expressions of one SizeContext are the same polynomial exactly if they are the same pointer. Building folds
+// what is always true; what needs facts about symbols is in SizeFacts.h.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ public:
   static SizeExpr fromOpaque(const void *p) { return SizeExpr(static_cast<const detail::SizeNode *>(p)); }
   const detail::SizeNode *get() const { return node; }
 
-  /// False once int64 arithmetic overflowed while building: such an expression equals nothing, not even itself provably.
+  /// False once int64 arithmetic overflowed while building: such an expression equals nothing, not even itself
+  /// provably.
   bool isValid() const;
   bool isConstant() const;
   bool isConstant(int64_t value) const;
@@ -91,8 +92,8 @@ public:
   SizeExpr max(SizeExpr a, SizeExpr b);
   SizeExpr call(SizeFn fn, const std::vector<SizeExpr> &args);
 
-  /// Reads Python's syntax as torch prints it: + - * // % ** Min Max Mod PythonMod FloorDiv CleanDiv CeilDiv TruncToInt of a division, parentheses.
-  /// On failure returns null and says why in `error`.
+  /// Reads Python's syntax as torch prints it: + - * // % ** Min Max Mod PythonMod FloorDiv CleanDiv CeilDiv TruncToInt
+  /// of a division, parentheses. On failure returns null and says why in `error`.
   SizeExpr parse(std::string_view text, std::string *error = nullptr);
 
   /// Replaces symbols, all at once; names the function answers with null stay.
@@ -104,7 +105,8 @@ public:
   static std::optional<SizeCall> asCall(SizeExpr e);
 
   /// Value under an assignment of symbols; nothing if a symbol is unknown, on overflow or on division by zero.
-  static std::optional<int64_t> evaluate(SizeExpr e, const std::function<std::optional<int64_t>(std::string_view)> &value);
+  static std::optional<int64_t> evaluate(SizeExpr e,
+                                         const std::function<std::optional<int64_t>(std::string_view)> &value);
 
   struct Impl;
   Impl &impl() { return *pimpl; }

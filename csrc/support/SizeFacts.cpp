@@ -51,7 +51,8 @@ SizeRange SizeFacts::range(SizeExpr e) const {
   if (it != ranges.end())
     return it->second;
   SizeRange r = SizeProver(*this).interval(e);
-  // Interval arithmetic is exact where every atom occurs once and has constant bounds; elsewhere the prover may know more.
+  // Interval arithmetic is exact where every atom occurs once and has constant bounds; elsewhere the prover may know
+  // more.
   bool isSingleSymbol = e.symbol().has_value();
   if (!isSingleSymbol && r.min != r.max) {
     SizeRange unbounded;

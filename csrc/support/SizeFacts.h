@@ -1,4 +1,5 @@
-// What is known about symbols, and what follows for expressions: ranges, divisibility, three-valued comparisons, simplification.
+// What is known about symbols, and what follows for expressions: ranges, divisibility, three-valued comparisons,
+// simplification.
 #pragma once
 
 #include "support/SizeExpr.h"
@@ -40,7 +41,8 @@ public:
   Proof less(SizeExpr a, SizeExpr b) const;
   Proof divides(SizeExpr divisor, SizeExpr e) const;
 
-  /// The same value under the facts, simpler: (i0*256 + i1)//256 -> i0 and (i0*s1 + i1) % s1 -> i1 when i1 < 256, i1 < s1.
+  /// The same value under the facts, simpler: (i0*256 + i1)//256 -> i0 and (i0*s1 + i1) % s1 -> i1 when i1 < 256, i1 <
+  /// s1.
   SizeExpr simplify(SizeExpr e) const;
   SizeExpr floorDiv(SizeExpr a, SizeExpr b) const;
   SizeExpr mod(SizeExpr a, SizeExpr b) const;

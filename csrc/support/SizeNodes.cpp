@@ -144,9 +144,8 @@ SizeExpr SizeContext::Impl::fromTerms(std::span<const SizeTermNode> terms) {
 }
 
 SizeExpr SizeContext::Impl::fromUnsortedTerms(std::vector<SizeTermNode> &terms) {
-  std::sort(terms.begin(), terms.end(), [](const SizeTermNode &a, const SizeTermNode &b) {
-    return compareMonomials(a.monomial, b.monomial) < 0;
-  });
+  std::sort(terms.begin(), terms.end(),
+            [](const SizeTermNode &a, const SizeTermNode &b) { return compareMonomials(a.monomial, b.monomial) < 0; });
   // Equal monomials are summed exactly: a sum that fits must not depend on the order of its parts.
   size_t size = 0;
   for (size_t i = 0; i < terms.size();) {
@@ -327,8 +326,8 @@ SizeSplit SizeContext::Impl::split(SizeExpr e, SizeExpr divisor) {
       if (monomial && byConstant && t.monomial->degree == 0) {
         coefficient = floorDivInt(t.coefficient, lead.coefficient);
       } else if (monomial) {
-        // 12*i over 8 is i and 4*i left: quotient and modulus of one sum keep one dividend. A quotient in the dividend stays whole,
-        // for a modulus beside it may join it again.
+        // 12*i over 8 is i and 4*i left: quotient and modulus of one sum keep one dividend. A quotient in the dividend
+        // stays whole, for a modulus beside it may join it again.
         coefficient = truncDivInt(t.coefficient, lead.coefficient);
         bool hasCall = !t.monomial->factors.empty() && !t.monomial->factors.back().atom->isSymbol;
         if (coefficient && hasCall && *coefficient * lead.coefficient != t.coefficient)
@@ -345,7 +344,8 @@ SizeSplit SizeContext::Impl::split(SizeExpr e, SizeExpr divisor) {
     }
     return {fromTerms(quotient), fromTerms(remainder)};
   }
-  // Long division by the leading term. What it leaves is an identity whatever the values, but worth keeping only if it got shorter.
+  // Long division by the leading term. What it leaves is an identity whatever the values, but worth keeping only if it
+  // got shorter.
   SizeExpr rest = e;
   for (size_t step = 0; !rest.get()->terms.empty(); ++step) {
     SizeTermNode t = rest.get()->terms[0];

@@ -1,4 +1,5 @@
-// The nodes behind SizeExpr handles: terms over interned monomials over interned atoms. Only the files that implement sizes include this.
+// The nodes behind SizeExpr handles: terms over interned monomials over interned atoms. Only the files that implement
+// sizes include this.
 #pragma once
 
 #include "support/SizeExpr.h"
@@ -46,11 +47,12 @@ struct SizeAtom {
   const SizeNode *node;           // the atom as an expression
 };
 
-/// Orders by name and structure, never by address or age, so that text made from expressions is reproducible. Symbols come
-/// before calls; i2 comes before i10.
+/// Orders by name and structure, never by address or age, so that text made from expressions is reproducible. Symbols
+/// come before calls; i2 comes before i10.
 int compareAtoms(const SizeAtom *a, const SizeAtom *b);
 int compareExprs(SizeExpr a, SizeExpr b);
-/// Graded lexicographic: negative if `a` leads. Multiplying both by a monomial keeps the order, which polynomial division relies on.
+/// Graded lexicographic: negative if `a` leads. Multiplying both by a monomial keeps the order, which polynomial
+/// division relies on.
 int compareMonomials(const SizeMonomial *a, const SizeMonomial *b);
 
 /// The atom if `e` is exactly one atom, else null.
@@ -93,7 +95,8 @@ struct SizeContext::Impl {
   SizeExpr scale(SizeExpr e, int64_t coefficient, const detail::SizeMonomial *monomial);
   /// Null if `divisor` (one term) does not divide every term of `e`.
   SizeExpr divideByTerm(SizeExpr e, detail::SizeTermNode divisor);
-  /// Moves what polynomial division by `divisor` takes out to the quotient. With a constant divisor the constant remainder lies in [0, divisor).
+  /// Moves what polynomial division by `divisor` takes out to the quotient. With a constant divisor the constant
+  /// remainder lies in [0, divisor).
   detail::SizeSplit split(SizeExpr e, SizeExpr divisor);
   /// Null if `divisor` does not divide `e` as polynomials.
   SizeExpr exactQuotient(SizeExpr e, SizeExpr divisor);

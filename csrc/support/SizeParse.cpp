@@ -40,7 +40,10 @@ static void printAtom(std::string &out, const SizeAtom *atom) {
     printOperand(out, atom->args[1]);
     return;
   }
-  out += atom->fn == SizeFn::Mod ? "Mod" : atom->fn == SizeFn::Min ? "Min" : atom->fn == SizeFn::Max ? "Max" : "TruncDiv";
+  out += atom->fn == SizeFn::Mod   ? "Mod"
+         : atom->fn == SizeFn::Min ? "Min"
+         : atom->fn == SizeFn::Max ? "Max"
+                                   : "TruncDiv";
   const char *separator = "(";
   for (SizeExpr arg : atom->args) {
     out += separator;

@@ -29,7 +29,7 @@ static SizeRange keepOpenSides(SizeRange r) { return {std::min(r.min, posInf - 1
 
 SizeRange detail::addRanges(SizeRange a, SizeRange b) {
   return keepOpenSides({a.min == negInf || b.min == negInf ? negInf : saturate(static_cast<__int128>(a.min) + b.min),
-          a.max == posInf || b.max == posInf ? posInf : saturate(static_cast<__int128>(a.max) + b.max)});
+                        a.max == posInf || b.max == posInf ? posInf : saturate(static_cast<__int128>(a.max) + b.max)});
 }
 
 SizeRange detail::multiplyRanges(SizeRange a, SizeRange b) {
@@ -305,7 +305,8 @@ int64_t SizeProver::lowerBound(SizeExpr e, int64_t enough) {
   return best >= enough ? best : std::max(best, eliminate(e, enough));
 }
 
-/// Replaces one atom that occurs linearly by a bound, calls and loop variables first: they are what symbolic bounds speak about.
+/// Replaces one atom that occurs linearly by a bound, calls and loop variables first: they are what symbolic bounds
+/// speak about.
 int64_t SizeProver::eliminate(SizeExpr e, int64_t enough) {
   int64_t best = negInf;
   std::vector<const SizeAtom *> atoms;

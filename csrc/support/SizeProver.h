@@ -6,8 +6,8 @@
 
 namespace torch_tile::detail {
 
-/// Works on polynomials of mathematical integers: interval arithmetic first, then elimination of atoms by their (symbolic) bounds.
-/// One prover answers one question: its budget bounds the work.
+/// Works on polynomials of mathematical integers: interval arithmetic first, then elimination of atoms by their
+/// (symbolic) bounds. One prover answers one question: its budget bounds the work.
 class SizeProver {
 public:
   explicit SizeProver(const SizeFacts &facts) : facts(facts), context(facts.context), impl(facts.context.impl()) {}

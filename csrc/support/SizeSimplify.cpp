@@ -19,7 +19,8 @@ public:
   SizeExpr mod(SizeExpr a, SizeExpr b);
 
 private:
-  /// dividend == quotient * divisor + scale * reduced + rest, with rest // scale == 0 and divisor == scale * reducedDivisor.
+  /// dividend == quotient * divisor + scale * reduced + rest, with rest // scale == 0 and divisor == scale *
+  /// reducedDivisor.
   struct Reduction {
     SizeExpr scale, reduced, reducedDivisor, rest;
   };
@@ -94,8 +95,8 @@ std::optional<int64_t> SizeSimplifier::constantQuotient(SizeExpr a, SizeExpr b) 
   return std::nullopt;
 }
 
-/// (scale*x + rest) // (scale*d) == x // d where 0 <= rest < scale and d > 0. Candidates for the scale are what single terms of `a` share
-/// with `b`, large ones first.
+/// (scale*x + rest) // (scale*d) == x // d where 0 <= rest < scale and d > 0. Candidates for the scale are what single
+/// terms of `a` share with `b`, large ones first.
 std::optional<SizeSimplifier::Reduction> SizeSimplifier::reduce(SizeExpr a, SizeExpr b) {
   std::vector<SizeTermNode> candidates;
   auto isLess = [](const SizeTermNode &x, const SizeTermNode &y) {
@@ -279,7 +280,8 @@ SizeExpr SizeSimplifier::recombineTerm(SizeExpr e, const SizeTermNode &term) {
 }
 
 SizeExpr SizeSimplifier::recombine(SizeExpr e) {
-  // Every step joins two terms, so a few rounds reach the end; the limit only guards against rules that undo each other.
+  // Every step joins two terms, so a few rounds reach the end; the limit only guards against rules that undo each
+  // other.
   for (size_t round = 0; round < 16 && e.isValid(); ++round) {
     SizeExpr next;
     for (const SizeTermNode &t : e.get()->terms)

@@ -17,11 +17,13 @@ namespace cl = llvm::cl;
 
 static cl::opt<std::string> inputFile(cl::Positional, cl::desc("<input .mlir>"), cl::init("-"));
 static cl::opt<std::string> outputFile("o", cl::desc("output file"), cl::value_desc("file"), cl::init("-"));
-static cl::opt<std::string> target("target", cl::desc("host, or a processor by LLVM's name (x86-64-v3)"), cl::init("host"));
+static cl::opt<std::string> target("target", cl::desc("host, or a processor by LLVM's name (x86-64-v3)"),
+                                   cl::init("host"));
 static cl::opt<std::string> features("features", cl::desc("LLVM's feature list, \"+avx2,-avx512f\""));
 static cl::opt<bool> sleef("sleef", cl::desc("kernels may call Sleef"), cl::init(true));
-static cl::opt<std::string> emit("emit", cl::desc("none, object (of one kernel), artifact, symbols, or the file name of a dump (50-kernel.ll)"),
-                                 cl::init("object"));
+static cl::opt<std::string>
+    emit("emit", cl::desc("none, object (of one kernel), artifact, symbols, or the file name of a dump (50-kernel.ll)"),
+         cl::init("object"));
 static cl::opt<std::string> dumpDir("dump-dir", cl::desc("write every stage to this folder"), cl::value_desc("folder"));
 static cl::opt<bool> showTime("time", cl::desc("print where the time went to standard error"));
 static cl::opt<int> repeat("repeat", cl::desc("compile this many times; --time shows the last"), cl::init(1));

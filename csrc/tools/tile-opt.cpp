@@ -26,8 +26,8 @@ int main(int argc, char **argv) {
   mlir::registerCSE();
 
   mlir::DialectRegistry registry;
-  registry.insert<mlir::graph::GraphDialect, mlir::tile::TileDialect, mlir::arith::ArithDialect, mlir::cf::ControlFlowDialect,
-                  mlir::LLVM::LLVMDialect, mlir::math::MathDialect, mlir::scf::SCFDialect, mlir::ub::UBDialect,
-                  mlir::vector::VectorDialect>();
+  registry.insert<mlir::graph::GraphDialect, mlir::tile::TileDialect, mlir::arith::ArithDialect,
+                  mlir::cf::ControlFlowDialect, mlir::LLVM::LLVMDialect, mlir::math::MathDialect, mlir::scf::SCFDialect,
+                  mlir::ub::UBDialect, mlir::vector::VectorDialect>();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "torch-tile optimizer driver\n", registry));
 }

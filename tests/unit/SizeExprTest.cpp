@@ -1,4 +1,5 @@
-// The algebra of sizes and indices: identities by name, and agreement with brute force over all assignments of small ranges.
+// The algebra of sizes and indices: identities by name, and agreement with brute force over all assignments of small
+// ranges.
 #include "support/SizeFacts.h"
 
 #include <gtest/gtest.h>

@@ -23,7 +23,8 @@ TEST(WorkerPool, RunsEveryJob) {
 TEST(WorkerPool, SurvivesLlvmsFatalErrors) {
   std::atomic<int> numRun = 0;
   for (int round = 0; round < 5; ++round) {
-    auto errors = runJobs({[&] { ++numRun; }, [] { llvm::report_fatal_error("cannot select this"); }, [&] { ++numRun; }}, 2);
+    auto errors =
+        runJobs({[&] { ++numRun; }, [] { llvm::report_fatal_error("cannot select this"); }, [&] { ++numRun; }}, 2);
     EXPECT_EQ(errors[0], "");
     EXPECT_NE(errors[1].find("cannot select this"), std::string::npos);
     EXPECT_EQ(errors[2], "");

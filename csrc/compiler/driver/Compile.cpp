@@ -8,7 +8,6 @@
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/tile/build/BuildKernels.h"
 
-
 using namespace mlir;
 using namespace torch_tile;
 
@@ -30,7 +29,8 @@ static Progress progressOf(ModuleOp module) {
   return progress;
 }
 
-Status torch_tile::compileGraph(std::string_view text, const CompileOptions &options, const CompileHooks &hooks, std::vector<uint8_t> &artifactBytes) {
+Status torch_tile::compileGraph(std::string_view text, const CompileOptions &options, const CompileHooks &hooks,
+                                std::vector<uint8_t> &artifactBytes) {
   Stages stages(hooks);
   stages.dump("10-graph.mlir", text);
   MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
@@ -73,14 +73,16 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     driver::KernelNames names(text);
     tile_build::BuildOptions build;
     build.vectorBytes = codegen::vectorBytes(options.cpu);
-    if (failed(tile_build::buildTileKernels(*module, func, build, [&](graph::FusionOp fusion) { return names.of(fusion); })))
+    if (failed(tile_build::buildTileKernels(*module, func, build,
+                                            [&](graph::FusionOp fusion) { return names.of(fusion); })))
       return errors.status(StatusKind::Internal);
     stages.done("tile");
     stages.dump("30-tile.mlir", *module);
   }
 
   stage = "codegen";
-  FailureOr<CompiledKernels> compiled = compileKernels(llvm::to_vector(module->getOps<tile::KernelOp>()), options, hooks, stages);
+  FailureOr<CompiledKernels> compiled =
+      compileKernels(llvm::to_vector(module->getOps<tile::KernelOp>()), options, hooks, stages);
   if (failed(compiled))
     return errors.status(StatusKind::Internal);
   stages.done("codegen");
@@ -90,8 +92,8 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
   artifact.compilerVersion = compilerVersion();
   artifact.target = "cpu";
   for (codegen::CompiledKernel &kernel : compiled->kernels)
-    artifact.kernels.push_back({std::move(kernel.name), std::move(kernel.symbol), "cpu", kernel.hash, std::move(kernel.code),
-                                std::move(kernel.externalSymbols)});
+    artifact.kernels.push_back({std::move(kernel.name), std::move(kernel.symbol), "cpu", kernel.hash,
+                                std::move(kernel.code), std::move(kernel.externalSymbols)});
   if (failed(driver::planSteps(func, [&](StringRef name) { return compiled->indexOf.lookup(name); }, artifact)))
     return errors.status(StatusKind::Internal);
   artifactBytes = artifact::serialize(artifact);

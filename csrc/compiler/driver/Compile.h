@@ -11,10 +11,12 @@
 namespace torch_tile {
 
 /// A module in the graph dialect, at any stage that dumps write, to artifact bytes.
-Status compileGraph(std::string_view text, const CompileOptions &options, const CompileHooks &hooks, std::vector<uint8_t> &artifact);
+Status compileGraph(std::string_view text, const CompileOptions &options, const CompileHooks &hooks,
+                    std::vector<uint8_t> &artifact);
 
 /// A module of tile.kernels to their code.
-Status compileTile(std::string_view text, const CompileOptions &options, const CompileHooks &hooks, std::vector<codegen::CompiledKernel> &kernels);
+Status compileTile(std::string_view text, const CompileOptions &options, const CompileHooks &hooks,
+                   std::vector<codegen::CompiledKernel> &kernels);
 
 /// This library, LLVM and the host, one per line.
 std::string describeVersion();

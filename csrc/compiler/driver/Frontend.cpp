@@ -25,7 +25,8 @@ DialectRegistry torch_tile::makeRegistry() {
 }
 
 OwningOpRef<ModuleOp> torch_tile::parseModule(std::string_view text, MLIRContext &context) {
-  context.loadDialect<graph::GraphDialect, tile::TileDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect>();
+  context
+      .loadDialect<graph::GraphDialect, tile::TileDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect>();
   return parseSourceString<ModuleOp>(StringRef(text.data(), text.size()), ParserConfig(&context), "graph.mlir");
 }
 
@@ -57,5 +58,6 @@ void ErrorCollector::record(Diagnostic &diagnostic) {
 
 std::string torch_tile::describeVersion() {
   codegen::CpuOptions host = codegen::CpuOptions::host();
-  return std::string("torch-tile ") + libraryVersion + "\nLLVM " + LLVM_VERSION_STRING + "\n" + host.cpu + " " + host.features + "\n";
+  return std::string("torch-tile ") + libraryVersion + "\nLLVM " + LLVM_VERSION_STRING + "\n" + host.cpu + " " +
+         host.features + "\n";
 }

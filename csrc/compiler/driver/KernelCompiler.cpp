@@ -53,7 +53,8 @@ static void runJob(Job &job, const std::string &name, const CompileOptions &opti
     return;
   }
   job.timing.name = name;
-  auto compiled = codegen::compileKernel(*module->getOps<tile::KernelOp>().begin(), job.text, options.cpu, hasDumps ? &job.dumps : nullptr, &job.timing);
+  auto compiled = codegen::compileKernel(*module->getOps<tile::KernelOp>().begin(), job.text, options.cpu,
+                                         hasDumps ? &job.dumps : nullptr, &job.timing);
   if (succeeded(compiled))
     job.result = std::move(*compiled);
   else if (job.error.empty())
@@ -73,8 +74,8 @@ static void writeDumps(ArrayRef<std::unique_ptr<Job>> jobs, Stages &stages) {
   stages.dump("60-kernel.s", assembly);
 }
 
-FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> kernels, const CompileOptions &options, const CompileHooks &hooks,
-                                                      Stages &stages) {
+FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> kernels, const CompileOptions &options,
+                                                      const CompileHooks &hooks, Stages &stages) {
   CompiledKernels result;
   llvm::StringMap<uint32_t> byHash;
   std::vector<std::unique_ptr<Job>> jobs; // stable addresses: a worker that LLVM ends keeps its job
@@ -101,7 +102,9 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
   bool hasDumps = stages.hasDumps();
   std::vector<std::function<void()>> work;
   for (auto &job : jobs)
-    work.push_back([job = job.get(), name = job->op.getSymName().str(), &options, hasDumps] { runJob(*job, name, options, hasDumps); });
+    work.push_back([job = job.get(), name = job->op.getSymName().str(), &options, hasDumps] {
+      runJob(*job, name, options, hasDumps);
+    });
   std::vector<std::string> fatal = runJobs(work, options.numThreads);
 
   bool hasFailed = false;

@@ -15,7 +15,8 @@ struct CompiledKernels {
 };
 
 /// Kernels whose code `hooks.lookupKernel` knows are described but not compiled. Fails with a diagnostic at the kernel.
-mlir::FailureOr<CompiledKernels> compileKernels(llvm::ArrayRef<mlir::tile::KernelOp> kernels, const CompileOptions &options,
-                                                const CompileHooks &hooks, Stages &stages);
+mlir::FailureOr<CompiledKernels> compileKernels(llvm::ArrayRef<mlir::tile::KernelOp> kernels,
+                                                const CompileOptions &options, const CompileHooks &hooks,
+                                                Stages &stages);
 
 } // namespace torch_tile

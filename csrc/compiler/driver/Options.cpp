@@ -10,7 +10,8 @@ using llvm::StringRef;
 Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) {
   options = CompileOptions();
   auto bad = [](StringRef key, StringRef expected, StringRef value) {
-    return Status::invalidInput("options", (llvm::Twine("option '") + key + "' expected " + expected + ", got '" + value + "'").str());
+    return Status::invalidInput(
+        "options", (llvm::Twine("option '") + key + "' expected " + expected + ", got '" + value + "'").str());
   };
   auto parseBool = [](StringRef value, bool &result) {
     result = value == "true";
@@ -46,7 +47,10 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
       if (value.getAsInteger(10, options.numThreads) || options.numThreads < 0)
         return bad(key, "a number of threads", value);
     } else {
-      return Status::invalidInput("options", (llvm::Twine("unknown option '") + key + "'; known are target, features, sleef, threads, fusion, emulate_precision_casts").str());
+      return Status::invalidInput("options",
+                                  (llvm::Twine("unknown option '") + key +
+                                   "'; known are target, features, sleef, threads, fusion, emulate_precision_casts")
+                                      .str());
     }
   }
   if (target == "host") {

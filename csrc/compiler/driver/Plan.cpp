@@ -130,7 +130,9 @@ private:
 
   //===-- steps -------------------------------------------------------------------------------------------------===//
 
-  template <typename Action> void push(Action action, std::vector<uint32_t> lines) { artifact.steps.push_back({std::move(action), std::move(lines)}); }
+  template <typename Action> void push(Action action, std::vector<uint32_t> lines) {
+    artifact.steps.push_back({std::move(action), std::move(lines)});
+  }
 
   std::vector<uint32_t> linesOf(Operation &op) {
     SmallVector<int64_t> lines;
@@ -147,7 +149,8 @@ private:
           artifact::Extern step;
           step.op = call.getOp().str();
           step.overload = call.getOverload().str();
-          if (failed(planArguments(call, call.getInputs(), call.getArgs(), step.args)) || failed(planResults(call, call.getOutputs(), step.results)))
+          if (failed(planArguments(call, call.getInputs(), call.getArgs(), step.args)) ||
+              failed(planResults(call, call.getOutputs(), step.results)))
             return failure();
           push(std::move(step), linesOf(op));
           return success();
@@ -155,7 +158,8 @@ private:
         .Case([&](PyCallOp call) {
           artifact::PyCall step;
           step.callable = (uint32_t)call.getCallable();
-          if (failed(planArguments(call, call.getInputs(), call.getArgs(), step.args)) || failed(planResults(call, call.getOutputs(), step.results)))
+          if (failed(planArguments(call, call.getInputs(), call.getArgs(), step.args)) ||
+              failed(planResults(call, call.getOutputs(), step.results)))
             return failure();
           push(std::move(step), linesOf(op));
           return success();
@@ -246,7 +250,8 @@ private:
                                 })
                                 .Case([&](IntegerAttr integer) {
                                   value.kind = Kind::Int;
-                                  value.ref = exprs.add(GraphDialect::sizes(op->getContext()).constant(integer.getInt()));
+                                  value.ref =
+                                      exprs.add(GraphDialect::sizes(op->getContext()).constant(integer.getInt()));
                                   return success();
                                 })
                                 .Case([&](FloatAttr number) {
@@ -349,7 +354,8 @@ private:
 
 } // namespace
 
-LogicalResult planSteps(FuncOp func, llvm::function_ref<uint32_t(StringRef)> kernelIndex, artifact::Artifact &artifact) {
+LogicalResult planSteps(FuncOp func, llvm::function_ref<uint32_t(StringRef)> kernelIndex,
+                        artifact::Artifact &artifact) {
   return Planner(func, kernelIndex, artifact).run();
 }
 

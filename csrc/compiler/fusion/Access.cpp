@@ -39,7 +39,8 @@ std::optional<SizeExpr> strideAlong(SizeContext &sizes, SizeExpr offset, StringR
 SizeExpr withoutAxis(SizeContext &sizes, SizeExpr offset, StringRef axis) {
   if (!offset.contains(axis))
     return offset;
-  return sizes.substitute(offset, [&](std::string_view name) { return StringRef(name) == axis ? sizes.constant(0) : SizeExpr(); });
+  return sizes.substitute(
+      offset, [&](std::string_view name) { return StringRef(name) == axis ? sizes.constant(0) : SizeExpr(); });
 }
 
 } // namespace torch_tile::fusion

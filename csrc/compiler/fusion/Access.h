@@ -8,7 +8,8 @@ namespace torch_tile::fusion {
 /// Sum of index times stride, in elements.
 SizeExpr linearOffset(SizeContext &sizes, llvm::ArrayRef<SizeExpr> indices, llvm::ArrayRef<SizeExpr> strides);
 
-/// The factor of `axis` in `offset` if the offset is linear in it (other axes may occur anywhere). Nothing if the axis occurs inside a function or to a power.
+/// The factor of `axis` in `offset` if the offset is linear in it (other axes may occur anywhere). Nothing if the axis
+/// occurs inside a function or to a power.
 std::optional<SizeExpr> strideAlong(SizeContext &sizes, SizeExpr offset, llvm::StringRef axis);
 
 /// `offset` without its terms in `axis`; only if strideAlong answered.

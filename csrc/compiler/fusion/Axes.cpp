@@ -32,15 +32,18 @@ static void collectDivisors(SizeExpr expr, StringRef axis, SmallVectorImpl<SizeE
       std::optional<SizeCall> call = SizeContext::asCall(atom);
       if (!call)
         continue;
-      if ((call->fn == SizeFn::FloorDiv || call->fn == SizeFn::Mod || call->fn == SizeFn::PythonMod || call->fn == SizeFn::CleanDiv) && call->args[0].symbol() &&
-          StringRef(*call->args[0].symbol()) == axis && !llvm::is_contained(divisors, call->args[1]))
+      if ((call->fn == SizeFn::FloorDiv || call->fn == SizeFn::Mod || call->fn == SizeFn::PythonMod ||
+           call->fn == SizeFn::CleanDiv) &&
+          call->args[0].symbol() && StringRef(*call->args[0].symbol()) == axis &&
+          !llvm::is_contained(divisors, call->args[1]))
         divisors.push_back(call->args[1]);
       for (SizeExpr arg : call->args)
         collectDivisors(arg, axis, divisors);
     }
 }
 
-SmallVector<Axis> splitAxesOf(graph::LoopsOp op, StringRef prefix, unsigned &next, const SizeFacts &facts, SmallVectorImpl<SizeExpr> &axisMap) {
+SmallVector<Axis> splitAxesOf(graph::LoopsOp op, StringRef prefix, unsigned &next, const SizeFacts &facts,
+                              SmallVectorImpl<SizeExpr> &axisMap) {
   SizeContext &sizes = facts.sizes();
   SmallVector<Axis> axes;
   for (graph::AxisAttr axis : op.axisList()) {
@@ -76,7 +79,8 @@ SmallVector<Axis> splitAxesOf(graph::LoopsOp op, StringRef prefix, unsigned &nex
   return axes;
 }
 
-std::optional<SmallVector<Digit>> digitsOf(SizeExpr expr, SizeExpr extent, ArrayRef<Axis> axes, const SizeFacts &facts) {
+std::optional<SmallVector<Digit>> digitsOf(SizeExpr expr, SizeExpr extent, ArrayRef<Axis> axes,
+                                           const SizeFacts &facts) {
   SizeContext &sizes = facts.sizes();
   SmallVector<Digit> digits;
   if (expr.isConstant(0))
@@ -127,7 +131,8 @@ std::optional<SmallVector<Digit>> digitsOf(SizeExpr expr, SizeExpr extent, Array
   return digits;
 }
 
-bool matchDigits(ArrayRef<Digit> leftDigits, ArrayRef<Digit> rightDigits, const SizeFacts &facts, const DigitMatcher &matcher) {
+bool matchDigits(ArrayRef<Digit> leftDigits, ArrayRef<Digit> rightDigits, const SizeFacts &facts,
+                 const DigitMatcher &matcher) {
   SizeContext &sizes = facts.sizes();
   SmallVector<Digit> left(leftDigits), right(rightDigits);
   // From the least significant end: equal digits are one, a multiple is split.

@@ -1,4 +1,5 @@
-// Axes of fusion groups: substitution of axes, and mixed-radix digits, by which differently shaped iteration spaces are brought together.
+// Axes of fusion groups: substitution of axes, and mixed-radix digits, by which differently shaped iteration spaces are
+// brought together.
 #pragma once
 
 #include "compiler/graph/ir/GraphDialect.h"
@@ -28,10 +29,10 @@ private:
 /// Facts about symbols and the axes of one iteration space.
 SizeFacts withAxes(const SizeFacts &symbols, llvm::ArrayRef<Axis> axes);
 
-/// The axes of `op` without those of one point, split where index expressions take them apart (i//64, i%64), each with a fresh name from `prefix` and `next`.
-/// `axisMap` receives each of the op's axes over the new ones.
-llvm::SmallVector<Axis> splitAxesOf(mlir::graph::LoopsOp op, llvm::StringRef prefix, unsigned &next, const SizeFacts &facts,
-                                    llvm::SmallVectorImpl<SizeExpr> &axisMap);
+/// The axes of `op` without those of one point, split where index expressions take them apart (i//64, i%64), each with
+/// a fresh name from `prefix` and `next`. `axisMap` receives each of the op's axes over the new ones.
+llvm::SmallVector<Axis> splitAxesOf(mlir::graph::LoopsOp op, llvm::StringRef prefix, unsigned &next,
+                                    const SizeFacts &facts, llvm::SmallVectorImpl<SizeExpr> &axisMap);
 
 /// One digit of a mixed-radix number: an axis and its extent.
 struct Digit {
@@ -39,16 +40,20 @@ struct Digit {
   SizeExpr extent;
 };
 
-/// Reads `expr` as a mixed-radix number over axes, most significant digit first: a*E_b*E_c + b*E_c + c. Nothing if it is not one, or if the digits do not
-/// fill `extent` exactly. A constant 0 with extent 1 has no digits.
-std::optional<llvm::SmallVector<Digit>> digitsOf(SizeExpr expr, SizeExpr extent, llvm::ArrayRef<Axis> axes, const SizeFacts &facts);
+/// Reads `expr` as a mixed-radix number over axes, most significant digit first: a*E_b*E_c + b*E_c + c. Nothing if it
+/// is not one, or if the digits do not fill `extent` exactly. A constant 0 with extent 1 has no digits.
+std::optional<llvm::SmallVector<Digit>> digitsOf(SizeExpr expr, SizeExpr extent, llvm::ArrayRef<Axis> axes,
+                                                 const SizeFacts &facts);
 
-/// Brings two sequences of digits (most significant first) with equal products to a common refinement. Splits are told to the callbacks, each of which returns the two names
-/// of the split axis (outer, inner); `unify` is told which digits are the same. False if no common refinement is provable.
+/// Brings two sequences of digits (most significant first) with equal products to a common refinement. Splits are told
+/// to the callbacks, each of which returns the two names of the split axis (outer, inner); `unify` is told which digits
+/// are the same. False if no common refinement is provable.
 struct DigitMatcher {
-  std::function<std::pair<std::string, std::string>(const Digit &digit, SizeExpr outer, SizeExpr inner)> splitLeft, splitRight;
+  std::function<std::pair<std::string, std::string>(const Digit &digit, SizeExpr outer, SizeExpr inner)> splitLeft,
+      splitRight;
   std::function<bool(const Digit &left, const Digit &right)> unify;
 };
-bool matchDigits(llvm::ArrayRef<Digit> left, llvm::ArrayRef<Digit> right, const SizeFacts &facts, const DigitMatcher &matcher);
+bool matchDigits(llvm::ArrayRef<Digit> left, llvm::ArrayRef<Digit> right, const SizeFacts &facts,
+                 const DigitMatcher &matcher);
 
 } // namespace torch_tile::fusion

@@ -10,13 +10,15 @@ using namespace mlir::graph;
 namespace torch_tile::fusion {
 namespace {
 
-/// A value that very many kernels read (a mask, a scalar) relates all of them; only the latest are tried, which keeps the time per op flat.
+/// A value that very many kernels read (a mask, a scalar) relates all of them; only the latest are tried, which keeps
+/// the time per op flat.
 constexpr size_t maxCandidates = 4;
 
 class GroupFormer {
 public:
   GroupFormer(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions)
-      : func(func), options(options), decisions(decisions), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()), dependences(func) {}
+      : func(func), options(options), decisions(decisions), sizes(GraphDialect::sizes(func.getContext())),
+        facts(func.facts()), dependences(func) {}
 
   void run() {
     for (Operation &op : func.getBody().front())
@@ -52,7 +54,8 @@ private:
 
   void record(unsigned unit, LoopsOp op, bool taken, StringRef reason) {
     int line = lineOf(groups.find(unit)->second.members.front().op.getLoc());
-    decisions.push_back({FusionDecision::Kind::Join, taken, line, lineOf(op.getLoc()), taken ? "shares data" : reason.str()});
+    decisions.push_back(
+        {FusionDecision::Kind::Join, taken, line, lineOf(op.getLoc()), taken ? "shares data" : reason.str()});
   }
 
   /// Groups that make or read what `op` reads, the most bytes first.
@@ -128,20 +131,25 @@ private:
     for (Member &member : group.members)
       for (Value result : member.op.getOutputs()) {
         bool escapes = member.op.destOf(cast<OpResult>(result).getResultNumber()) ||
-                       llvm::any_of(result.getUsers(), [&](Operation *user) { return !inside.contains(user->getParentOfType<LoopsOp>()); });
+                       llvm::any_of(result.getUsers(), [&](Operation *user) {
+                         return !inside.contains(user->getParentOfType<LoopsOp>());
+                       });
         if (escapes)
           outputs.push_back(result);
       }
-    auto fusion = FusionOp::create(builder, FusedLoc::get(func.getContext(), locations), ValueRange(outputs).getTypes(), builder.getArrayAttr(axes));
+    auto fusion = FusionOp::create(builder, FusedLoc::get(func.getContext(), locations), ValueRange(outputs).getTypes(),
+                                   builder.getArrayAttr(axes));
     Block *body = new Block();
     fusion.getBody().push_back(body);
     for (Member &member : group.members) {
       member.op->moveBefore(body, body->end());
-      SmallVector<SizeExpr> map = llvm::map_to_vector(member.axisMap, [&](SizeExpr e) { return names.apply(sizes, e); });
+      SmallVector<SizeExpr> map =
+          llvm::map_to_vector(member.axisMap, [&](SizeExpr e) { return names.apply(sizes, e); });
       member.op.setAxisMapAttr(exprArray(func.getContext(), map));
     }
     for (auto [inner, outer] : llvm::zip(outputs, fusion.getOutputs()))
-      inner.replaceUsesWithIf(outer, [&](OpOperand &use) { return !inside.contains(use.getOwner()->getParentOfType<LoopsOp>()); });
+      inner.replaceUsesWithIf(
+          outer, [&](OpOperand &use) { return !inside.contains(use.getOwner()->getParentOfType<LoopsOp>()); });
     OpBuilder end = OpBuilder::atBlockEnd(body);
     YieldOp::create(end, fusion.getLoc(), outputs);
   }

@@ -14,7 +14,9 @@ std::string print(llvm::ArrayRef<FusionDecision> decisions) {
   std::string text;
   llvm::raw_string_ostream os(text);
   for (const FusionDecision &decision : decisions) {
-    const char *verb = decision.kind == FusionDecision::Kind::Inline ? "inline" : decision.kind == FusionDecision::Kind::Split ? "split" : "join";
+    const char *verb = decision.kind == FusionDecision::Kind::Inline  ? "inline"
+                       : decision.kind == FusionDecision::Kind::Split ? "split"
+                                                                      : "join";
     os << (decision.taken ? "yes " : "no  ") << verb;
     if (decision.producerLine)
       os << " line " << decision.producerLine;

@@ -21,13 +21,15 @@ struct FusionDecision {
 };
 std::string print(llvm::ArrayRef<FusionDecision> decisions);
 
-/// Turns reductions over axes of one point into pointwise loops. The other passes start with it: they take reductions to fold something.
+/// Turns reductions over axes of one point into pointwise loops. The other passes start with it: they take reductions
+/// to fold something.
 void dropUnitReductions(mlir::graph::FuncOp func);
 
 /// Substitutes pointwise producers into the loads of their consumers where that saves memory traffic.
 void inlineProducers(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
-/// Splits reductions that one program per result would leave without parallelism into partial results and a second reduction.
+/// Splits reductions that one program per result would leave without parallelism into partial results and a second
+/// reduction.
 ///
 /// Numerics: the order of combination depends on sizes only.
 void splitReductions(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
@@ -35,7 +37,8 @@ void splitReductions(mlir::graph::FuncOp func, const FusionOptions &options, std
 /// Puts loops that share data into graph.fusion groups; afterwards every loops op is in one.
 void formGroups(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
-/// The whole stage, in this order: inlining first, since it shapes the domains; splits before groups, since a split reduction joins other groups than a whole one.
+/// The whole stage, in this order: inlining first, since it shapes the domains; splits before groups, since a split
+/// reduction joins other groups than a whole one.
 void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
 } // namespace torch_tile::fusion

@@ -16,7 +16,8 @@ int costOf(Operation *op) {
     return 16;
   if (isa<graph::UniformOp>(op))
     return 60;
-  if (isa<math::AbsFOp, math::AbsIOp, math::FloorOp, math::CeilOp, math::TruncOp, math::RoundEvenOp, math::CopySignOp, math::FmaOp>(op))
+  if (isa<math::AbsFOp, math::AbsIOp, math::FloorOp, math::CeilOp, math::TruncOp, math::RoundEvenOp, math::CopySignOp,
+          math::FmaOp>(op))
     return 1;
   if (isa<math::PowFOp, math::FPowIOp, math::Atan2Op>(op))
     return 40;

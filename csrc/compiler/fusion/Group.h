@@ -38,9 +38,11 @@ Group groupOf(mlir::graph::LoopsOp op, SizeContext &sizes, const SizeFacts &fact
 /// The index expressions at which member `m` makes its results, over the group's axes.
 llvm::SmallVector<SizeExpr> resultIndices(const Member &member);
 /// The index expressions of a load inside a member, over the group's axes.
-llvm::SmallVector<SizeExpr> loadIndices(const Member &member, mlir::graph::LoadOp load, SizeContext &sizes, const SizeFacts &groupFacts);
+llvm::SmallVector<SizeExpr> loadIndices(const Member &member, mlir::graph::LoadOp load, SizeContext &sizes,
+                                        const SizeFacts &groupFacts);
 
-/// Whether `op` can run in the loops of `group`, and whether that pays. On success the group contains it; else it is unchanged and `reason` says why.
+/// Whether `op` can run in the loops of `group`, and whether that pays. On success the group contains it; else it is
+/// unchanged and `reason` says why.
 bool joinGroup(Group &group, mlir::graph::LoopsOp op, SizeContext &sizes, const SizeFacts &facts, std::string &reason);
 
 } // namespace torch_tile::fusion

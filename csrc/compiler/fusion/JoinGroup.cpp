@@ -108,7 +108,8 @@ private:
   }
 
   /// Replaces an axis in `list` by two.
-  std::pair<std::string, std::string> splitAxis(SmallVectorImpl<Axis> &list, StringRef name, SizeExpr outer, SizeExpr inner, StringRef prefix, unsigned &next) {
+  std::pair<std::string, std::string> splitAxis(SmallVectorImpl<Axis> &list, StringRef name, SizeExpr outer,
+                                                SizeExpr inner, StringRef prefix, unsigned &next) {
     auto it = llvm::find_if(list, [&](const Axis &a) { return a.name == name; });
     std::string outerName = (prefix + Twine(next++)).str(), innerName = (prefix + Twine(next++)).str();
     bool reduced = it->reduced;
@@ -234,7 +235,8 @@ private:
   SmallVector<Digit> freeGroupDigits(std::optional<bool> reduced) {
     SmallVector<Digit> digits;
     for (const Axis &axis : axes)
-      if ((!reduced || axis.reduced == *reduced) && llvm::none_of(opToGroup, [&](auto &e) { return e.second == axis.name; }))
+      if ((!reduced || axis.reduced == *reduced) &&
+          llvm::none_of(opToGroup, [&](auto &e) { return e.second == axis.name; }))
         digits.push_back({axis.name, axis.extent});
     return digits;
   }
@@ -286,7 +288,9 @@ private:
     for (const Axis &axis : opAxes)
       if (!opToGroup.contains(axis.name))
         return no("axes that do not line up");
-    auto isCovered = [&](const Axis &axis) { return llvm::any_of(opToGroup, [&](auto &e) { return e.second == axis.name; }); };
+    auto isCovered = [&](const Axis &axis) {
+      return llvm::any_of(opToGroup, [&](auto &e) { return e.second == axis.name; });
+    };
     if (op.isReduction()) {
       bool groupReduces = group.hasReducedAxes();
       for (const Axis &axis : opAxes) {
@@ -328,9 +332,11 @@ private:
       if (it == group.producers.end())
         continue;
       const Member &producer = group.members[it->second];
-      if (!load.getScalars().empty() || !sameIndices(resultIndices(producer), opLoadIndices(load, groupFacts), groupFacts))
+      if (!load.getScalars().empty() ||
+          !sameIndices(resultIndices(producer), opLoadIndices(load, groupFacts), groupFacts))
         return no("uses a value at other points than those at which it is made");
-      // The result of a reduction exists once the reduced axes are done; a pointwise value along them exists only inside.
+      // The result of a reduction exists once the reduced axes are done; a pointwise value along them exists only
+      // inside.
       if (!isFull && producer.isFull && !LoopsOp(producer.op).isReduction())
         return no("uses a value at other points than those at which it is made");
     }
@@ -349,8 +355,8 @@ private:
   unsigned nextLocal = 0;
   SmallVector<SizeExpr> opMap; // the op's axes over opAxes
   std::vector<std::pair<std::string, SizeExpr>> splits;
-  AxisSubstitution split;    // the group's old axes over `axes`
-  AxisSubstitution unified;  // opAxes over `axes`
+  AxisSubstitution split;   // the group's old axes over `axes`
+  AxisSubstitution unified; // opAxes over `axes`
   llvm::StringMap<std::string> opToGroup;
 };
 

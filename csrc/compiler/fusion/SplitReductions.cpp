@@ -91,8 +91,8 @@ private:
     OpBuilder builder(op);
     Location loc = op.getLoc();
 
-    // Partial results: the pieces are the outermost result axis of a column reduction, the innermost one of a row reduction, so that the second
-    // reduction reads as the first one does.
+    // Partial results: the pieces are the outermost result axis of a column reduction, the innermost one of a row
+    // reduction, so that the second reduction reads as the first one does.
     StringAttr pieceName = builder.getStringAttr("p");
     AxisAttr pieceAxis = AxisAttr::get(context, pieceName, pieces, false);
     SmallVector<Attribute> axes;
@@ -109,9 +109,11 @@ private:
       axes.push_back(a == axis ? AxisAttr::get(context, a.getName(), chunkExpr, true) : a);
     SmallVector<Type> partialTypes;
     for (Type type : op.getResultTypes())
-      partialTypes.push_back(GraphTensorType::getContiguous(context, partialSizes, cast<GraphTensorType>(type).getElementType()));
+      partialTypes.push_back(
+          GraphTensorType::getContiguous(context, partialSizes, cast<GraphTensorType>(type).getElementType()));
 
-    auto partial = LoopsOp::create(builder, loc, partialTypes, builder.getArrayAttr(axes), ValueRange(), DenseI64ArrayAttr(), op.getInitsAttr(), ArrayAttr());
+    auto partial = LoopsOp::create(builder, loc, partialTypes, builder.getArrayAttr(axes), ValueRange(),
+                                   DenseI64ArrayAttr(), op.getInitsAttr(), ArrayAttr());
     IRMapping mapping;
     op.getBody().cloneInto(&partial.getBody(), mapping);
     IRMapping combineMapping;
@@ -131,13 +133,13 @@ private:
     if (!isColumn)
       indices.push_back(sizes.symbol("r0"));
     finalAxes.push_back(AxisAttr::get(context, builder.getStringAttr("r0"), pieces, true));
-    auto whole = LoopsOp::create(builder, loc, op.getResultTypes(), builder.getArrayAttr(finalAxes), ValueRange(), DenseI64ArrayAttr(), op.getInitsAttr(),
-                                 ArrayAttr());
+    auto whole = LoopsOp::create(builder, loc, op.getResultTypes(), builder.getArrayAttr(finalAxes), ValueRange(),
+                                 DenseI64ArrayAttr(), op.getInitsAttr(), ArrayAttr());
     Block *body = builder.createBlock(&whole.getBody());
     SmallVector<Value> loaded;
     for (Value result : partial.getOutputs())
-      loaded.push_back(LoadOp::create(builder, loc, cast<GraphTensorType>(result.getType()).getElementType(), result, exprArray(context, indices), ValueRange(),
-                                      Value(), Value()));
+      loaded.push_back(LoadOp::create(builder, loc, cast<GraphTensorType>(result.getType()).getElementType(), result,
+                                      exprArray(context, indices), ValueRange(), Value(), Value()));
     builder.setInsertionPointToEnd(body);
     YieldOp::create(builder, loc, loaded);
     whole.getCombine().takeBody(op.getCombine());
@@ -153,15 +155,21 @@ private:
     Location loc = op.getLoc();
     Value mask;
     if (!isExact) {
-      Value index = IndexOp::create(builder, loc, builder.getI64Type(), ExprAttr::get(op.getContext(), position), ValueRange());
-      Value extent = IndexOp::create(builder, loc, builder.getI64Type(), ExprAttr::get(op.getContext(), axis.getExtent()), ValueRange());
+      Value index =
+          IndexOp::create(builder, loc, builder.getI64Type(), ExprAttr::get(op.getContext(), position), ValueRange());
+      Value extent = IndexOp::create(builder, loc, builder.getI64Type(),
+                                     ExprAttr::get(op.getContext(), axis.getExtent()), ValueRange());
       mask = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, index, extent);
     }
-    for (Operation &inner : llvm::make_early_inc_range(llvm::make_range(builder.getInsertionPoint(), op.bodyBlock()->end()))) {
+    for (Operation &inner :
+         llvm::make_early_inc_range(llvm::make_range(builder.getInsertionPoint(), op.bodyBlock()->end()))) {
       builder.setInsertionPoint(&inner);
-      auto conjoin = [&](Value other) -> Value { return other ? arith::AndIOp::create(builder, loc, mask, other).getResult() : mask; };
+      auto conjoin = [&](Value other) -> Value {
+        return other ? arith::AndIOp::create(builder, loc, mask, other).getResult() : mask;
+      };
       if (auto load = dyn_cast<LoadOp>(inner)) {
-        SmallVector<SizeExpr> indices = llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return substitution.apply(sizes, e); });
+        SmallVector<SizeExpr> indices =
+            llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return substitution.apply(sizes, e); });
         load.setIndicesAttr(exprArray(op.getContext(), indices));
         if (mask) {
           if (!load.getOther())
@@ -189,6 +197,8 @@ private:
 
 } // namespace
 
-void splitReductions(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) { Splitter(func, decisions).run(); }
+void splitReductions(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) {
+  Splitter(func, decisions).run();
+}
 
 } // namespace torch_tile::fusion

@@ -25,7 +25,8 @@ struct Session {
   orc::ObjectLinkingLayer layer;
   std::atomic<uint64_t> numLoaded{0};
 
-  Session(std::unique_ptr<orc::ExecutorProcessControl> control, std::unique_ptr<llvm::jitlink::JITLinkMemoryManager> memory)
+  Session(std::unique_ptr<orc::ExecutorProcessControl> control,
+          std::unique_ptr<llvm::jitlink::JITLinkMemoryManager> memory)
       : session(std::move(control)), layer(session, std::move(memory)) {
     // Errors reach whoever looks a symbol up; the session's own report would print them a second time.
     session.setErrorReporter([](llvm::Error error) { llvm::consumeError(std::move(error)); });
@@ -69,7 +70,8 @@ static llvm::Expected<Session *> getSession() {
 }
 
 /// Defines what the object leaves undefined, so that linking never searches.
-static llvm::Error defineExternals(Session &session, orc::JITDylib &library, llvm::MemoryBufferRef object, const ResolveFn &resolve) {
+static llvm::Error defineExternals(Session &session, orc::JITDylib &library, llvm::MemoryBufferRef object,
+                                   const ResolveFn &resolve) {
   auto file = llvm::object::ObjectFile::createObjectFile(object);
   if (!file)
     return file.takeError();
@@ -96,7 +98,8 @@ static llvm::Error defineExternals(Session &session, orc::JITDylib &library, llv
   return symbols.empty() ? llvm::Error::success() : library.define(orc::absoluteSymbols(std::move(symbols)));
 }
 
-static llvm::Expected<std::unique_ptr<LoadedCode>> load(std::span<const uint8_t> object, const std::string &symbol, const ResolveFn &resolve) {
+static llvm::Expected<std::unique_ptr<LoadedCode>> load(std::span<const uint8_t> object, const std::string &symbol,
+                                                        const ResolveFn &resolve) {
   auto session = getSession();
   if (!session)
     return session.takeError();
@@ -116,7 +119,8 @@ static llvm::Expected<std::unique_ptr<LoadedCode>> load(std::span<const uint8_t>
   return code;
 }
 
-Status torch_tile::loadObject(std::span<const uint8_t> object, const std::string &symbol, const ResolveFn &resolve, std::unique_ptr<LoadedCode> &code) {
+Status torch_tile::loadObject(std::span<const uint8_t> object, const std::string &symbol, const ResolveFn &resolve,
+                              std::unique_ptr<LoadedCode> &code) {
   auto loaded = load(object, symbol, resolve);
   if (!loaded)
     return Status::internal("load", llvm::toString(loaded.takeError()));

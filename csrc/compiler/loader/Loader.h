@@ -20,8 +20,9 @@ public:
 /// Address of a function that code calls, or null. Must not throw: it is called under LLVM's frames.
 using ResolveFn = std::function<void *(const char *symbol)>;
 
-/// Links `object` (copied) and finds `symbol` in it. What `resolve` does not know is looked up in the process (libc and libm).
-/// Thread-safe; code may be destroyed on any thread once nothing runs it.
-Status loadObject(std::span<const uint8_t> object, const std::string &symbol, const ResolveFn &resolve, std::unique_ptr<LoadedCode> &code);
+/// Links `object` (copied) and finds `symbol` in it. What `resolve` does not know is looked up in the process (libc and
+/// libm). Thread-safe; code may be destroyed on any thread once nothing runs it.
+Status loadObject(std::span<const uint8_t> object, const std::string &symbol, const ResolveFn &resolve,
+                  std::unique_ptr<LoadedCode> &code);
 
 } // namespace torch_tile

@@ -33,8 +33,9 @@ KernelText codegen::describeKernel(tile::KernelOp kernel, const CpuOptions &opti
   copy->print(stream, OpPrintingFlags().enableDebugInfo(false));
 
   llvm::BLAKE3 hasher;
-  for (StringRef part : {StringRef(result.text), StringRef(options.cpu), StringRef(options.features), StringRef(options.hasSleef ? "sleef" : ""),
-                         StringRef(TORCH_TILE_CODEGEN_FINGERPRINT), StringRef(LLVM_VERSION_STRING)}) {
+  for (StringRef part : {StringRef(result.text), StringRef(options.cpu), StringRef(options.features),
+                         StringRef(options.hasSleef ? "sleef" : ""), StringRef(TORCH_TILE_CODEGEN_FINGERPRINT),
+                         StringRef(LLVM_VERSION_STRING)}) {
     hasher.update(part);
     hasher.update(ArrayRef<uint8_t>{0});
   }
@@ -45,8 +46,8 @@ KernelText codegen::describeKernel(tile::KernelOp kernel, const CpuOptions &opti
 }
 
 void codegen::registerKernelDialects(DialectRegistry &registry) {
-  registry.insert<tile::TileDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect, cf::ControlFlowDialect, LLVM::LLVMDialect,
-                  vector::VectorDialect, ub::UBDialect>();
+  registry.insert<tile::TileDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect, cf::ControlFlowDialect,
+                  LLVM::LLVMDialect, vector::VectorDialect, ub::UBDialect>();
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
 }
@@ -71,8 +72,9 @@ private:
 } // namespace
 
 /// tile.kernel -> LLVM dialect in a new module.
-static FailureOr<OwningOpRef<ModuleOp>> lowerToLlvmDialect(tile::KernelOp kernel, StringRef symbol, const CpuOptions &options,
-                                                           const CpuFeatures &features, StepClock &clock) {
+static FailureOr<OwningOpRef<ModuleOp>> lowerToLlvmDialect(tile::KernelOp kernel, StringRef symbol,
+                                                           const CpuOptions &options, const CpuFeatures &features,
+                                                           StepClock &clock) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc());
   if (failed(TileLowering(kernel, features, symbol).run(*module)))
     return failure();
@@ -107,8 +109,8 @@ OwningOpRef<ModuleOp> codegen::lowerKernel(tile::KernelOp kernel, StringRef symb
   return failed(module) ? OwningOpRef<ModuleOp>() : std::move(*module);
 }
 
-FailureOr<CompiledKernel> codegen::compileKernel(tile::KernelOp kernel, const KernelText &text, const CpuOptions &options, KernelDumps *dumps,
-                                                 KernelTiming *timing) {
+FailureOr<CompiledKernel> codegen::compileKernel(tile::KernelOp kernel, const KernelText &text,
+                                                 const CpuOptions &options, KernelDumps *dumps, KernelTiming *timing) {
   StepClock clock(timing);
   auto machine = getTargetMachine(options);
   if (!machine)

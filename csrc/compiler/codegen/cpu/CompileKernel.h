@@ -43,13 +43,14 @@ struct KernelTiming {
 void registerKernelDialects(mlir::DialectRegistry &registry);
 
 /// Compiles `kernel` in its own context, on the calling thread. Fails with a diagnostic.
-mlir::FailureOr<CompiledKernel> compileKernel(mlir::tile::KernelOp kernel, const KernelText &text, const CpuOptions &options, KernelDumps *dumps,
-                                              KernelTiming *timing);
+mlir::FailureOr<CompiledKernel> compileKernel(mlir::tile::KernelOp kernel, const KernelText &text,
+                                              const CpuOptions &options, KernelDumps *dumps, KernelTiming *timing);
 
 /// Bytes of the widest vector register; 16 for a processor that LLVM does not know.
 int vectorBytes(const CpuOptions &options);
 
 /// The LLVM dialect module of a kernel: what compileKernel makes on its way. For tools.
-mlir::OwningOpRef<mlir::ModuleOp> lowerKernel(mlir::tile::KernelOp kernel, llvm::StringRef symbol, const CpuOptions &options);
+mlir::OwningOpRef<mlir::ModuleOp> lowerKernel(mlir::tile::KernelOp kernel, llvm::StringRef symbol,
+                                              const CpuOptions &options);
 
 } // namespace torch_tile::codegen

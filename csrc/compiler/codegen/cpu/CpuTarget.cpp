@@ -53,8 +53,8 @@ llvm::Expected<llvm::TargetMachine *> torch_tile::codegen::getTargetMachine(cons
   llvm::TargetOptions targetOptions;
   // a * b + c stays two roundings unless the IR says fma.
   targetOptions.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  machine.reset(target->createTargetMachine(triple, options.cpu, options.features, targetOptions, llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                            llvm::CodeGenOptLevel::Less, /*JIT=*/true));
+  machine.reset(target->createTargetMachine(triple, options.cpu, options.features, targetOptions, llvm::Reloc::PIC_,
+                                            llvm::CodeModel::Small, llvm::CodeGenOptLevel::Less, /*JIT=*/true));
   if (!machine)
     return llvm::createStringError("no code generation for " + triple.str());
   return machine.get();

@@ -25,7 +25,8 @@
 using namespace llvm;
 using namespace torch_tile::codegen;
 
-static void setAttributes(Module &module, const TargetMachine &machine, const CpuOptions &cpu, const CpuFeatures &features) {
+static void setAttributes(Module &module, const TargetMachine &machine, const CpuOptions &cpu,
+                          const CpuFeatures &features) {
   module.setDataLayout(machine.createDataLayout());
   module.setTargetTriple(machine.getTargetTriple());
   for (Function &function : module) {
@@ -110,7 +111,8 @@ static void optimize(Module &module, TargetMachine &machine) {
       passes.run(function, functions);
 }
 
-template <typename Buffer> static bool emitFile(Module &module, TargetMachine &machine, CodeGenFileType type, Buffer &buffer) {
+template <typename Buffer>
+static bool emitFile(Module &module, TargetMachine &machine, CodeGenFileType type, Buffer &buffer) {
   raw_svector_ostream stream(buffer);
   legacy::PassManager passes;
   if (machine.addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true))
@@ -119,14 +121,17 @@ template <typename Buffer> static bool emitFile(Module &module, TargetMachine &m
   return true;
 }
 
-mlir::FailureOr<std::vector<uint8_t>> torch_tile::codegen::emitObject(mlir::ModuleOp module, TargetMachine &machine, const CpuOptions &cpu,
-                                                                      const CpuFeatures &features, const EmitOptions &options) {
+mlir::FailureOr<std::vector<uint8_t>> torch_tile::codegen::emitObject(mlir::ModuleOp module, TargetMachine &machine,
+                                                                      const CpuOptions &cpu,
+                                                                      const CpuFeatures &features,
+                                                                      const EmitOptions &options) {
   auto stepDone = [&](const char *step) {
     if (options.onStepDone)
       options.onStepDone(step);
   };
   LLVMContext context;
-  std::unique_ptr<Module> translated = mlir::translateModuleToLLVMIR(module, context, "kernel", /*disableVerification=*/true);
+  std::unique_ptr<Module> translated =
+      mlir::translateModuleToLLVMIR(module, context, "kernel", /*disableVerification=*/true);
   if (!translated)
     return module.emitError("translation to LLVM IR failed"), mlir::failure();
   setAttributes(*translated, machine, cpu, features);

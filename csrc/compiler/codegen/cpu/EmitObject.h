@@ -22,8 +22,9 @@ struct EmitOptions {
 };
 
 /// Fails with a diagnostic on `module`. Must be called on the thread that owns `machine`.
-mlir::FailureOr<std::vector<uint8_t>> emitObject(mlir::ModuleOp module, llvm::TargetMachine &machine, const CpuOptions &cpu,
-                                                 const CpuFeatures &features, const EmitOptions &options);
+mlir::FailureOr<std::vector<uint8_t>> emitObject(mlir::ModuleOp module, llvm::TargetMachine &machine,
+                                                 const CpuOptions &cpu, const CpuFeatures &features,
+                                                 const EmitOptions &options);
 
 /// Names of the undefined symbols of an object, sorted.
 std::vector<std::string> undefinedSymbols(const std::vector<uint8_t> &object);

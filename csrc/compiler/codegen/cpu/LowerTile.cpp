@@ -66,7 +66,8 @@ LogicalResult TileLowering::verifyTypes() {
     if (tile.getNumElements() == 0)
       return op->emitOpError("expected a tile with elements, got ") << type;
     if (lanesOf(type) > maxLanes || tile.getNumElements() > maxElements)
-      return op->emitOpError("expected tiles of at most ") << maxLanes << " lanes and " << maxElements << " elements, got " << type;
+      return op->emitOpError("expected tiles of at most ")
+             << maxLanes << " lanes and " << maxElements << " elements, got " << type;
     return success();
   };
   for (Type type : kernel.getArgumentTypes())
@@ -106,7 +107,8 @@ void TileLowering::setFromFlat(Value value, ValueRange &flat) {
 
 Value TileLowering::constant(Type type, int64_t value) {
   auto element = cast<IntegerType>(getElementTypeOrSelf(type));
-  TypedAttr attr = IntegerAttr::get(element, APInt(element.getWidth(), value, /*isSigned=*/true, /*implicitTrunc=*/true));
+  TypedAttr attr =
+      IntegerAttr::get(element, APInt(element.getWidth(), value, /*isSigned=*/true, /*implicitTrunc=*/true));
   if (auto vector = dyn_cast<VectorType>(type))
     attr = DenseElementsAttr::get(vector, static_cast<Attribute>(attr));
   return arith::ConstantOp::create(b, attr);
@@ -178,8 +180,10 @@ std::optional<int64_t> TileLowering::constantOf(Value value) {
 void TileLowering::lowerArguments() {
   Value args = function.getArgument(0);
   auto field = [&](Value base, Type type, int64_t index) -> Value {
-    Value address = LLVM::GEPOp::create(b, ptrType, type, base, ArrayRef<LLVM::GEPArg>{int32_t(index)}, LLVM::GEPNoWrapFlags::inbounds);
-    return LLVM::LoadOp::create(b, type, address, /*alignment=*/8, /*isVolatile=*/false, /*isNonTemporal=*/false, /*isInvariant=*/true);
+    Value address = LLVM::GEPOp::create(b, ptrType, type, base, ArrayRef<LLVM::GEPArg>{int32_t(index)},
+                                        LLVM::GEPNoWrapFlags::inbounds);
+    return LLVM::LoadOp::create(b, type, address, /*alignment=*/8, /*isVolatile=*/false, /*isNonTemporal=*/false,
+                                /*isInvariant=*/true);
   };
   Value pointers, integers;
   int64_t numPointers = 0, numIntegers = 0;
@@ -232,7 +236,8 @@ LogicalResult TileLowering::run(ModuleOp module) {
     return failure();
   b.setInsertionPointToEnd(module.getBody());
   Type i32 = b.getI32Type(), i64Type = b.getI64Type();
-  function = LLVM::LLVMFuncOp::create(b, symbol, LLVM::LLVMFunctionType::get(i32, {ptrType, ptrType, i64Type, i64Type}));
+  function =
+      LLVM::LLVMFuncOp::create(b, symbol, LLVM::LLVMFunctionType::get(i32, {ptrType, ptrType, i64Type, i64Type}));
   Block *entry = function.addEntryBlock(b);
   Region &body = function.getBody();
   auto addBlock = [&](TypeRange types) {
@@ -324,7 +329,8 @@ LogicalResult TileLowering::lowerOp(Operation *op) {
     return success();
   }
   if (auto add = dyn_cast<tile::PtrAddOp>(op)) {
-    set(add.getResult(), {elementPtr(scalar(add.getBase()), storageOf(add.getType().getElementType()), scalar(add.getOffset()))});
+    set(add.getResult(),
+        {elementPtr(scalar(add.getBase()), storageOf(add.getType().getElementType()), scalar(add.getOffset()))});
     return success();
   }
   if (auto address = dyn_cast<tile::ScratchOp>(op)) {
@@ -341,8 +347,8 @@ LogicalResult TileLowering::lowerOp(Operation *op) {
 LogicalResult TileLowering::lowerFor(scf::ForOp op) {
   SmallVector<Value> inits;
   appendRows(op.getInitArgs(), inits);
-  auto loop = scf::ForOp::create(b, scalar(op.getLowerBound()), scalar(op.getUpperBound()), scalar(op.getStep()), inits, nullptr,
-                                 op.getUnsignedCmp());
+  auto loop = scf::ForOp::create(b, scalar(op.getLowerBound()), scalar(op.getUpperBound()), scalar(op.getStep()), inits,
+                                 nullptr, op.getUnsignedCmp());
   set(op.getInductionVar(), {loop.getInductionVar()});
   ValueRange flat = loop.getRegionIterArgs();
   for (Value argument : op.getRegionIterArgs())
@@ -404,7 +410,8 @@ LogicalResult TileLowering::lowerWhile(scf::WhileOp op) {
     for (Type type : source.front().getArgumentTypes())
       appendRowTypes(type, argumentTypes);
     OpBuilder::InsertionGuard guard(b);
-    Block *block = b.createBlock(&target, target.end(), argumentTypes, SmallVector<Location>(argumentTypes.size(), b.getLoc()));
+    Block *block =
+        b.createBlock(&target, target.end(), argumentTypes, SmallVector<Location>(argumentTypes.size(), b.getLoc()));
     ValueRange flat = block->getArguments();
     for (Value argument : source.front().getArguments())
       setFromFlat(argument, flat);

@@ -69,7 +69,8 @@ LogicalResult TileLowering::lowerPointwise(Operation *op) {
   return success();
 }
 
-/// Float conversions go through f32 where a direct one would call into a compiler runtime (f64 -> f16) or round differently from torch.
+/// Float conversions go through f32 where a direct one would call into a compiler runtime (f64 -> f16) or round
+/// differently from torch.
 Value TileLowering::convertFloat(Value value, Type element) {
   Type from = getElementTypeOrSelf(value.getType());
   auto as = [&](Type to) { return withLanes(to, lanesOf(value.getType())); };
@@ -104,7 +105,8 @@ Value TileLowering::createClone(Operation *op, ValueRange operands, Type resultT
   return b.create(state)->getResult(0);
 }
 
-/// NaN if either operand is; zeros of both signs are equal, as in eager. LLVM's own lowering orders them, at twice the instructions.
+/// NaN if either operand is; zeros of both signs are equal, as in eager. LLVM's own lowering orders them, at twice the
+/// instructions.
 Value TileLowering::createMaximum(bool isMaximum, Value lhs, Value rhs) {
   auto predicate = isMaximum ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
   // The processor's maximum gives the second operand where either is NaN: only a NaN in the first needs care.
@@ -126,7 +128,8 @@ FailureOr<SmallVector<Value, 1>> TileLowering::createRow(Operation *op, SmallVec
   auto resultElement = [&] { return elementOf(op->getResult(0).getType()); };
   auto resultType = [&] { return withLanes(resultElement(), lanes); };
 
-  if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp>(op))
+  if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp,
+          arith::CeilDivUIOp>(op))
     return result(createDivision(op, operands[0], operands[1]));
   if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op))
     return result(createIndexCast(operands[0], op->getResult(0).getType(), isa<arith::IndexCastOp>(op)));
@@ -137,9 +140,13 @@ FailureOr<SmallVector<Value, 1>> TileLowering::createRow(Operation *op, SmallVec
     return result(convertFloat(createClone(op, operands, f32), resultElement()));
   if (isa<arith::SelectOp, arith::BitcastOp>(op))
     return result(createClone(op, operands, resultType()));
-  // Small floats are storage: arithmetic on them happens in f32 and rounds once. (x86's bf16 conversions would flush subnormals.)
-  auto isSmallFloat = [](Type type) { return isa<FloatType>(getElementTypeOrSelf(type)) && getElementTypeOrSelf(type).getIntOrFloatBitWidth() < 32; };
-  if (op->getNumResults() == 1 && llvm::any_of(operands, [&](Value operand) { return isSmallFloat(operand.getType()); })) {
+  // Small floats are storage: arithmetic on them happens in f32 and rounds once. (x86's bf16 conversions would flush
+  // subnormals.)
+  auto isSmallFloat = [](Type type) {
+    return isa<FloatType>(getElementTypeOrSelf(type)) && getElementTypeOrSelf(type).getIntOrFloatBitWidth() < 32;
+  };
+  if (op->getNumResults() == 1 &&
+      llvm::any_of(operands, [&](Value operand) { return isSmallFloat(operand.getType()); })) {
     for (Value &operand : operands)
       if (isSmallFloat(operand.getType()))
         operand = convertFloat(operand, b.getF32Type());
@@ -160,13 +167,17 @@ FailureOr<SmallVector<Value, 1>> TileLowering::createRow(Operation *op, SmallVec
 
 //===-- integer division ----------------------------------------------------------------------------------------===//
 
-/// A divisor that cannot trap: 1 in place of 0, and in place of -1 under the most negative dividend (where the quotient wraps to the dividend,
-/// which is what dividing by 1 gives). The processor traps on both, in lanes that no mask protects; a kernel that must raise checks before.
-static Value safeDivisor(ImplicitLocOpBuilder &b, bool isSigned, Value lhs, Value rhs, function_ref<Value(int64_t)> constant) {
+/// A divisor that cannot trap: 1 in place of 0, and in place of -1 under the most negative dividend (where the quotient
+/// wraps to the dividend, which is what dividing by 1 gives). The processor traps on both, in lanes that no mask
+/// protects; a kernel that must raise checks before.
+static Value safeDivisor(ImplicitLocOpBuilder &b, bool isSigned, Value lhs, Value rhs,
+                         function_ref<Value(int64_t)> constant) {
   APInt divisor;
   if (matchPattern(rhs, m_ConstantInt(&divisor)) && !divisor.isZero() && !(isSigned && divisor.isAllOnes()))
     return rhs;
-  auto isEqual = [&](Value value, Value other) -> Value { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, other); };
+  auto isEqual = [&](Value value, Value other) -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, other);
+  };
   Value isBad = isEqual(rhs, constant(0));
   if (isSigned) {
     unsigned width = getElementTypeOrSelf(rhs.getType()).getIntOrFloatBitWidth();
@@ -176,16 +187,19 @@ static Value safeDivisor(ImplicitLocOpBuilder &b, bool isSigned, Value lhs, Valu
   return arith::SelectOp::create(b, isBad, constant(1), rhs);
 }
 
-/// x86 divides one lane at a time. Vectors up to 32 bits divide exactly in f64 (a quotient of 32-bit integers that is not whole is further than half
-/// an ulp from the next whole number); 64 bits go lane by lane in a loop, which keeps code short.
+/// x86 divides one lane at a time. Vectors up to 32 bits divide exactly in f64 (a quotient of 32-bit integers that is
+/// not whole is further than half an ulp from the next whole number); 64 bits go lane by lane in a loop, which keeps
+/// code short.
 Value TileLowering::createTruncDivision(bool isSigned, bool isRemainder, Value lhs, Value rhs) {
   Type type = lhs.getType();
   int64_t lanes = lanesOf(type);
   unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
   auto divide = [&](Value left, Value right) -> Value {
     if (isRemainder)
-      return isSigned ? arith::RemSIOp::create(b, left, right).getResult() : arith::RemUIOp::create(b, left, right).getResult();
-    return isSigned ? arith::DivSIOp::create(b, left, right).getResult() : arith::DivUIOp::create(b, left, right).getResult();
+      return isSigned ? arith::RemSIOp::create(b, left, right).getResult()
+                      : arith::RemUIOp::create(b, left, right).getResult();
+    return isSigned ? arith::DivSIOp::create(b, left, right).getResult()
+                    : arith::DivUIOp::create(b, left, right).getResult();
   };
   std::optional<APInt> divisor;
   APInt splat;
@@ -196,10 +210,12 @@ Value TileLowering::createTruncDivision(bool isSigned, bool isRemainder, Value l
   if (width <= 32) {
     auto toFloat = [&](Value value) -> Value {
       Type f64 = withLanes(b.getF64Type(), lanes);
-      return isSigned ? arith::SIToFPOp::create(b, f64, value).getResult() : arith::UIToFPOp::create(b, f64, value).getResult();
+      return isSigned ? arith::SIToFPOp::create(b, f64, value).getResult()
+                      : arith::UIToFPOp::create(b, f64, value).getResult();
     };
     Value quotient = arith::DivFOp::create(b, toFloat(lhs), toFloat(rhs));
-    quotient = isSigned ? arith::FPToSIOp::create(b, type, quotient).getResult() : arith::FPToUIOp::create(b, type, quotient).getResult();
+    quotient = isSigned ? arith::FPToSIOp::create(b, type, quotient).getResult()
+                        : arith::FPToUIOp::create(b, type, quotient).getResult();
     if (!isRemainder)
       return quotient;
     return arith::SubIOp::create(b, lhs, arith::MulIOp::create(b, quotient, rhs));
@@ -207,7 +223,8 @@ Value TileLowering::createTruncDivision(bool isSigned, bool isRemainder, Value l
   Value left = spill(lhs), right = spill(rhs), slot = stackSlot(type);
   Type element = getElementTypeOrSelf(type);
   laneLoop(i64(lanes), [&](Value lane) {
-    Value value = divide(loadElements(element, elementPtr(left, element, lane)), loadElements(element, elementPtr(right, element, lane)));
+    Value value = divide(loadElements(element, elementPtr(left, element, lane)),
+                         loadElements(element, elementPtr(right, element, lane)));
     storeElements(value, elementPtr(slot, element, lane));
   });
   return loadElements(type, slot);

@@ -15,8 +15,8 @@ struct TileLowering::Access {
   SmallVector<Value> valid; // null where every index is valid
 };
 
-TileLowering::Access TileLowering::makeAccess(Type value, Value base, Value offset, ValueRange strides, ArrayRef<int64_t> staticStrides,
-                                              ValueRange valid) {
+TileLowering::Access TileLowering::makeAccess(Type value, Value base, Value offset, ValueRange strides,
+                                              ArrayRef<int64_t> staticStrides, ValueRange valid) {
   Access access;
   access.storage = storageOf(cast<tile::PtrType>(base.getType()).getElementType());
   access.base = elementPtr(scalar(base), access.storage, scalar(offset));
@@ -85,9 +85,13 @@ Value TileLowering::elementPtr(Value base, Type storage, Value index) {
   return LLVM::GEPOp::create(b, ptrType, storage, base, ArrayRef<LLVM::GEPArg>{index});
 }
 
-Value TileLowering::loadElements(Type type, Value ptr) { return LLVM::LoadOp::create(b, type, ptr, unsigned(bytesOf(type))); }
+Value TileLowering::loadElements(Type type, Value ptr) {
+  return LLVM::LoadOp::create(b, type, ptr, unsigned(bytesOf(type)));
+}
 
-void TileLowering::storeElements(Value value, Value ptr) { LLVM::StoreOp::create(b, value, ptr, unsigned(bytesOf(value.getType()))); }
+void TileLowering::storeElements(Value value, Value ptr) {
+  LLVM::StoreOp::create(b, value, ptr, unsigned(bytesOf(value.getType())));
+}
 
 Value TileLowering::stackSlot(Type type) {
   OpBuilder::InsertionGuard guard(b);
@@ -252,7 +256,8 @@ void TileLowering::scatterLanes(Value value, Value base, Value offsets, Value ma
 
 //===-- structured access ---------------------------------------------------------------------------------------===//
 
-/// Walks the rows of a structured access: the address of each row's first element and the number of its lanes in range (null: all).
+/// Walks the rows of a structured access: the address of each row's first element and the number of its lanes in range
+/// (null: all).
 template <typename Builder, typename AccessT>
 static void forEachRow(Builder &b, const AccessT &access, function_ref<Value(Value, Value)> addOffset,
                        function_ref<void(int64_t row, Value ptr, Value count)> body) {
@@ -269,7 +274,8 @@ static void forEachRow(Builder &b, const AccessT &access, function_ref<Value(Val
       if (access.staticStrides[axis]) {
         known += position * *access.staticStrides[axis];
       } else if (position != 0) {
-        Value moved = position == 1 ? access.strides[axis] : arith::MulIOp::create(b, access.strides[axis], i64(position)).getResult();
+        Value moved = position == 1 ? access.strides[axis]
+                                    : arith::MulIOp::create(b, access.strides[axis], i64(position)).getResult();
         offset = offset ? arith::AddIOp::create(b, offset, moved).getResult() : moved;
       }
       if (Value count = access.valid[axis]) {
@@ -288,7 +294,8 @@ static void forEachRow(Builder &b, const AccessT &access, function_ref<Value(Val
 }
 
 LogicalResult TileLowering::lowerLoad(tile::LoadOp op) {
-  Access access = makeAccess(op.getType(), op.getBase(), op.getOffset(), op.getStrides(), op.getStaticStrides(), op.getValid());
+  Access access =
+      makeAccess(op.getType(), op.getBase(), op.getOffset(), op.getStrides(), op.getStaticStrides(), op.getValid());
   Type element = op.getBase().getType().getElementType();
   Type type = withLanes(access.storage, access.lanes);
   Value other = op.getOther() ? toStorage(scalar(op.getOther())) : Value();
@@ -301,15 +308,20 @@ LogicalResult TileLowering::lowerLoad(tile::LoadOp op) {
     if (!masks.empty()) {
       Value mask = masks[row];
       if (count)
-        mask = arith::AndIOp::create(b, mask, access.lanes == 1 ? arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0)).getResult()
-                                                                : prefixMask(count, access.lanes));
+        mask = arith::AndIOp::create(
+            b, mask,
+            access.lanes == 1 ? arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0)).getResult()
+                              : prefixMask(count, access.lanes));
       if (stride == 1 && access.lanes > 1 && hasMaskedAccess(type)) {
         Value passThrough = other ? broadcast(other, type) : zero(type);
         loaded = LLVM::MaskedLoadOp::create(b, type, ptr, mask, passThrough, uint32_t(bytesOf(type)));
       } else {
         Type offsetType = withLanes(b.getI64Type(), access.lanes);
-        Value offsets = access.lanes == 1 ? i64(0) : stride ? iota(offsetType, *stride)
-                        : arith::MulIOp::create(b, iota(offsetType), broadcast(access.strides.back(), offsetType)).getResult();
+        Value offsets =
+            access.lanes == 1 ? i64(0)
+            : stride
+                ? iota(offsetType, *stride)
+                : arith::MulIOp::create(b, iota(offsetType), broadcast(access.strides.back(), offsetType)).getResult();
         loaded = gatherLanes(type, ptr, offsets, mask, other);
       }
     } else if (stride == 1 || access.lanes == 1) {
@@ -318,13 +330,15 @@ LogicalResult TileLowering::lowerLoad(tile::LoadOp op) {
       Value one = loadContiguous(access.storage, ptr, count, other);
       loaded = broadcast(one, type);
       if (count)
-        loaded = arith::SelectOp::create(b, prefixMask(count, access.lanes), loaded, other ? broadcast(other, type) : zero(type));
+        loaded = arith::SelectOp::create(b, prefixMask(count, access.lanes), loaded,
+                                         other ? broadcast(other, type) : zero(type));
     } else {
       // Offsets of a known stride fit 32 bits, which halves the registers they need.
       bool isSmall = stride && llvm::isInt<32>(*stride * access.lanes);
       Type offsetType = withLanes(b.getIntegerType(isSmall ? 32 : 64), access.lanes);
-      Value offsets = stride ? iota(offsetType, *stride)
-                             : arith::MulIOp::create(b, iota(offsetType), broadcast(access.strides.back(), offsetType)).getResult();
+      Value offsets =
+          stride ? iota(offsetType, *stride)
+                 : arith::MulIOp::create(b, iota(offsetType), broadcast(access.strides.back(), offsetType)).getResult();
       loaded = gatherLanes(type, ptr, offsets, count ? prefixMask(count, access.lanes) : Value(), other);
     }
     result.push_back(fromStorage(loaded, element));
@@ -334,7 +348,8 @@ LogicalResult TileLowering::lowerLoad(tile::LoadOp op) {
 }
 
 LogicalResult TileLowering::lowerStore(tile::StoreOp op) {
-  Access access = makeAccess(op.getValue().getType(), op.getBase(), op.getOffset(), op.getStrides(), op.getStaticStrides(), op.getValid());
+  Access access = makeAccess(op.getValue().getType(), op.getBase(), op.getOffset(), op.getStrides(),
+                             op.getStaticStrides(), op.getValid());
   std::optional<int64_t> stride = access.shape.empty() ? std::optional<int64_t>(1) : access.staticStrides.back();
   const Rows values = rows(op.getValue());
   auto addOffset = [&](Value base, Value offset) { return elementPtr(base, access.storage, offset); };
@@ -344,8 +359,9 @@ LogicalResult TileLowering::lowerStore(tile::StoreOp op) {
       return storeContiguous(value, ptr, count);
     bool isSmall = stride && llvm::isInt<32>(*stride * access.lanes);
     Type offsetType = withLanes(b.getIntegerType(isSmall ? 32 : 64), access.lanes);
-    Value offsets = stride ? iota(offsetType, *stride)
-                           : arith::MulIOp::create(b, iota(offsetType), broadcast(access.strides.back(), offsetType)).getResult();
+    Value offsets =
+        stride ? iota(offsetType, *stride)
+               : arith::MulIOp::create(b, iota(offsetType), broadcast(access.strides.back(), offsetType)).getResult();
     scatterLanes(value, ptr, offsets, count ? prefixMask(count, access.lanes) : Value());
   });
   return success();
@@ -363,7 +379,8 @@ LogicalResult TileLowering::lowerGather(tile::GatherOp op) {
   };
   const Rows offsets = rows(op.getOffsets());
   if (numRowsOf(op.getType()) != (int64_t)offsets.size() || lanesOf(op.getType()) != lanesOf(op.getOffsets().getType()))
-    return op.emitOpError("expected a result of the offsets' shape, got ") << op.getType() << " and " << op.getOffsets().getType();
+    return op.emitOpError("expected a result of the offsets' shape, got ")
+           << op.getType() << " and " << op.getOffsets().getType();
   Type type = withLanes(storage, lanesOf(op.getType()));
   Rows result;
   for (auto [row, offset] : llvm::enumerate(offsets)) {
@@ -380,7 +397,8 @@ LogicalResult TileLowering::lowerGather(tile::GatherOp op) {
 LogicalResult TileLowering::lowerScatter(tile::ScatterOp op) {
   const Rows offsets = rows(op.getOffsets()), stored = rows(op.getValue());
   if (offsets.size() != stored.size() || lanesOf(op.getValue().getType()) != lanesOf(op.getOffsets().getType()))
-    return op.emitOpError("expected values of the offsets' shape, got ") << op.getValue().getType() << " and " << op.getOffsets().getType();
+    return op.emitOpError("expected values of the offsets' shape, got ")
+           << op.getValue().getType() << " and " << op.getOffsets().getType();
   for (auto [row, offset] : llvm::enumerate(offsets)) {
     Value mask;
     if (op.getMask()) {
@@ -392,8 +410,8 @@ LogicalResult TileLowering::lowerScatter(tile::ScatterOp op) {
   return success();
 }
 
-/// One unsigned comparison finds both kinds of bad index. The cold branch finds the first bad lane, keeps what the error message needs and raises a
-/// flag, which the program loop looks at; until then bad lanes hold 0.
+/// One unsigned comparison finds both kinds of bad index. The cold branch finds the first bad lane, keeps what the
+/// error message needs and raises a flag, which the program loop looks at; until then bad lanes hold 0.
 LogicalResult TileLowering::lowerCheckIndex(tile::CheckIndexOp op) {
   Value size = scalar(op.getSize());
   const Rows indices = rows(op.getIndex());
@@ -427,7 +445,8 @@ LogicalResult TileLowering::lowerCheckIndex(tile::CheckIndexOp op) {
       auto tile = dyn_cast<RankedTensorType>(op.getIndex().getType());
       if (tile && tile.getRank() > 1) {
         int64_t position = row / (indices.size() / tile.getDimSize(0));
-        active = broadcast(arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(position)), isInside.getType());
+        active =
+            broadcast(arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(position)), isInside.getType());
       } else if (lanes == 1) {
         active = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0));
       } else {
@@ -453,7 +472,8 @@ LogicalResult TileLowering::lowerCheckIndex(tile::CheckIndexOp op) {
         Value bad = index;
         if (lanes > 1) {
           Type bits = b.getIntegerType(lanes);
-          Value first = LLVM::CountTrailingZerosOp::create(b, bits, LLVM::BitcastOp::create(b, bits, failing), /*is_zero_poison=*/true);
+          Value first = LLVM::CountTrailingZerosOp::create(b, bits, LLVM::BitcastOp::create(b, bits, failing),
+                                                           /*is_zero_poison=*/true);
           first = lanes > 64   ? arith::TruncIOp::create(b, b.getI64Type(), first).getResult()
                   : lanes < 64 ? arith::ExtUIOp::create(b, b.getI64Type(), first).getResult()
                                : first;

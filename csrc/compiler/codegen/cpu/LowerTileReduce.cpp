@@ -1,4 +1,5 @@
-// Reductions: halves of the axis are combined until one is left, so the order of combination depends on the shape alone.
+// Reductions: halves of the axis are combined until one is left, so the order of combination depends on the shape
+// alone.
 #include "compiler/codegen/cpu/TileLowering.h"
 
 using namespace mlir;
@@ -47,7 +48,9 @@ FailureOr<TileLowering::Tuple> TileLowering::combineLanes(tile::ReduceOp op, Tup
   SmallVector<Tuple> extras; // odd lanes, combined last
   for (int64_t lanes = lanesOf(vectors[0].getType()); lanes > 1; lanes /= 2) {
     int64_t half = lanes / 2;
-    auto part = [&](int64_t offset, int64_t size) { return Tuple(llvm::map_range(vectors, [&](Value v) { return slice(v, offset, size); })); };
+    auto part = [&](int64_t offset, int64_t size) {
+      return Tuple(llvm::map_range(vectors, [&](Value v) { return slice(v, offset, size); }));
+    };
     if (lanes % 2 != 0)
       extras.push_back(part(lanes - 1, 1));
     auto combined = combine(op, part(0, half), part(half, half));
@@ -68,7 +71,9 @@ LogicalResult TileLowering::lowerReduce(tile::ReduceOp op) {
   auto type = cast<RankedTensorType>(op.getSources()[0].getType());
   int64_t axis = op.getAxis(), last = type.getRank() - 1;
   SmallVector<Rows> sources = llvm::map_to_vector(op.getSources(), [&](Value source) { return rows(source); });
-  auto tupleAt = [&](int64_t row) { return Tuple(llvm::map_range(sources, [&](const Rows &list) { return list[row]; })); };
+  auto tupleAt = [&](int64_t row) {
+    return Tuple(llvm::map_range(sources, [&](const Rows &list) { return list[row]; }));
+  };
   SmallVector<Rows> results(op.getNumResults());
   auto append = [&](const Tuple &tuple) {
     for (auto [list, value] : llvm::zip_equal(results, tuple))
@@ -119,7 +124,8 @@ LogicalResult TileLowering::lowerReduce(tile::ReduceOp op) {
   }
   for (auto [result, list] : llvm::zip_equal(op.getResults(), results)) {
     if (numRowsOf(result.getType()) != (int64_t)list.size() || rowTypeOf(result.getType()) != list[0].getType())
-      return op.emitOpError("expected results to be the sources without the axis, got ") << type << " and " << result.getType();
+      return op.emitOpError("expected results to be the sources without the axis, got ")
+             << type << " and " << result.getType();
     set(result, std::move(list));
   }
   return success();

@@ -83,8 +83,8 @@ TileLowering::Rows TileLowering::rechunk(ArrayRef<Value> source, int64_t lanes) 
   return rechunk(rechunk(source, 1), lanes);
 }
 
-/// Each step interleaves row i with row i + R/2, which moves the top bit of the row number to the bottom of the lane number: after log2(R) steps the
-/// elements lie in column order.
+/// Each step interleaves row i with row i + R/2, which moves the top bit of the row number to the bottom of the lane
+/// number: after log2(R) steps the elements lie in column order.
 TileLowering::Rows TileLowering::transpose(ArrayRef<Value> source, int64_t lanes) {
   int64_t numRows = source.size();
   if (lanes == 1 || numRows == 1)
@@ -125,7 +125,8 @@ LogicalResult TileLowering::lowerTrans(tile::TransOp op) {
   }
   for (int64_t axis = 0; axis < rank; ++axis)
     if (to.getDimSize(axis) != from.getDimSize(perm[axis]))
-      return op.emitOpError("expected axis ") << axis << " of the result to have the size of axis " << perm[axis] << ", got " << from << " and " << to;
+      return op.emitOpError("expected axis ")
+             << axis << " of the result to have the size of axis " << perm[axis] << ", got " << from << " and " << to;
 
   // First exchange the last axis with the one that becomes last; what remains is an order of rows.
   SmallVector<int64_t> shape(from.getShape());

@@ -1,4 +1,5 @@
-// tile.kernel -> llvm.func over scalars and one-axis vectors. Shared by the LowerTile*.cpp files, one per family of ops.
+// tile.kernel -> llvm.func over scalars and one-axis vectors. Shared by the LowerTile*.cpp files, one per family of
+// ops.
 #pragma once
 
 #include "compiler/codegen/cpu/CpuOptions.h"
@@ -15,9 +16,9 @@ namespace torch_tile::codegen {
 
 /// Lowers one kernel in one walk; DialectConversion would cost more than all of code generation's own passes.
 ///
-/// A scalar stays a scalar. A tile of shape [d0, ..., N] becomes the row-major list of its rows along the last axis, each a vector of N lanes
-/// (a scalar when N is 1). `index` becomes i64. Everything else follows from that: pointwise ops are repeated per row, loads and stores work row
-/// by row, a reduction along an outer axis combines rows.
+/// A scalar stays a scalar. A tile of shape [d0, ..., N] becomes the row-major list of its rows along the last axis,
+/// each a vector of N lanes (a scalar when N is 1). `index` becomes i64. Everything else follows from that: pointwise
+/// ops are repeated per row, loads and stores work row by row, a reduction along an outer axis combines rows.
 class TileLowering {
 public:
   TileLowering(mlir::tile::KernelOp kernel, const CpuFeatures &features, llvm::StringRef symbol);
@@ -74,8 +75,10 @@ private:
 
   mlir::LogicalResult lowerConstant(mlir::arith::ConstantOp op);
   mlir::LogicalResult lowerPointwise(mlir::Operation *op);
-  /// The op on one row. Scalar operands widen to the widest operand, so a scalar combiner region can be applied to vectors.
-  mlir::FailureOr<llvm::SmallVector<mlir::Value, 1>> createRow(mlir::Operation *op, llvm::SmallVector<mlir::Value> operands);
+  /// The op on one row. Scalar operands widen to the widest operand, so a scalar combiner region can be applied to
+  /// vectors.
+  mlir::FailureOr<llvm::SmallVector<mlir::Value, 1>> createRow(mlir::Operation *op,
+                                                               llvm::SmallVector<mlir::Value> operands);
   mlir::Value createClone(mlir::Operation *op, mlir::ValueRange operands, mlir::Type resultType);
   mlir::Value createDivision(mlir::Operation *op, mlir::Value lhs, mlir::Value rhs);
   mlir::Value createMaximum(bool isMaximum, mlir::Value lhs, mlir::Value rhs);
@@ -96,15 +99,16 @@ private:
   //===-- memory (LowerTileMemory.cpp) ----------------------------------------------------------------------------===//
 
   struct Access;
-  Access makeAccess(mlir::Type value, mlir::Value base, mlir::Value offset, mlir::ValueRange strides, llvm::ArrayRef<int64_t> staticStrides,
-                    mlir::ValueRange valid);
+  Access makeAccess(mlir::Type value, mlir::Value base, mlir::Value offset, mlir::ValueRange strides,
+                    llvm::ArrayRef<int64_t> staticStrides, mlir::ValueRange valid);
   mlir::LogicalResult lowerLoad(mlir::tile::LoadOp op);
   mlir::LogicalResult lowerStore(mlir::tile::StoreOp op);
   mlir::LogicalResult lowerGather(mlir::tile::GatherOp op);
   mlir::LogicalResult lowerScatter(mlir::tile::ScatterOp op);
   mlir::LogicalResult lowerCheckIndex(mlir::tile::CheckIndexOp op);
 
-  /// How an element lies in memory: i1 as a byte, small floats as integers of their width (x86 has better masked moves for those).
+  /// How an element lies in memory: i1 as a byte, small floats as integers of their width (x86 has better masked moves
+  /// for those).
   static mlir::Type storageOf(mlir::Type element);
   mlir::Value toStorage(mlir::Value value);
   mlir::Value fromStorage(mlir::Value stored, mlir::Type element);

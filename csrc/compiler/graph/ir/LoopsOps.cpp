@@ -37,7 +37,8 @@ void mlir::graph::printAxisList(OpAsmPrinter &printer, Operation *, ArrayAttr ax
 
 ParseResult mlir::graph::parseExprList(OpAsmParser &parser, ArrayAttr &exprs) {
   SmallVector<SizeExpr> list;
-  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] { return parseSizeExpr(parser, list.emplace_back()); }))
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                     [&] { return parseSizeExpr(parser, list.emplace_back()); }))
     return failure();
   exprs = exprArray(parser.getContext(), list);
   return success();
@@ -57,7 +58,9 @@ ParseResult mlir::graph::parseQuotedExpr(OpAsmParser &parser, ExprAttr &expr) {
   return success();
 }
 
-void mlir::graph::printQuotedExpr(OpAsmPrinter &printer, Operation *, ExprAttr expr) { printSizeExpr(printer, expr.getValue()); }
+void mlir::graph::printQuotedExpr(OpAsmPrinter &printer, Operation *, ExprAttr expr) {
+  printSizeExpr(printer, expr.getValue());
+}
 
 //===-- graph.loops ---------------------------------------------------------------------------------------------===//
 
@@ -90,14 +93,17 @@ LogicalResult LoopsOp::verify() {
   for (auto [value, type] : llvm::zip(yielded, getResultTypes())) {
     auto tensor = cast<GraphTensorType>(type);
     if (scalarType(tensor.getElementType()) != value.getType())
-      return emitOpError("expected yielded type to match the result's element type, got ") << value.getType() << " and " << tensor.getElementType();
+      return emitOpError("expected yielded type to match the result's element type, got ")
+             << value.getType() << " and " << tensor.getElementType();
     if (tensor.getRank() != parallel.size())
-      return emitOpError("expected one parallel axis per result dimension, got ") << parallel.size() << " axes for " << type;
+      return emitOpError("expected one parallel axis per result dimension, got ")
+             << parallel.size() << " axes for " << type;
   }
   if (isReduction()) {
     Block &combine = getCombine().front();
     if (!getInits() || getInits()->size() != getNumResults() || combine.getNumArguments() != 2 * getNumResults())
-      return emitOpError("expected ") << getNumResults() << " inits and a combiner of " << 2 * getNumResults() << " arguments";
+      return emitOpError("expected ") << getNumResults() << " inits and a combiner of " << 2 * getNumResults()
+                                      << " arguments";
   }
   return success();
 }
@@ -108,10 +114,11 @@ SmallVector<SizeExpr> LoadOp::indexExprs() { return exprsOf(getIndices()); }
 
 LogicalResult LoadOp::verify() {
   if (getIndices().size() != getSource().getType().getRank())
-    return emitOpError("expected one index per dimension, got ") << getIndices().size() << " for " << getSource().getType();
+    return emitOpError("expected one index per dimension, got ")
+           << getIndices().size() << " for " << getSource().getType();
   if (getResult().getType() != scalarType(getSource().getType().getElementType()))
-    return emitOpError("expected result type to match the element type, got ") << getResult().getType() << " and "
-                                                                               << getSource().getType().getElementType();
+    return emitOpError("expected result type to match the element type, got ")
+           << getResult().getType() << " and " << getSource().getType().getElementType();
   if (!getMask() != !getOther())
     return emitOpError("expected mask and other together");
   return success();

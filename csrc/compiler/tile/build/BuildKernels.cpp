@@ -10,7 +10,8 @@ using namespace mlir::graph;
 
 namespace torch_tile::tile_build {
 
-static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options, StringRef name) {
+static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options,
+                                 StringRef name) {
   FusedLoops loops(fusion, facts);
   Schedule schedule = chooseSchedule(loops, options.vectorBytes);
   KernelEmitter emitter(loops, schedule, module, fusion.getLoc());
@@ -24,7 +25,8 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   SizeExpr bytes = sizes.constant(0);
   auto addBytes = [&](Value buffer) {
     auto type = cast<GraphTensorType>(buffer.getType());
-    bytes = sizes.add(bytes, sizes.mul(type.numElements(), sizes.constant(torch_tile::fusion::elementBytes(type.getElementType()))));
+    bytes = sizes.add(
+        bytes, sizes.mul(type.numElements(), sizes.constant(torch_tile::fusion::elementBytes(type.getElementType()))));
   };
   llvm::for_each(emitter.inputs, addBytes);
   llvm::for_each(emitter.newOutputs, addBytes);
@@ -37,15 +39,17 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   }
   OpBuilder builder(fusion);
   auto expr = [&](SizeExpr e) { return ExprAttr::get(context, e); };
-  auto launch = LaunchOp::create(builder, fusion.getLoc(), fusion.getResultTypes(), FlatSymbolRefAttr::get(context, name), emitter.inputs,
-                                 exprArray(context, emitter.integers), expr(emitter.numPrograms), expr(sizes.constant(schedule.programCostNs)),
-                                 expr(emitter.scratchBytes), expr(bytes), builder.getDenseI64ArrayAttr(writes));
+  auto launch = LaunchOp::create(
+      builder, fusion.getLoc(), fusion.getResultTypes(), FlatSymbolRefAttr::get(context, name), emitter.inputs,
+      exprArray(context, emitter.integers), expr(emitter.numPrograms), expr(sizes.constant(schedule.programCostNs)),
+      expr(emitter.scratchBytes), expr(bytes), builder.getDenseI64ArrayAttr(writes));
   fusion.replaceAllUsesWith(launch.getResults());
   fusion.erase();
   return success();
 }
 
-LogicalResult buildTileKernels(ModuleOp module, FuncOp func, const BuildOptions &options, llvm::function_ref<std::string(FusionOp)> kernelName) {
+LogicalResult buildTileKernels(ModuleOp module, FuncOp func, const BuildOptions &options,
+                               llvm::function_ref<std::string(FusionOp)> kernelName) {
   SizeFacts facts = func.facts();
   llvm::StringSet<> names;
   for (auto kernel : module.getOps<tile::KernelOp>())

@@ -13,7 +13,8 @@ struct BuildOptions {
   int64_t vectorBytes = 64;
 };
 
-/// Replaces every graph.fusion of `func` by a graph.launch of a new tile.kernel in the same module. `kernelName` names the kernel of a fusion (for people; made unique here).
+/// Replaces every graph.fusion of `func` by a graph.launch of a new tile.kernel in the same module. `kernelName` names
+/// the kernel of a fusion (for people; made unique here).
 mlir::LogicalResult buildTileKernels(mlir::ModuleOp module, mlir::graph::FuncOp func, const BuildOptions &options,
                                      llvm::function_ref<std::string(mlir::graph::FusionOp)> kernelName);
 

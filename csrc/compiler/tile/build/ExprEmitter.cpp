@@ -14,7 +14,9 @@ Value toTile(ImplicitLocOpBuilder &builder, Value value, ArrayRef<int64_t> shape
   return tile::SplatOp::create(builder, RankedTensorType::get(shape, value.getType()), value);
 }
 
-Value ExprEmitter::constant(int64_t value) { return arith::ConstantOp::create(builder, builder.getI64IntegerAttr(value)); }
+Value ExprEmitter::constant(int64_t value) {
+  return arith::ConstantOp::create(builder, builder.getI64IntegerAttr(value));
+}
 
 template <typename Op> Value ExprEmitter::binary(Value a, Value b) {
   if (auto type = dyn_cast<RankedTensorType>(a.getType()))
@@ -74,7 +76,8 @@ Value ExprEmitter::divide(SizeExpr a, SizeExpr b, const Bindings &bindings, bool
     y = toTile(builder, y, type.getShape());
   }
   Value isNonZero = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, remainder, zero);
-  Value differs = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, arith::XOrIOp::create(builder, remainder, y), zero);
+  Value differs =
+      arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, arith::XOrIOp::create(builder, remainder, y), zero);
   Value adjust = arith::AndIOp::create(builder, isNonZero, differs);
   if (wantRemainder)
     return arith::SelectOp::create(builder, adjust, arith::AddIOp::create(builder, remainder, y), remainder);
@@ -107,7 +110,8 @@ Value ExprEmitter::atom(SizeExpr expr, const Bindings &bindings) {
   case SizeFn::Max: {
     Value value = emit(call.args[0], bindings);
     for (SizeExpr arg : llvm::drop_begin(call.args))
-      value = call.fn == SizeFn::Min ? binary<arith::MinSIOp>(value, emit(arg, bindings)) : binary<arith::MaxSIOp>(value, emit(arg, bindings));
+      value = call.fn == SizeFn::Min ? binary<arith::MinSIOp>(value, emit(arg, bindings))
+                                     : binary<arith::MaxSIOp>(value, emit(arg, bindings));
     return value;
   }
   }

@@ -9,11 +9,13 @@
 
 namespace torch_tile::tile_build {
 
-/// Emits i64 scalars and tiles. Parts free of loop variables become integer arguments of the kernel, computed by the host at launch.
+/// Emits i64 scalars and tiles. Parts free of loop variables become integer arguments of the kernel, computed by the
+/// host at launch.
 class ExprEmitter {
 public:
   /// `argument` answers with the kernel argument that holds an expression over symbols alone.
-  ExprEmitter(mlir::ImplicitLocOpBuilder &builder, const SizeFacts &facts, std::function<mlir::Value(SizeExpr)> argument)
+  ExprEmitter(mlir::ImplicitLocOpBuilder &builder, const SizeFacts &facts,
+              std::function<mlir::Value(SizeExpr)> argument)
       : builder(builder), facts(facts), argument(std::move(argument)) {}
 
   /// Values of axes and x<k>: scalars (i64) or tiles of i64.

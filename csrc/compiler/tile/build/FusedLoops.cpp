@@ -37,8 +37,8 @@ FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols)
       member.isFull = member.isFull && (covered[k] || !a.reduced);
     for (Operation &inner : *loops.bodyBlock()) {
       if (auto load = dyn_cast<LoadOp>(inner)) {
-        SmallVector<SizeExpr> indices =
-            llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return groupFacts.simplify(map.apply(context, e)); });
+        SmallVector<SizeExpr> indices = llvm::map_to_vector(
+            load.indexExprs(), [&](SizeExpr e) { return groupFacts.simplify(map.apply(context, e)); });
         exprs[load] = linearOffset(context, indices, load.getSource().getType().getStrides());
       } else if (auto index = dyn_cast<IndexOp>(inner)) {
         exprs[index] = groupFacts.simplify(map.apply(context, index.getExpr().getValue()));
@@ -74,7 +74,8 @@ SmallVector<FusedLoops::Access> FusedLoops::accesses() const {
         list.push_back({load, load.getSource(), exprOf(load), load.getType(), member.isFull});
     for (Value result : op.getOutputs())
       if (llvm::is_contained(outputs, result))
-        list.push_back({nullptr, result, offsetOf(result), cast<GraphTensorType>(result.getType()).getElementType(), member.isFull && !op.isReduction()});
+        list.push_back({nullptr, result, offsetOf(result), cast<GraphTensorType>(result.getType()).getElementType(),
+                        member.isFull && !op.isReduction()});
   }
   return list;
 }
@@ -99,7 +100,9 @@ void FusedLoops::orderAxes() {
       std::optional<SizeExpr> stride = strideAlong(context, access.offset, axis.name);
       if (stride && stride->isConstant(0))
         continue;
-      double bytes = (double)torch_tile::fusion::estimateBytes(cast<GraphTensorType>(access.buffer.getType()), groupFacts) * (access.load ? 1 : 2);
+      double bytes =
+          (double)torch_tile::fusion::estimateBytes(cast<GraphTensorType>(access.buffer.getType()), groupFacts) *
+          (access.load ? 1 : 2);
       double step = stride ? std::abs((double)groupFacts.estimate(*stride)) : 1;
       weight += bytes;
       sum += bytes * std::log2(std::max(1.0, step));
@@ -131,7 +134,8 @@ bool FusedLoops::tryMerge(const Axis &outer, const Axis &inner) {
   forEachExpr([&](SizeExpr &e) {
     if (!ok)
       return;
-    std::optional<SizeExpr> outerStride = strideAlong(context, e, outer.name), innerStride = strideAlong(context, e, inner.name);
+    std::optional<SizeExpr> outerStride = strideAlong(context, e, outer.name),
+                            innerStride = strideAlong(context, e, inner.name);
     // A factor that holds the other axis is not a stride.
     ok = outerStride && innerStride && !outerStride->contains(inner.name) && !innerStride->contains(outer.name) &&
          groupFacts.equal(*outerStride, context.mul(*innerStride, inner.extent)) == Proof::Yes;
@@ -147,7 +151,8 @@ void FusedLoops::mergeAxes() {
       ++k;
       continue;
     }
-    Axis merged{(inner.reduced ? "mr" : "mi") + std::to_string(nextMerged++), context.mul(outer.extent, inner.extent), inner.reduced};
+    Axis merged{(inner.reduced ? "mr" : "mi") + std::to_string(nextMerged++), context.mul(outer.extent, inner.extent),
+                inner.reduced};
     SizeExpr name = context.symbol(merged.name);
     forEachExpr([&](SizeExpr &e) {
       e = context.substitute(e, [&](std::string_view s) {
@@ -168,7 +173,8 @@ void FusedLoops::assignStages() {
       if (auto load = dyn_cast<LoadOp>(inner))
         if (const FusedMember *from = producer(load.getSource())) {
           LoopsOp op = from->op;
-          // What a reduction makes, and what is made of it, exists once its stage is complete. A member on the parallel axes alone has the stage after which it is computed plus one.
+          // What a reduction makes, and what is made of it, exists once its stage is complete. A member on the parallel
+          // axes alone has the stage after which it is computed plus one.
           member.stage = std::max(member.stage, from->stage + (op.isReduction() ? 1 : 0));
         }
     // What overwrites a buffer comes after what reads it.

@@ -12,7 +12,8 @@ struct FusedMember {
   mlir::graph::LoopsOp op;
   /// Covers the reduced axes too.
   bool isFull = true;
-  /// The stage in which the member's values can first exist: 0 before any reduction of the group is complete. Reductions are complete after their stage.
+  /// The stage in which the member's values can first exist: 0 before any reduction of the group is complete.
+  /// Reductions are complete after their stage.
   int stage = 0;
 };
 

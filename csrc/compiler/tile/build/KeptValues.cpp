@@ -1,4 +1,5 @@
-// Values of the inner loops that a later stage needs again: kept in the program's scratch memory where computing them anew costs more than a store and a load.
+// Values of the inner loops that a later stage needs again: kept in the program's scratch memory where computing them
+// anew costs more than a store and a load.
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/tile/build/KernelEmitter.h"
 
@@ -18,7 +19,8 @@ constexpr int64_t maxKeptBytes = 256 << 10;
 
 } // namespace
 
-/// For each member: what it takes to compute its value again, and the last stage that needs it, directly or through values computed anew there.
+/// For each member: what it takes to compute its value again, and the last stage that needs it, directly or through
+/// values computed anew there.
 void KernelEmitter::findRepeats() {
   auto made = [&](Operation &inner) -> const FusedMember * {
     auto load = dyn_cast<LoadOp>(inner);
@@ -28,8 +30,10 @@ void KernelEmitter::findRepeats() {
     LoopsOp op = member.op;
     Repeat repeat{torch_tile::fusion::bodyCost(op).work, member.stage};
     for (Operation &inner : *op.bodyBlock())
-      if (const FusedMember *from = made(inner); from && from->isFull && !LoopsOp(from->op).isReduction() && !escapes(cast<LoadOp>(inner).getSource()))
-        repeat.work = std::min(repeat.work + repeats.lookup(from).work, costOfKeeping); // beyond that it does not matter how much
+      if (const FusedMember *from = made(inner);
+          from && from->isFull && !LoopsOp(from->op).isReduction() && !escapes(cast<LoadOp>(inner).getSource()))
+        repeat.work =
+            std::min(repeat.work + repeats.lookup(from).work, costOfKeeping); // beyond that it does not matter how much
     repeats[&member] = repeat;
   }
   for (const FusedMember &member : llvm::reverse(loops.members)) {
@@ -43,7 +47,8 @@ void KernelEmitter::findRepeats() {
 
 bool KernelEmitter::isWorthKeeping(const FusedMember &member) {
   LoopsOp op = member.op;
-  if (!member.isFull || op.isReduction() || repeats.lookup(&member).lastUse <= currentStage || op.getNumResults() != 1 || escapes(op.getResult(0)))
+  if (!member.isFull || op.isReduction() || repeats.lookup(&member).lastUse <= currentStage ||
+      op.getNumResults() != 1 || escapes(op.getResult(0)))
     return false;
   if (schedule.rowAxis >= 0 || repeats.lookup(&member).work < costOfKeeping)
     return false;
@@ -88,14 +93,15 @@ void KernelEmitter::keep(Value result, Value value) {
     scratchBytes = sizes.add(scratchBytes, sizes.mul(lines, sizes.constant(64)));
   }
   Value index = exprs.emit(scratchIndex(), bindings);
-  tile::StoreOp::create(builder, toTile(builder, value, tileShape()), scratchPointer(result), index, ValueRange(), builder.getDenseI64ArrayAttr({1}), ValueRange());
+  tile::StoreOp::create(builder, toTile(builder, value, tileShape()), scratchPointer(result), index, ValueRange(),
+                        builder.getDenseI64ArrayAttr({1}), ValueRange());
 }
 
 Value KernelEmitter::loadKept(Value result) {
   Type element = cast<GraphTensorType>(result.getType()).getElementType();
   Value index = exprs.emit(scratchIndex(), bindings);
-  Value value = reuse(
-      tile::LoadOp::create(builder, tileOf(element), scratchPointer(result), index, ValueRange(), builder.getDenseI64ArrayAttr({1}), ValueRange(), Value(), Value()));
+  Value value = reuse(tile::LoadOp::create(builder, tileOf(element), scratchPointer(result), index, ValueRange(),
+                                           builder.getDenseI64ArrayAttr({1}), ValueRange(), Value(), Value()));
   scopes.back().values[result] = value;
   return value;
 }

@@ -41,7 +41,8 @@ FailureOr<tile::KernelOp> KernelEmitter::run(StringRef name) {
   scratchBytes = loops.sizes().constant(0);
   MLIRContext *context = module.getContext();
   builder.setInsertionPointToEnd(module.getBody());
-  kernel = tile::KernelOp::create(builder, name, FunctionType::get(context, {}, {}), ArrayAttr(), ArrayAttr(), DenseI64ArrayAttr());
+  kernel = tile::KernelOp::create(builder, name, FunctionType::get(context, {}, {}), ArrayAttr(), ArrayAttr(),
+                                  DenseI64ArrayAttr());
   Block *entry = new Block();
   kernel.getBody().push_back(entry);
   auto addPointer = [&](Value buffer) {
@@ -151,7 +152,8 @@ void KernelEmitter::emitProgram() {
 }
 
 void KernelEmitter::emitInnerAxes(int axis) {
-  while (axis < (int)loops.axes.size() && !loops.axes[axis].reduced && (axis == schedule.vectorAxis || axis == schedule.rowAxis))
+  while (axis < (int)loops.axes.size() && !loops.axes[axis].reduced &&
+         (axis == schedule.vectorAxis || axis == schedule.rowAxis))
     ++axis;
   if (axis >= (int)loops.axes.size() || loops.axes[axis].reduced) {
     emitTiles();
@@ -178,7 +180,9 @@ void KernelEmitter::emitTiles() {
 }
 
 void KernelEmitter::emitTransposedTiles() {
-  auto isDivisible = [&](int axis, int64_t by) { return loops.facts().divides(loops.sizes().constant(by), loops.axes[axis].extent) == Proof::Yes; };
+  auto isDivisible = [&](int axis, int64_t by) {
+    return loops.facts().divides(loops.sizes().constant(by), loops.axes[axis].extent) == Proof::Yes;
+  };
   bool alwaysFull = isDivisible(schedule.rowAxis, schedule.rows) && isDivisible(schedule.vectorAxis, schedule.lanes);
   emitFor(rowLow, rowHigh, schedule.rows, {}, [&](Value row, ValueRange) -> ValueList {
     emitFor(blockLow, blockHigh, schedule.lanes, {}, [&](Value lane, ValueRange) -> ValueList {
@@ -188,9 +192,12 @@ void KernelEmitter::emitTransposedTiles() {
         emitStages();
         return {};
       }
-      Value rowsLeft = arith::SubIOp::create(builder, rowHigh, row), lanesLeft = arith::SubIOp::create(builder, blockHigh, lane);
-      Value rowsFull = arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, rowsLeft, exprs.constant(schedule.rows));
-      Value lanesFull = arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, lanesLeft, exprs.constant(schedule.lanes));
+      Value rowsLeft = arith::SubIOp::create(builder, rowHigh, row),
+            lanesLeft = arith::SubIOp::create(builder, blockHigh, lane);
+      Value rowsFull =
+          arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, rowsLeft, exprs.constant(schedule.rows));
+      Value lanesFull =
+          arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, lanesLeft, exprs.constant(schedule.lanes));
       emitIf(
           arith::AndIOp::create(builder, rowsFull, lanesFull), {},
           [&]() -> ValueList {
@@ -320,16 +327,18 @@ KernelEmitter::ValueList KernelEmitter::emitReducedAxes(unsigned axis, ValueRang
     bool alwaysFull = loops.facts().divides(loops.sizes().constant(schedule.lanes), vector.extent) == Proof::Yes;
     return emitVectorLoop(exprs.constant(0), exprs.emit(vector.extent, {}), alwaysFull, carried, body);
   }
-  return emitFor(exprs.constant(0), exprs.emit(loops.axes[axis].extent, {}), 1, carried, [&](Value index, ValueRange inner) {
-    bindings[loops.axes[axis].name] = index;
-    return emitReducedAxes(axis + 1, inner, body);
-  });
+  return emitFor(exprs.constant(0), exprs.emit(loops.axes[axis].extent, {}), 1, carried,
+                 [&](Value index, ValueRange inner) {
+                   bindings[loops.axes[axis].name] = index;
+                   return emitReducedAxes(axis + 1, inner, body);
+                 });
 }
 
 //===-- control flow --------------------------------------------------------------------------------------------===//
 
 /// [low, high) in whole tiles, then what is left as one partial tile.
-KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bool alwaysFull, ValueRange carried, BodyFn body) {
+KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bool alwaysFull, ValueRange carried,
+                                                       BodyFn body) {
   auto constantOf = [](Value value) -> std::optional<int64_t> {
     if (auto constant = value.getDefiningOp<arith::ConstantOp>())
       return cast<IntegerAttr>(constant.getValue()).getInt();
@@ -363,16 +372,17 @@ KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bo
   if (alwaysFull)
     return emitFor(low, high, schedule.lanes, carried, full);
   Value length = arith::SubIOp::create(builder, high, low);
-  Value whole = arith::SubIOp::create(builder, length, arith::RemUIOp::create(builder, length, exprs.constant(schedule.lanes)));
+  Value whole =
+      arith::SubIOp::create(builder, length, arith::RemUIOp::create(builder, length, exprs.constant(schedule.lanes)));
   Value middle = arith::AddIOp::create(builder, low, whole);
   ValueList values = emitFor(low, middle, schedule.lanes, carried, full);
   Value isLeft = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, middle, high);
   SmallVector<Type> types = llvm::to_vector(ValueRange(values).getTypes());
-  return emitIf(
-      isLeft, types, [&] { return partial(middle, values); }, [&] { return values; });
+  return emitIf(isLeft, types, [&] { return partial(middle, values); }, [&] { return values; });
 }
 
-KernelEmitter::ValueList KernelEmitter::emitFor(Value low, Value high, int64_t step, ValueRange carried, llvm::function_ref<ValueList(Value, ValueRange)> body) {
+KernelEmitter::ValueList KernelEmitter::emitFor(Value low, Value high, int64_t step, ValueRange carried,
+                                                llvm::function_ref<ValueList(Value, ValueRange)> body) {
   auto loop = scf::ForOp::create(builder, low, high, exprs.constant(step), carried);
   OpBuilder::InsertionGuard guard(builder);
   Block *block = loop.getBody();
@@ -387,7 +397,8 @@ KernelEmitter::ValueList KernelEmitter::emitFor(Value low, Value high, int64_t s
   return ValueList(loop.getResults());
 }
 
-KernelEmitter::ValueList KernelEmitter::emitIf(Value condition, TypeRange types, llvm::function_ref<ValueList()> then, llvm::function_ref<ValueList()> otherwise) {
+KernelEmitter::ValueList KernelEmitter::emitIf(Value condition, TypeRange types, llvm::function_ref<ValueList()> then,
+                                               llvm::function_ref<ValueList()> otherwise) {
   auto branch = scf::IfOp::create(builder, types, condition, /*addThenBlock=*/true, /*addElseBlock=*/true);
   for (bool taken : {true, false}) {
     OpBuilder::InsertionGuard guard(builder);

@@ -10,9 +10,15 @@
 #include "mlir/IR/IRMapping.h"
 
 template <> struct llvm::DenseMapInfo<torch_tile::SizeExpr> {
-  static torch_tile::SizeExpr getEmptyKey() { return torch_tile::SizeExpr::fromOpaque(llvm::DenseMapInfo<const void *>::getEmptyKey()); }
-  static torch_tile::SizeExpr getTombstoneKey() { return torch_tile::SizeExpr::fromOpaque(llvm::DenseMapInfo<const void *>::getTombstoneKey()); }
-  static unsigned getHashValue(torch_tile::SizeExpr e) { return llvm::DenseMapInfo<const void *>::getHashValue(e.opaque()); }
+  static torch_tile::SizeExpr getEmptyKey() {
+    return torch_tile::SizeExpr::fromOpaque(llvm::DenseMapInfo<const void *>::getEmptyKey());
+  }
+  static torch_tile::SizeExpr getTombstoneKey() {
+    return torch_tile::SizeExpr::fromOpaque(llvm::DenseMapInfo<const void *>::getTombstoneKey());
+  }
+  static unsigned getHashValue(torch_tile::SizeExpr e) {
+    return llvm::DenseMapInfo<const void *>::getHashValue(e.opaque());
+  }
   static bool isEqual(torch_tile::SizeExpr a, torch_tile::SizeExpr b) { return a == b; }
 };
 
@@ -24,7 +30,8 @@ public:
 
   mlir::FailureOr<mlir::tile::KernelOp> run(llvm::StringRef name);
 
-  /// Existing buffers that the kernel reads or writes in place, in the order of its first pointer arguments; new buffers for `newOutputs` follow.
+  /// Existing buffers that the kernel reads or writes in place, in the order of its first pointer arguments; new
+  /// buffers for `newOutputs` follow.
   llvm::SmallVector<mlir::Value> inputs;
   llvm::SmallVector<mlir::Value> newOutputs;
   /// The kernel's integer arguments.
@@ -47,14 +54,17 @@ private:
   void emitReducedStage(int stage);
   ValueList emitReducedAxes(unsigned axis, mlir::ValueRange carried, BodyFn body);
   ValueList emitVectorLoop(mlir::Value low, mlir::Value high, bool alwaysFull, mlir::ValueRange carried, BodyFn body);
-  ValueList emitFor(mlir::Value low, mlir::Value high, int64_t step, mlir::ValueRange carried, llvm::function_ref<ValueList(mlir::Value, mlir::ValueRange)> body);
-  ValueList emitIf(mlir::Value condition, mlir::TypeRange types, llvm::function_ref<ValueList()> then, llvm::function_ref<ValueList()> otherwise);
+  ValueList emitFor(mlir::Value low, mlir::Value high, int64_t step, mlir::ValueRange carried,
+                    llvm::function_ref<ValueList(mlir::Value, mlir::ValueRange)> body);
+  ValueList emitIf(mlir::Value condition, mlir::TypeRange types, llvm::function_ref<ValueList()> then,
+                   llvm::function_ref<ValueList()> otherwise);
   ValueList combine(mlir::Region &region, mlir::ValueRange left, mlir::ValueRange right);
 
   // MemberEmitter.cpp: bodies
   ValueList emitBody(const FusedMember &member);
   mlir::Value emitLoad(mlir::graph::LoadOp load, llvm::function_ref<mlir::Value(mlir::Value)> lookup);
-  mlir::Value emitMemory(mlir::graph::LoadOp load, SizeExpr offset, const ExprEmitter::Bindings &scalars, bool scalarsVary, mlir::Value mask, mlir::Value other);
+  mlir::Value emitMemory(mlir::graph::LoadOp load, SizeExpr offset, const ExprEmitter::Bindings &scalars,
+                         bool scalarsVary, mlir::Value mask, mlir::Value other);
   mlir::Value emitGeneric(mlir::Operation &op, llvm::function_ref<mlir::Value(mlir::Value)> lookup);
   mlir::Value valueOf(mlir::Value result);
   mlir::Value loadBack(mlir::Value result);

@@ -19,12 +19,14 @@ static bool isTile(Value value) { return isa<RankedTensorType>(value.getType());
 
 Value KernelEmitter::reuse(Operation *op) {
   llvm::hash_code hash =
-      OperationEquivalence::computeHash(op, OperationEquivalence::directHashValue, OperationEquivalence::ignoreHashValue, OperationEquivalence::IgnoreLocations);
+      OperationEquivalence::computeHash(op, OperationEquivalence::directHashValue,
+                                        OperationEquivalence::ignoreHashValue, OperationEquivalence::IgnoreLocations);
   unsigned key = (unsigned)(size_t)hash;
   for (Scope &scope : scopes)
     if (auto it = scope.ops.find(key); it != scope.ops.end())
       for (Operation *other : it->second)
-        if (OperationEquivalence::isEquivalentTo(op, other, OperationEquivalence::exactValueMatch, nullptr, OperationEquivalence::IgnoreLocations)) {
+        if (OperationEquivalence::isEquivalentTo(op, other, OperationEquivalence::exactValueMatch, nullptr,
+                                                 OperationEquivalence::IgnoreLocations)) {
           op->erase();
           return other->getResult(0);
         }
@@ -76,8 +78,9 @@ KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member) {
         position = toTile(builder, position, tileShape());
       }
       Value valid = isTile(position) ? validLanes : Value();
-      value = reuse(tile::CheckIndexOp::create(builder, position.getType(), position, exprs.emit(check.getSize().getValue(), {}), valid, mask,
-                                               check.getWrapAttr(), builder.getI64IntegerAttr(torch_tile::fusion::lineOf(check.getLoc()))));
+      value = reuse(tile::CheckIndexOp::create(
+          builder, position.getType(), position, exprs.emit(check.getSize().getValue(), {}), valid, mask,
+          check.getWrapAttr(), builder.getI64IntegerAttr(torch_tile::fusion::lineOf(check.getLoc()))));
     } else if (auto uniform = dyn_cast<UniformOp>(inner)) {
       Value counter = lookup(uniform.getCounter());
       Type type = isTile(counter) ? tileOf(builder.getF32Type()) : (Type)builder.getF32Type();
@@ -136,16 +139,19 @@ Value KernelEmitter::emitLoad(LoadOp load, llvm::function_ref<Value(Value)> look
     return emitMemory(load, offset, scalars, scalarsVary, mask, other);
   }
   // One answer for all lanes: a branch.
-  bool isScalar = !scalarsVary && (schedule.vectorAxis < 0 || !offset.contains(vectorName())) && (schedule.rowAxis < 0 || !offset.contains(rowName()));
+  bool isScalar = !scalarsVary && (schedule.vectorAxis < 0 || !offset.contains(vectorName())) &&
+                  (schedule.rowAxis < 0 || !offset.contains(rowName()));
   isScalar &= !isTile(other);
   Type type = isScalar ? load.getType() : tileOf(load.getType());
   auto shape = isScalar ? SmallVector<int64_t>() : tileShape();
   return emitIf(
-      mask, type, [&]() -> ValueList { return {toTile(builder, emitMemory(load, offset, scalars, scalarsVary, {}, {}), shape)}; },
+      mask, type,
+      [&]() -> ValueList { return {toTile(builder, emitMemory(load, offset, scalars, scalarsVary, {}, {}), shape)}; },
       [&]() -> ValueList { return {toTile(builder, other, shape)}; })[0];
 }
 
-Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter::Bindings &scalars, bool scalarsVary, Value mask, Value other) {
+Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter::Bindings &scalars, bool scalarsVary,
+                                Value mask, Value other) {
   Value pointer = pointerOf(load.getSource());
   for (auto &entry : scalars)
     bindings[entry.first()] = entry.second;
@@ -157,7 +163,8 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
   if (!scalarsVary && isLinear && !mask)
     return structuredLoad(pointer, offset, load.getType());
   // A mask over lanes that lie side by side.
-  bool isContiguous = isLinear && schedule.vectorAxis >= 0 && strideAlong(loops.sizes(), offset, vectorName())->isConstant(1);
+  bool isContiguous =
+      isLinear && schedule.vectorAxis >= 0 && strideAlong(loops.sizes(), offset, vectorName())->isConstant(1);
   if (!scalarsVary && isContiguous && schedule.rowAxis < 0) {
     Value value = structuredLoad(pointer, offset, load.getType(), mask);
     return other ? reuse(arith::SelectOp::create(builder, mask, value, toTile(builder, other, tileShape()))) : value;
@@ -184,7 +191,8 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
     row = *strideAlong(sizes, offset, rowName());
   Value base = exprs.emit(offset, bindings);
   if (lane.isConstant(0) && row.isConstant(0))
-    return reuse(tile::LoadOp::create(builder, elementType, pointer, base, ValueRange(), builder.getDenseI64ArrayAttr({}), ValueRange(), Value(), Value()));
+    return reuse(tile::LoadOp::create(builder, elementType, pointer, base, ValueRange(),
+                                      builder.getDenseI64ArrayAttr({}), ValueRange(), Value(), Value()));
 
   SmallVector<Value> strides;
   SmallVector<int64_t> staticStrides;
@@ -201,7 +209,8 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
     ValueList valid;
     if (validLanes)
       valid.push_back(validLanes);
-    return reuse(tile::LoadOp::create(builder, tileOf(elementType), pointer, base, strides, builder.getDenseI64ArrayAttr(staticStrides), valid, mask, Value()));
+    return reuse(tile::LoadOp::create(builder, tileOf(elementType), pointer, base, strides,
+                                      builder.getDenseI64ArrayAttr(staticStrides), valid, mask, Value()));
   }
   // Contiguous along the rows: read it that way round and turn it in registers.
   bool isTransposed = row.isConstant(1) && !lane.isConstant(0) && !lane.isConstant(1);
@@ -222,7 +231,8 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
 
 //===-- values of members ---------------------------------------------------------------------------------------===//
 
-/// The value of a member's result at the current point: what is in registers, what an earlier stage stored, or computed anew.
+/// The value of a member's result at the current point: what is in registers, what an earlier stage stored, or computed
+/// anew.
 Value KernelEmitter::valueOf(Value result) {
   for (Scope &scope : llvm::reverse(scopes))
     if (auto it = scope.values.find(result); it != scope.values.end())
@@ -243,7 +253,8 @@ Value KernelEmitter::valueOf(Value result) {
 }
 
 Value KernelEmitter::loadBack(Value result) {
-  Value value = structuredLoad(pointerOf(result), loops.offsetOf(result), cast<GraphTensorType>(result.getType()).getElementType());
+  Value value = structuredLoad(pointerOf(result), loops.offsetOf(result),
+                               cast<GraphTensorType>(result.getType()).getElementType());
   scopes.back().values[result] = value;
   return value;
 }
@@ -274,7 +285,8 @@ void KernelEmitter::store(Value value, Value result) {
       valid.push_back(validLanes);
     }
   }
-  tile::StoreOp::create(builder, value, pointerOf(result), base, strides, builder.getDenseI64ArrayAttr(staticStrides), valid);
+  tile::StoreOp::create(builder, value, pointerOf(result), base, strides, builder.getDenseI64ArrayAttr(staticStrides),
+                        valid);
 }
 
 } // namespace torch_tile::tile_build

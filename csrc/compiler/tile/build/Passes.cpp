@@ -19,7 +19,8 @@ struct BuildTileKernelsPass : impl::BuildTileKernelsBase<BuildTileKernelsPass> {
   }
   void runOnOperation() override {
     for (auto func : llvm::make_early_inc_range(getOperation().getOps<mlir::graph::FuncOp>()))
-      if (failed(buildTileKernels(getOperation(), func, {vectorBytes}, [](mlir::graph::FusionOp) { return std::string("kernel"); })))
+      if (failed(buildTileKernels(getOperation(), func, {vectorBytes},
+                                  [](mlir::graph::FusionOp) { return std::string("kernel"); })))
         return signalPassFailure();
   }
 };

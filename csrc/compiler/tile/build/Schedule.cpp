@@ -14,16 +14,19 @@ using torch_tile::fusion::strideAlong;
 namespace torch_tile::tile_build {
 namespace {
 
-/// Relative cost of one element of an access by its stride along the lanes: contiguous, the same for all lanes, or each on its own.
+/// Relative cost of one element of an access by its stride along the lanes: contiguous, the same for all lanes, or each
+/// on its own.
 constexpr double contiguousCost = 1, uniformCost = 0.2, gatherCost = 10;
-/// Points of one program of a pointwise nest: enough to hide what a program costs by itself, few enough to balance threads.
+/// Points of one program of a pointwise nest: enough to hide what a program costs by itself, few enough to balance
+/// threads.
 constexpr int64_t pointsPerProgram = 4096;
 /// Rows of a tile with two axes.
 constexpr int64_t rowsOfTransposedTile = 16;
 
 class Chooser {
 public:
-  Chooser(FusedLoops &loops, int64_t vectorBytes) : loops(loops), vectorBytes(vectorBytes), accesses(loops.accesses()) {}
+  Chooser(FusedLoops &loops, int64_t vectorBytes)
+      : loops(loops), vectorBytes(vectorBytes), accesses(loops.accesses()) {}
 
   Schedule run() {
     Schedule schedule;
@@ -96,7 +99,8 @@ private:
   }
 
   int64_t chooseLanes(int axis) {
-    // In units of one register of 4-byte elements: several chains in flight for short bodies, one for long ones, whose values would spill.
+    // In units of one register of 4-byte elements: several chains in flight for short bodies, one for long ones, whose
+    // values would spill.
     int work = loops.work();
     int64_t registers = work <= 25 ? 4 : work <= 60 ? 2 : 1;
     int64_t lanes = std::max<int64_t>(4, registers * vectorBytes / std::max<int64_t>(4, widestElement()));
@@ -132,7 +136,8 @@ private:
     if (costs[row] == 0 || extent(loops.axes[row]) < 8 || extent(lane) < 8)
       return;
     for (const FusedLoops::Access &access : accesses)
-      if (!strideAlong(loops.sizes(), access.offset, loops.axes[row].name) || hasScalarsAlong(access, loops.axes[row].name))
+      if (!strideAlong(loops.sizes(), access.offset, loops.axes[row].name) ||
+          hasScalarsAlong(access, loops.axes[row].name))
         return;
     // Masks and index values would need two axes as well: leave those nests to gathers.
     for (const FusedMember &member : loops.members) {
@@ -199,8 +204,11 @@ std::string Schedule::str(const FusedLoops &loops) const {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << "axes [";
-  llvm::interleaveComma(loops.axes, os, [&](const Axis &axis) { os << (axis.reduced ? "reduce " : "") << axis.name << " = " << axis.extent.str(); });
-  os << "] grid axes " << numGridAxes << " vector axis " << (vectorAxis >= 0 ? loops.axes[vectorAxis].name : "none") << " lanes " << lanes;
+  llvm::interleaveComma(loops.axes, os, [&](const Axis &axis) {
+    os << (axis.reduced ? "reduce " : "") << axis.name << " = " << axis.extent.str();
+  });
+  os << "] grid axes " << numGridAxes << " vector axis " << (vectorAxis >= 0 ? loops.axes[vectorAxis].name : "none")
+     << " lanes " << lanes;
   if (rowAxis >= 0)
     os << " row axis " << loops.axes[rowAxis].name << " rows " << rows << " row block " << rowBlock;
   os << " block " << block << " program cost " << programCostNs << " ns";

@@ -11,7 +11,8 @@ struct Schedule {
   /// Index into FusedLoops::axes of the axis that lies along the lanes of tiles; -1 if the nest has no axes.
   int vectorAxis = -1;
   int64_t lanes = 1;
-  /// A second tile axis, outer in tiles [rows, lanes], where some accesses are contiguous along one axis and some along the other; -1 if none.
+  /// A second tile axis, outer in tiles [rows, lanes], where some accesses are contiguous along one axis and some along
+  /// the other; -1 if none.
   int rowAxis = -1;
   int64_t rows = 1;
   /// Axes [0, numGridAxes) choose the program, one index each; the other parallel axes are loops inside it.

@@ -9,7 +9,8 @@ using namespace mlir::tile;
 //===-- syntax --------------------------------------------------------------------------------------------------===//
 
 /// Strides: constants or SSA values, `[%row, 1]`.
-static ParseResult parseStrideList(OpAsmParser &parser, SmallVectorImpl<OpAsmParser::UnresolvedOperand> &strides, DenseI64ArrayAttr &staticStrides) {
+static ParseResult parseStrideList(OpAsmParser &parser, SmallVectorImpl<OpAsmParser::UnresolvedOperand> &strides,
+                                   DenseI64ArrayAttr &staticStrides) {
   SmallVector<int64_t> values;
   auto parseOne = [&]() -> ParseResult {
     OpAsmParser::UnresolvedOperand operand;
@@ -45,20 +46,23 @@ static void printStrideList(OpAsmPrinter &printer, Operation *, OperandRange str
 //===-- tile.kernel ---------------------------------------------------------------------------------------------===//
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
-  auto buildType = [](Builder &builder, ArrayRef<Type> arguments, ArrayRef<Type> results, function_interface_impl::VariadicFlag,
+  auto buildType = [](Builder &builder, ArrayRef<Type> arguments, ArrayRef<Type> results,
+                      function_interface_impl::VariadicFlag,
                       std::string &) { return builder.getFunctionType(arguments, results); };
-  return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name), buildType,
+  return function_interface_impl::parseFunctionOp(parser, result, /*allowVariadic=*/false,
+                                                  getFunctionTypeAttrName(result.name), buildType,
                                                   getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
 }
 
 void KernelOp::print(OpAsmPrinter &printer) {
-  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(), getArgAttrsAttrName(),
-                                           getResAttrsAttrName());
+  function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
+                                           getArgAttrsAttrName(), getResAttrsAttrName());
 }
 
 //===-- memory --------------------------------------------------------------------------------------------------===//
 
-static LogicalResult verifyAccess(Operation *op, Type value, PtrType base, ArrayRef<int64_t> strides, size_t numDynamic, size_t numValid) {
+static LogicalResult verifyAccess(Operation *op, Type value, PtrType base, ArrayRef<int64_t> strides, size_t numDynamic,
+                                  size_t numValid) {
   auto tile = dyn_cast<RankedTensorType>(value);
   size_t rank = tile ? tile.getRank() : 0;
   if (strides.size() != rank)
@@ -68,7 +72,8 @@ static LogicalResult verifyAccess(Operation *op, Type value, PtrType base, Array
   if ((size_t)llvm::count_if(strides, ShapedType::isDynamic) != numDynamic)
     return op->emitOpError("expected one operand per dynamic stride, got ") << numDynamic;
   if (getElementTypeOrSelf(value) != base.getElementType())
-    return op->emitOpError("expected element type to match the pointer's, got ") << getElementTypeOrSelf(value) << " and " << base.getElementType();
+    return op->emitOpError("expected element type to match the pointer's, got ")
+           << getElementTypeOrSelf(value) << " and " << base.getElementType();
   return success();
 }
 
@@ -80,14 +85,18 @@ static Type cloneWithElement(Type type, Type element) {
 
 LogicalResult LoadOp::verify() {
   if (getOther() && getOther().getType() != getBase().getType().getElementType())
-    return emitOpError("expected other to match the pointer's element type, got ") << getOther().getType() << " and " << getBase().getType();
+    return emitOpError("expected other to match the pointer's element type, got ")
+           << getOther().getType() << " and " << getBase().getType();
   if (getMask() && getMask().getType() != cloneWithElement(getResult().getType(), IntegerType::get(getContext(), 1)))
-    return emitOpError("expected mask shape to match the result's, got ") << getMask().getType() << " and " << getResult().getType();
-  return verifyAccess(*this, getResult().getType(), getBase().getType(), getStaticStrides(), getStrides().size(), getValid().size());
+    return emitOpError("expected mask shape to match the result's, got ")
+           << getMask().getType() << " and " << getResult().getType();
+  return verifyAccess(*this, getResult().getType(), getBase().getType(), getStaticStrides(), getStrides().size(),
+                      getValid().size());
 }
 
 LogicalResult StoreOp::verify() {
-  return verifyAccess(*this, getValue().getType(), getBase().getType(), getStaticStrides(), getStrides().size(), getValid().size());
+  return verifyAccess(*this, getValue().getType(), getBase().getType(), getStaticStrides(), getStrides().size(),
+                      getValid().size());
 }
 
 //===-- tile.reduce ---------------------------------------------------------------------------------------------===//
@@ -102,6 +111,7 @@ LogicalResult ReduceOp::verify() {
     if (cast<RankedTensorType>(source.getType()).getShape() != first.getShape())
       return emitOpError("expected sources of one shape, got ") << first << " and " << source.getType();
   if (getCombine().front().getNumArguments() != 2 * getSources().size())
-    return emitOpError("expected a combiner of ") << 2 * getSources().size() << " arguments, got " << getCombine().front().getNumArguments();
+    return emitOpError("expected a combiner of ")
+           << 2 * getSources().size() << " arguments, got " << getCombine().front().getNumArguments();
   return success();
 }

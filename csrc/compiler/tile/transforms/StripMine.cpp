@@ -29,7 +29,8 @@ static bool isWrite(Operation *op) { return isa<StoreOp, ScatterOp>(op); }
 
 /// Computing these again costs less than a round trip through memory.
 static bool isCheap(Operation *op) {
-  return isa<IotaOp, SplatOp, BroadcastOp, LoadOp>(op) || (isa<arith::ArithDialect>(op->getDialect()) && !isa<arith::DivFOp>(op));
+  return isa<IotaOp, SplatOp, BroadcastOp, LoadOp>(op) ||
+         (isa<arith::ArithDialect>(op->getDialect()) && !isa<arith::DivFOp>(op));
 }
 /// The same on every chunk up to a shift: not even a load.
 static bool isFree(Operation *op) { return isa<IotaOp, SplatOp, BroadcastOp, arith::ConstantOp>(op); }
@@ -37,7 +38,8 @@ static bool isFree(Operation *op) { return isa<IotaOp, SplatOp, BroadcastOp, ari
 namespace {
 class StripMiner {
 public:
-  StripMiner(KernelOp kernel, int64_t lanes) : kernel(kernel), maxChunk(lanes), b(kernel.getLoc(), kernel.getContext()) {}
+  StripMiner(KernelOp kernel, int64_t lanes)
+      : kernel(kernel), maxChunk(lanes), b(kernel.getLoc(), kernel.getContext()) {}
   LogicalResult run();
 
 private:
@@ -74,7 +76,7 @@ private:
   int64_t maxChunk;
   ImplicitLocOpBuilder b;
   int64_t scratchBytes = 0;
-  llvm::DenseMap<Value, Value> scratchOf;                          // values that lie in scratch
+  llvm::DenseMap<Value, Value> scratchOf;                                // values that lie in scratch
   llvm::DenseMap<Value, llvm::SmallSetVector<Operation *, 4>> anchorsOf; // who needs a value, through pointwise ops
 };
 } // namespace
@@ -92,8 +94,8 @@ static bool hasOuterUser(Operation *op) {
   return llvm::any_of(op->getUsers(), [&](Operation *user) { return user->getBlock() != op->getBlock(); });
 }
 
-/// Users come after their operands, so one walk backwards finds for each value all anchors that need it. What a nested block uses is computed at its own
-/// place, which makes it an anchor too.
+/// Users come after their operands, so one walk backwards finds for each value all anchors that need it. What a nested
+/// block uses is computed at its own place, which makes it an anchor too.
 void StripMiner::findAnchors(Block &block) {
   for (Operation &op : llvm::reverse(block)) {
     if (!touchesLong(&op))
@@ -119,7 +121,8 @@ static Value rootOf(Value base) {
 
 bool StripMiner::mayAlias(Value base, Value other) {
   Value left = rootOf(base), right = rootOf(other);
-  bool isLeftScratch = left.getDefiningOp<ScratchOp>() != nullptr, isRightScratch = right.getDefiningOp<ScratchOp>() != nullptr;
+  bool isLeftScratch = left.getDefiningOp<ScratchOp>() != nullptr,
+       isRightScratch = right.getDefiningOp<ScratchOp>() != nullptr;
   if (isLeftScratch != isRightScratch)
     return false;
   return left == right || isLeftScratch || !kernel->hasAttr("tile.noalias_args");
@@ -129,8 +132,9 @@ bool StripMiner::mayAlias(Value base, Value other) {
 static bool isSameAccess(Operation *read, Operation *write) {
   auto load = dyn_cast<LoadOp>(read);
   auto store = dyn_cast<StoreOp>(write);
-  return load && store && load.getBase() == store.getBase() && load.getOffset() == store.getOffset() && load.getStrides() == store.getStrides() &&
-         load.getStaticStrides() == store.getStaticStrides() && store.getStaticStrides()[0] != 0;
+  return load && store && load.getBase() == store.getBase() && load.getOffset() == store.getOffset() &&
+         load.getStrides() == store.getStrides() && load.getStaticStrides() == store.getStaticStrides() &&
+         store.getStaticStrides()[0] != 0;
 }
 
 /// Whether a value has to be in scratch from its own place on.
@@ -140,19 +144,21 @@ bool StripMiner::mustKeep(Operation *op) {
   auto &anchors = anchorsOf[op->getResult(0)];
   if (hasOuterUser(op))
     return true;
-  Value base = isa<LoadOp>(op) ? cast<LoadOp>(op).getBase() : isa<GatherOp>(op) ? cast<GatherOp>(op).getBase() : Value();
+  Value base = isa<LoadOp>(op)     ? cast<LoadOp>(op).getBase()
+               : isa<GatherOp>(op) ? cast<GatherOp>(op).getBase()
+                                   : Value();
   if (!base)
     return false;
   for (Operation *anchor : anchors)
     for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
-      bool isConflict = next
-                            ->walk([&](Operation *inner) {
-                              if (!isWrite(inner) || (inner == anchor && isSameAccess(op, inner)))
-                                return WalkResult::advance();
-                              Value written = isa<StoreOp>(inner) ? cast<StoreOp>(inner).getBase() : cast<ScatterOp>(inner).getBase();
-                              return mayAlias(base, written) ? WalkResult::interrupt() : WalkResult::advance();
-                            })
-                            .wasInterrupted();
+      bool isConflict =
+          next->walk([&](Operation *inner) {
+                if (!isWrite(inner) || (inner == anchor && isSameAccess(op, inner)))
+                  return WalkResult::advance();
+                Value written = isa<StoreOp>(inner) ? cast<StoreOp>(inner).getBase() : cast<ScatterOp>(inner).getBase();
+                return mayAlias(base, written) ? WalkResult::interrupt() : WalkResult::advance();
+              })
+              .wasInterrupted();
       if (isConflict)
         return true;
       if (next == anchor)
@@ -188,7 +194,8 @@ FailureOr<Value> StripMiner::chunk(Value value, Loop &loop) {
     return known;
   if (Value scratch = scratchOf.lookup(value)) {
     Type type = chunkType(value.getType(), loop.lanes);
-    Value loaded = LoadOp::create(b, type, scratch, loop.start, ValueRange{}, ArrayRef<int64_t>{1}, ValueRange{}, /*mask=*/Value(), /*other=*/Value());
+    Value loaded = LoadOp::create(b, type, scratch, loop.start, ValueRange{}, ArrayRef<int64_t>{1}, ValueRange{},
+                                  /*mask=*/Value(), /*other=*/Value());
     return loop.chunks[value] = loaded;
   }
   Operation *op = value.getDefiningOp();
@@ -213,7 +220,9 @@ FailureOr<Value> StripMiner::createChunk(Operation *op, Loop &loop) {
     auto elements = dyn_cast<SplatElementsAttr>(constant.getValue());
     if (!elements)
       return op->emitOpError("unsupported: a long constant of different elements");
-    return arith::ConstantOp::create(b, DenseElementsAttr::get(cast<ShapedType>(type), elements.getSplatValue<Attribute>())).getResult();
+    return arith::ConstantOp::create(
+               b, DenseElementsAttr::get(cast<ShapedType>(type), elements.getSplatValue<Attribute>()))
+        .getResult();
   }
   if (isa<IotaOp>(op)) {
     Type element = getElementTypeOrSelf(type);
@@ -241,7 +250,9 @@ FailureOr<Value> StripMiner::createChunk(Operation *op, Loop &loop) {
       mask = *piece;
     }
     b.setLoc(op->getLoc());
-    return LoadOp::create(b, type, load.getBase(), offset, load.getStrides(), load.getStaticStrides(), valid, mask, load.getOther()).getResult();
+    return LoadOp::create(b, type, load.getBase(), offset, load.getStrides(), load.getStaticStrides(), valid, mask,
+                          load.getOther())
+        .getResult();
   }
   if (!isa<GatherOp, UniformOp>(op) && !OpTrait::hasElementwiseMappableTraits(op))
     return op->emitOpError("unsupported: on a tile of ") << op->getResult(0).getType();
@@ -262,7 +273,8 @@ FailureOr<Value> StripMiner::createChunk(Operation *op, Loop &loop) {
 SmallVector<Value> StripMiner::combine(ReduceOp op, ValueRange lhs, ValueRange rhs) {
   Block &block = op.getCombine().front();
   IRMapping mapping;
-  for (auto [argument, value] : llvm::zip_equal(block.getArguments(), llvm::concat<const Value>(SmallVector<Value>(lhs), SmallVector<Value>(rhs))))
+  for (auto [argument, value] : llvm::zip_equal(
+           block.getArguments(), llvm::concat<const Value>(SmallVector<Value>(lhs), SmallVector<Value>(rhs))))
     mapping.map(argument, value);
   int64_t lanes = cast<RankedTensorType>(lhs[0].getType()).getDimSize(0);
   auto widen = [&](Value value) {
@@ -275,7 +287,8 @@ SmallVector<Value> StripMiner::combine(ReduceOp op, ValueRange lhs, ValueRange r
       continue;
     }
     SmallVector<Value> operands = llvm::map_to_vector(inner.getOperands(), widen);
-    SmallVector<Type> types = llvm::map_to_vector(inner.getResultTypes(), [&](Type type) { return chunkType(type, lanes); });
+    SmallVector<Type> types =
+        llvm::map_to_vector(inner.getResultTypes(), [&](Type type) { return chunkType(type, lanes); });
     OperationState state(inner.getLoc(), inner.getName(), operands, types, inner.getAttrs());
     mapping.map(inner.getResults(), b.create(state)->getResults());
   }
@@ -295,7 +308,8 @@ LogicalResult StripMiner::lowerReduce(ReduceOp op) {
   loop.lanes = chunkLanes(numLanes);
   SmallVector<Value> inits;
   for (Value source : op.getSources())
-    inits.push_back(arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(chunkType(source.getType(), loop.lanes)))));
+    inits.push_back(
+        arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(chunkType(source.getType(), loop.lanes)))));
   Value zero = i64(0);
   auto chunks = scf::ForOp::create(b, zero, i64(numLanes), i64(loop.lanes), inits);
   {
@@ -355,7 +369,8 @@ LogicalResult StripMiner::lowerAnchor(Operation *op) {
     if (!store.getValid().empty())
       valid.push_back(arith::SubIOp::create(b, store.getValid()[0], loop.start));
     Value offset = moveOffset(store.getOffset(), loop, store.getStaticStrides(), store.getStrides());
-    StoreOp::create(b, mapping.lookup(store.getValue()), store.getBase(), offset, store.getStrides(), store.getStaticStrides(), valid);
+    StoreOp::create(b, mapping.lookup(store.getValue()), store.getBase(), offset, store.getStrides(),
+                    store.getStaticStrides(), valid);
   } else {
     Operation *clone = b.clone(*op, mapping);
     if (auto check = dyn_cast<CheckIndexOp>(clone)) {
