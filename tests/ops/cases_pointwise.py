@@ -90,7 +90,7 @@ BINARY = [
         tolerances={torch.float32: (2e-5, 1e-6)},
         reason="the error grows with y*log(x)",
     ),
-    pointwise("pow_integer", torch.pow, ANY, SMALL_COUNT, dtypes=(torch.int64, torch.int32), grad=False),
+    pointwise("pow_integer", torch.pow, ANY, SMALL_COUNT, dtypes=(torch.int64, torch.int32), generated=False, grad=False),
     pointwise("atan2", torch.atan2, ANY, NONZERO),
     pointwise("hypot", torch.hypot, NONZERO, NONZERO, generated=False),
     pointwise("maximum", torch.maximum, ANY, ANY, dtypes=ALL),

@@ -15,9 +15,9 @@ bool isPlainCopy(const Value &x) { return x.type.rank() == 0; }
 
 const char *setReduced(Call &call, const Value &x, std::vector<int64_t> dims, bool keepdim) {
   std::string_view op = call.op();
-  bool isLogical = op == "any" || op == "all";
   if (x.type.dtype == at::kBool && (op == "amax" || op == "amin"))
-    return "not generated for bool";
+    op = op == "amax" ? "any" : "all";
+  bool isLogical = op == "any" || op == "all";
   if (isPlainCopy(x)) {
     call.set(call.importer.cast(x, isLogical ? at::kBool : call.type().dtype));
     return nullptr;

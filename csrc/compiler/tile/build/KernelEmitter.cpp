@@ -47,6 +47,9 @@ FailureOr<tile::KernelOp> KernelEmitter::run(StringRef name) {
   kernel.getBody().push_back(entry);
   auto addPointer = [&](Value buffer) {
     Type element = cast<GraphTensorType>(buffer.getType()).getElementType();
+    // Memory has no sign: the ops on a value say how they read it.
+    if (element.isUnsignedInteger())
+      element = IntegerType::get(context, element.getIntOrFloatBitWidth());
     pointers[buffer] = entry->addArgument(tile::PtrType::get(context, element), builder.getLoc());
   };
   for (Value input : inputs)
