@@ -198,7 +198,9 @@ def test_dumps(tmp_path: Path) -> None:
         names = {path.name for path in folder.iterdir()}
         for prefix in ("00-fx.py", "10-graph", "20-fusion", "30-tile", "50-kernel", "kernels", "timing.json"):
             assert any(name.startswith(prefix) for name in names), f"no {prefix} among {sorted(names)}"
-        done = subprocess.run([sys.executable, folder / "90-run.py"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            [sys.executable, folder / "90-run.py"], cwd=ROOT, capture_output=True, text=True, timeout=120
+        )
         assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -330,4 +332,3 @@ def test_failure_of_the_compiler_falls_back(monkeypatch: pytest.MonkeyPatch) -> 
         assert_same(torch.compile(lambda x: x * 2 + 1, backend="tile")(x), x * 2 + 1)
     with pytest.raises(Exception, match="no such thing"):
         compiled(lambda x: x * 2 - 1)(x)
-

@@ -121,7 +121,10 @@ BROADCASTS = {
 
 @parameters(POINTWISE, dtypes=False)
 def test_layouts(case: OpCase) -> None:
-    """Every operand in another layout; one program for all, and each operand broadcast in turn."""
+    """Every operand in another layout; one program for all, and each operand broadcast in turn.
+
+    Where operands disagree, torch's own decompositions choose other strides for the result than eager's kernels do.
+    """
     make = Inputs(main_dtype(case))
     layouts = list(LAYOUTS.values())
     function = compiled(lambda sets: [case.function(*arguments) for arguments in sets])
@@ -138,7 +141,9 @@ def test_layouts(case: OpCase) -> None:
                         for i, domain in enumerate(case.operands)
                     )
                 )
-    assert_same(function(sets), [case.function(*arguments) for arguments in sets], *case.limits(make.dtype))
+    assert_same(
+        function(sets), [case.function(*arguments) for arguments in sets], *case.limits(make.dtype), check_stride=False
+    )
 
 
 @parameters(POINTWISE, dtypes=False)

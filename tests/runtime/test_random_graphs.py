@@ -1,6 +1,6 @@
 """Random graphs of pointwise operators, views and reductions against eager; random chains of views into a sum.
 
-A graph is a list of small numbers, so that hypothesis can shrink it; building it interprets each number by what is possible
+A graph is a list of small numbers, so that hypothesis can shrink it; each number is interpreted by what is possible
 there. `HYPOTHESIS_PROFILE=fuzz` runs many more examples, TORCH_TILE_TEST_EXAMPLES a given number.
 """
 
