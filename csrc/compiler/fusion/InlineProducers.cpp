@@ -74,16 +74,23 @@ private:
   void decide(LoopsOp op) {
     BodyCost cost = bodyCost(op);
     unsigned until = never;
+    int64_t points = estimatePoints(op, facts);
+    // Loads that move about as many bytes as the result would; a row's mean or a bias stays in cache and costs nothing to read again.
+    int largeLoads = 0;
     for (Operation &inner : *op.bodyBlock())
       if (auto load = dyn_cast<LoadOp>(inner)) {
         until = std::min(until, nextWrite(load.getSource(), positions[op]));
         if (auto producer = load.getSource().getDefiningOp<LoopsOp>(); producer && inlined.contains(producer)) {
           cost.work += costs[producer].work;
           cost.loads += costs[producer].loads - 1;
+          largeLoads += numLargeLoads[producer];
           until = std::min(until, readableUntil[producer]);
+        } else {
+          largeLoads += facts.estimate(load.getSource().getType().numElements()) > points / 4;
         }
       }
     costs[op] = cost;
+    numLargeLoads[op] = largeLoads;
     readableUntil[op] = until;
     if (op.isReduction() || !op.getDests().empty())
       return;
@@ -109,14 +116,13 @@ private:
       return record(false, "the body would grow beyond " + std::to_string(maxBodyCost) + " operations");
     if (cost.loads == 0 && cost.work <= cheapWork)
       return record(true, "reads nothing");
-    int64_t points = estimatePoints(op, facts);
     bool isRepeated =
         llvm::any_of(consumers, [&](LoopsOp c) { return estimatePoints(c, facts) > 2 * std::max<int64_t>(points, 1); });
     if (isRepeated && (cost.work > cheapBroadcastWork || cost.loads > 1))
       return record(false, "a larger consumer would compute it many times over");
     if (consumers.size() == 1)
       return record(true, "one use");
-    if (cost.work <= cheapWork && cost.loads <= 1)
+    if (cost.work <= cheapWork && largeLoads <= 1)
       return record(true, "cheaper to compute again than to store and load");
     record(false, std::to_string(consumers.size()) + " uses and too much to compute again");
   }
@@ -220,6 +226,7 @@ private:
   SizeFacts facts;
   std::vector<FusionDecision> &decisions;
   DenseMap<Operation *, BodyCost> costs;
+  DenseMap<Operation *, int> numLargeLoads;
   DenseSet<Operation *> inlined;
 
   /// Ops by position in the function, before any is moved.

@@ -94,4 +94,10 @@ const char *importSoftmax(Call &call);
 const char *importSoftmaxBackward(Call &call);
 const char *importLayerNorm(Call &call);
 
+// ImportPrims.cpp
+const char *importPrimsReduction(Call &call);
+const char *importPrimsVar(Call &call);
+const char *importPrimsDivide(Call &call);
+const char *importBroadcastInDim(Call &call);
+
 } // namespace torch_tile::runtime::fx
