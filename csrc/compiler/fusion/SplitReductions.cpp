@@ -38,15 +38,17 @@ private:
   /// Whether neighbouring results, rather than neighbouring reduced elements, lie side by side in what is read.
   bool isColumnReduction(LoopsOp op) {
     SmallVector<AxisAttr> parallel = op.parallelAxes();
-    int64_t rows = 0, columns = 0;
+    double rows = 0, columns = 0;
     for (Operation &inner : *op.bodyBlock()) {
       auto load = dyn_cast<LoadOp>(inner);
       if (!load)
         continue;
       SizeExpr offset = linearOffset(sizes, load.indexExprs(), load.getSource().getType().getStrides());
+      // By what each load moves: a bias along the results says nothing against a matrix along the rows.
+      double elements = (double)facts.estimate(load.getSource().getType().numElements());
       for (AxisAttr axis : op.axisList())
         if (auto stride = strideAlong(sizes, offset, axis.getName().getValue()); stride && stride->isConstant(1))
-          (axis.getReduced() ? rows : columns) += facts.estimate(axis.getExtent());
+          (axis.getReduced() ? rows : columns) += elements;
     }
     return columns > rows;
   }

@@ -20,6 +20,8 @@ namespace {
 /// Up to this many elements a reduction's operand is taken to stay in cache between two passes, which are faster and
 /// more accurate than Welford's one pass with its division per element.
 constexpr int64_t kTwoPassElements = 16384;
+/// The same where results lie side by side in memory: a program then reads many of them at once.
+constexpr int64_t kTwoPassColumnElements = 512;
 
 /// Builds named ops whose element type is the one a composite computes in.
 class Decomposer {
@@ -161,9 +163,14 @@ private:
     Value var, mean;
     Value centered; // x - mean, where two passes made it
   };
+  bool staysInCache(Value x, ArrayRef<int64_t> dims) {
+    bool isRow = llvm::any_of(dims, [&](int64_t dim) { return tensorType(x).getStrides()[dim].isConstant(1); });
+    return facts.estimate(countOf(x, dims)) <= (isRow ? kTwoPassElements : kTwoPassColumnElements);
+  }
+
   Moments momentsOf(Value x, ArrayRef<int64_t> dims, Attribute correction) {
     SizeExpr count = countOf(x, dims);
-    if (facts.estimate(count) > kTwoPassElements) {
+    if (!staysInCache(x, dims)) {
       GraphTensorType type = reducedType(x, dims, true);
       auto moments = VarMeanOp::create(builder, loc, TypeRange{type, type}, x, builder.getDenseI64ArrayAttr(dims),
                                        correction, builder.getUnitAttr());
@@ -188,7 +195,7 @@ private:
   LogicalResult varMean(VarMeanOp each) {
     SmallVector<int64_t> dims = dimsOf(each.getDims(), each.getX());
     // Long ones are Welford's, in lowering.
-    if (facts.estimate(countOf(each.getX(), dims)) > kTwoPassElements) {
+    if (!staysInCache(each.getX(), dims)) {
       isKept = true;
       return success();
     }

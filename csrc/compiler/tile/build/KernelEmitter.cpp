@@ -131,6 +131,8 @@ void KernelEmitter::emitProgram() {
                         high = arith::MinSIOp::create(builder, high, exprs.emit(extent, {}));
                     }});
   };
+  if (schedule.blockedAxis >= 0)
+    addBlocks(schedule.blockedAxis, schedule.axisBlock, axisLow, axisHigh);
   if (schedule.rowAxis >= 0)
     addBlocks(schedule.rowAxis, schedule.rowBlock, rowLow, rowHigh);
   if (schedule.vectorAxis >= 0)
@@ -162,7 +164,10 @@ void KernelEmitter::emitInnerAxes(int axis) {
     emitTiles();
     return;
   }
-  emitFor(exprs.constant(0), exprs.emit(loops.axes[axis].extent, {}), 1, {}, [&](Value index, ValueRange) -> ValueList {
+  bool isBlocked = axis == schedule.blockedAxis;
+  Value low = isBlocked ? axisLow : exprs.constant(0);
+  Value high = isBlocked ? axisHigh : exprs.emit(loops.axes[axis].extent, {});
+  emitFor(low, high, 1, {}, [&](Value index, ValueRange) -> ValueList {
     bindings[loops.axes[axis].name] = index;
     emitInnerAxes(axis + 1);
     return {};

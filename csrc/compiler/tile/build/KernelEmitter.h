@@ -114,7 +114,7 @@ private:
   std::vector<Scope> scopes;
   /// Axes as scalars; the vector and row axes as the first index of the current tile.
   ExprEmitter::Bindings bindings;
-  mlir::Value blockLow, blockHigh, rowLow, rowHigh;
+  mlir::Value blockLow, blockHigh, rowLow, rowHigh, axisLow, axisHigh;
   /// Lanes and rows of the current tile that lie inside the domain; null when all do.
   mlir::Value validLanes, validRows;
   int currentStage = 0;

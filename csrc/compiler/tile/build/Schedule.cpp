@@ -181,8 +181,17 @@ private:
       if (k == schedule.vectorAxis || k == schedule.rowAxis)
         continue;
       double more = points * (double)extent(loops.axes[k]);
-      if (more > pointsPerProgram)
+      if (more > pointsPerProgram) {
+        // A part of the axis: what does not change along it is then computed once per program.
+        int64_t rows = (int64_t)((double)pointsPerProgram / points);
+        if (rows >= 2) {
+          schedule.blockedAxis = k;
+          schedule.axisBlock = rows;
+          schedule.numGridAxes = k;
+          points *= (double)rows;
+        }
         break;
+      }
       points = more;
       schedule.numGridAxes = k;
     }
@@ -211,6 +220,8 @@ std::string Schedule::str(const FusedLoops &loops) const {
      << " lanes " << lanes;
   if (rowAxis >= 0)
     os << " row axis " << loops.axes[rowAxis].name << " rows " << rows << " row block " << rowBlock;
+  if (blockedAxis >= 0)
+    os << " blocked axis " << loops.axes[blockedAxis].name << " by " << axisBlock;
   os << " block " << block << " program cost " << programCostNs << " ns";
   return text;
 }
