@@ -73,6 +73,7 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     driver::KernelNames names(text);
     tile_build::BuildOptions build;
     build.vectorBytes = codegen::vectorBytes(options.cpu);
+    build.elideRounding = !options.emulatePrecisionCasts;
     if (failed(tile_build::buildTileKernels(*module, func, build,
                                             [&](graph::FusionOp fusion) { return names.of(fusion); })))
       return errors.status(StatusKind::Internal);

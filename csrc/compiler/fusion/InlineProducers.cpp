@@ -75,7 +75,8 @@ private:
     BodyCost cost = bodyCost(op);
     unsigned until = never;
     int64_t points = estimatePoints(op, facts);
-    // Loads that move about as many bytes as the result would; a row's mean or a bias stays in cache and costs nothing to read again.
+    // Loads that move about as many bytes as the result would; a row's mean or a bias stays in cache and costs nothing
+    // to read again.
     int largeLoads = 0;
     for (Operation &inner : *op.bodyBlock())
       if (auto load = dyn_cast<LoadOp>(inner)) {

@@ -1,10 +1,10 @@
 // RUN: tile-opt %s --split-input-file --graph-inline-producers --graph-split-reductions --graph-form-groups --graph-build-tile-kernels | FileCheck %s
 
-// One program per row; the row's length is an argument, and so is the size of what is kept of it.
+// Some rows per program; the row's length is an argument, and so is the size of what is kept of it.
 
 // CHECK-LABEL: graph.func @rows(
-// CHECK:         graph.launch @kernel(%arg0) integers ["s1"] programs "s0" {{.*}} scratch "((s1 + 15)//16)*64 + 256"
-// CHECK:         tile.kernel @kernel(%{{.*}}: !tile.ptr<f32>, %{{.*}}: !tile.ptr<f32>, %[[N:.*]]: i64)
+// CHECK:         graph.launch @kernel(%arg0) integers ["s0", "s1"] programs "(s0 + 7)//8" {{.*}} scratch "((s1 + 15)//16)*64 + 256"
+// CHECK:         tile.kernel @kernel(%{{.*}}: !tile.ptr<f32>, %{{.*}}: !tile.ptr<f32>, %{{.*}}: i64, %[[N:.*]]: i64)
 // CHECK:         %[[ALL:.*]] = scf.for {{.*}} iter_args
 // CHECK:         %[[LEFT:.*]] = arith.cmpi slt, {{.*}}, %[[N]]
 // CHECK:         %[[SUM:.*]] = scf.if %[[LEFT]]
@@ -63,7 +63,7 @@ graph.func @flat(%x: !graph.tensor<["s0", "s1"], f32>) -> !graph.tensor<["s0", "
 
 // CHECK-LABEL: graph.func @strided(
 // CHECK:         graph.launch @kernel(%arg0) integers [{{.*}}"s1*2"{{.*}}]
-// CHECK:         axes [i0 = s0, i1 = s1] grid axes 2 vector axis i1 lanes 64 block 4096
+// CHECK:         axes [i0 = s0, i1 = s1] grid axes 0 vector axis i1 lanes 64 blocked axis i0 by 8 block 4096
 // CHECK:         tile.return
 graph.func @strided(%x: !graph.tensor<["s0", "s1"], f32, ["2*s1", 1]>) -> !graph.tensor<["s0", "s1"], f32> attributes {symbols = [#graph.symbol<"s0", min = 0, max = 9223372036854775807, hint = 1024>, #graph.symbol<"s1", min = 2, max = 4096, hint = 300>]} {
   %a = graph.loops [i0 = "s0", i1 = "s1"] -> (!graph.tensor<["s0", "s1"], f32>) {

@@ -14,7 +14,7 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
                                  StringRef name) {
   FusedLoops loops(fusion, facts);
   Schedule schedule = chooseSchedule(loops, options.vectorBytes);
-  KernelEmitter emitter(loops, schedule, module, fusion.getLoc());
+  KernelEmitter emitter(loops, schedule, options, module, fusion.getLoc());
   FailureOr<tile::KernelOp> kernel = emitter.run(name);
   if (failed(kernel))
     return failure();

@@ -4,6 +4,8 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Iterators.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace mlir::graph;
@@ -11,8 +13,9 @@ using torch_tile::fusion::Axis;
 
 namespace torch_tile::tile_build {
 
-KernelEmitter::KernelEmitter(FusedLoops &loops, const Schedule &schedule, ModuleOp module, Location location)
-    : loops(loops), schedule(schedule), module(module), builder(location, module.getContext()),
+KernelEmitter::KernelEmitter(FusedLoops &loops, const Schedule &schedule, const BuildOptions &options, ModuleOp module,
+                             Location location)
+    : loops(loops), schedule(schedule), options(options), module(module), builder(location, module.getContext()),
       exprs(builder, loops.facts(), [this](SizeExpr e) { return integerArgument(e); }) {}
 
 void KernelEmitter::collectBuffers() {
@@ -61,6 +64,11 @@ FailureOr<tile::KernelOp> KernelEmitter::run(StringRef name) {
   emitProgram();
   builder.setInsertionPointToEnd(entry);
   tile::ReturnOp::create(builder);
+  // Scalars that became tiles, roundings that became nothing: what nobody uses any more.
+  kernel.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
+    if (isOpTriviallyDead(op))
+      op->erase();
+  });
   kernel.setFunctionTypeAttr(TypeAttr::get(FunctionType::get(context, entry->getArgumentTypes(), {})));
   SmallVector<int64_t> lines;
   torch_tile::fusion::collectLines(builder.getLoc(), lines);

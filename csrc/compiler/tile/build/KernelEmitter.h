@@ -1,6 +1,7 @@
 // Emits one tile.kernel for a fused loop nest under a schedule.
 #pragma once
 
+#include "compiler/tile/build/BuildKernels.h"
 #include "compiler/tile/build/ExprEmitter.h"
 #include "compiler/tile/build/FusedLoops.h"
 #include "compiler/tile/build/Schedule.h"
@@ -26,7 +27,8 @@ namespace torch_tile::tile_build {
 
 class KernelEmitter {
 public:
-  KernelEmitter(FusedLoops &loops, const Schedule &schedule, mlir::ModuleOp module, mlir::Location location);
+  KernelEmitter(FusedLoops &loops, const Schedule &schedule, const BuildOptions &options, mlir::ModuleOp module,
+                mlir::Location location);
 
   mlir::FailureOr<mlir::tile::KernelOp> run(llvm::StringRef name);
 
@@ -105,6 +107,7 @@ private:
 
   FusedLoops &loops;
   const Schedule &schedule;
+  const BuildOptions &options;
   mlir::ModuleOp module;
   mlir::ImplicitLocOpBuilder builder;
   ExprEmitter exprs;

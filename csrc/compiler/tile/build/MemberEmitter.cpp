@@ -98,6 +98,11 @@ KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member) {
 
 /// Arithmetic: scalar on scalars, tile-wise as soon as one operand is a tile.
 Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)> lookup) {
+  // A value rounded to low precision only to be widened again keeps its bits.
+  if (options.elideRounding && isa<arith::ExtFOp>(op))
+    if (auto rounding = lookup(op.getOperand(0)).getDefiningOp<arith::TruncFOp>();
+        rounding && getElementTypeOrSelf(rounding.getIn()) == op.getResult(0).getType())
+      return rounding.getIn();
   IRMapping mapping;
   bool any = llvm::any_of(op.getOperands(), [&](Value v) { return isTile(lookup(v)); });
   for (Value operand : op.getOperands())

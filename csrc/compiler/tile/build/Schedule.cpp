@@ -3,6 +3,7 @@
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
 
+#include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -183,7 +184,7 @@ private:
       double more = points * (double)extent(loops.axes[k]);
       if (more > pointsPerProgram) {
         // A part of the axis: what does not change along it is then computed once per program.
-        int64_t rows = (int64_t)((double)pointsPerProgram / points);
+        int64_t rows = (int64_t)llvm::bit_floor((uint64_t)((double)pointsPerProgram / points));
         if (rows >= 2) {
           schedule.blockedAxis = k;
           schedule.axisBlock = rows;

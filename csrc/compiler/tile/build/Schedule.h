@@ -17,7 +17,8 @@ struct Schedule {
   int64_t rows = 1;
   /// Axes [0, numGridAxes) choose the program, one index each; the other parallel axes are loops inside it.
   int numGridAxes = 0;
-  /// The outermost loop axis of a program if the program takes only a block of it, and the size of the block; -1 if none.
+  /// The outermost loop axis of a program if the program takes only a block of it, and the size of the block; -1 if
+  /// none.
   int blockedAxis = -1;
   int64_t axisBlock = 0;
   /// Elements of the vector axis (if it is parallel) per program; 0: all of them.
