@@ -7,9 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-ELEMENT_TYPES = "f64 f32 f16 bf16 i64 i32 i16 i8 ui8 i1 f8e4m3 f8e5m2 c64 c128 ui16 ui32 ui64".split()
-EXPR_OPS = "Constant Symbol Add Mul FloorDiv Mod PythonMod CleanDiv TruncDiv Min Max CeilDiv".split()
-VALUE_KINDS = "None Tensor Int Float Bool String DType Device Layout MemoryFormat List".split()
+# fmt: off
+ELEMENT_TYPES = [
+    "f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "ui8", "i1",
+    "f8e4m3", "f8e5m2", "c64", "c128", "ui16", "ui32", "ui64",
+]
+EXPR_OPS = [
+    "Constant", "Symbol", "Add", "Mul", "FloorDiv", "Mod", "PythonMod", "CleanDiv", "TruncDiv", "Min", "Max", "CeilDiv",
+]
+VALUE_KINDS = [
+    "None", "Tensor", "Int", "Float", "Bool", "String", "DType", "Device", "Layout", "MemoryFormat", "List",
+]
+# fmt: on
+SYMBOL_KINDS = ["Scalar", "Size", "Stride", "ExternResult"]
 
 Size = int | str | tuple  # a number, a symbol, or (op, a, b)
 
@@ -64,7 +74,7 @@ class Builder:
     num_slots: int = 0
 
     def symbol(self, name: str, kind: str, index: int, dim: int = 0) -> str:
-        self.symbols.append((name, "Scalar Size Stride ExternResult".split().index(kind), index, dim))
+        self.symbols.append((name, SYMBOL_KINDS.index(kind), index, dim))
         return name
 
     def expr(self, size: Size) -> bytes:

@@ -1,4 +1,7 @@
-"""One process using the disk cache: prints what happened as JSON. Arguments: extension, stand-in compiler, cache folder, text file, options."""
+"""One process using the disk cache: prints what happened as JSON.
+
+Arguments: extension, stand-in compiler, cache folder, text file, options.
+"""
 
 from __future__ import annotations
 

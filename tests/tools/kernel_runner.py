@@ -63,9 +63,7 @@ def compile_text(text: str, *flags: str) -> bytes:
 class Kernel:
     """One kernel, loaded. Scalars are passed as ints, or as floats for f32 arguments."""
 
-    def __init__(
-        self, text: str, target: str = "host", scratch_bytes: int = 1 << 20
-    ) -> None:
+    def __init__(self, text: str, target: str = "host", scratch_bytes: int = 1 << 20) -> None:
         flags = [f"--target={target}", "--sleef=false"]
         self.symbol = compile_text(text, *flags, "--emit=symbols").split()[1]
         code = compile_text(text, *flags)
@@ -98,18 +96,11 @@ class Kernel:
         scalars: Sequence[int | float] = (),
         programs: int = 1,
     ) -> int:
-        pointers = (ctypes.c_void_p * max(1, len(tensors)))(
-            *[tensor.data_ptr() for tensor in tensors]
-        )
-        bits = [
-            struct.unpack("<i", struct.pack("<f", s))[0] if isinstance(s, float) else s
-            for s in scalars
-        ]
+        pointers = (ctypes.c_void_p * max(1, len(tensors)))(*[tensor.data_ptr() for tensor in tensors])
+        bits = [struct.unpack("<i", struct.pack("<f", s))[0] if isinstance(s, float) else s for s in scalars]
         integers = (ctypes.c_int64 * max(1, len(bits)))(*bits)
         args = _Args(ctypes.addressof(pointers), ctypes.addressof(integers))
         context = _Context(scratch=(self.scratch.data_ptr() + 63) // 64 * 64)
-        code = int(
-            self.function(ctypes.byref(args), ctypes.byref(context), 0, programs)
-        )
+        code = int(self.function(ctypes.byref(args), ctypes.byref(context), 0, programs))
         self.error = list(context.error)
         return code

@@ -7,9 +7,7 @@ import torch
 
 from .kernel_runner import ROOT, TILE_COMPILE, Kernel
 
-pytestmark = pytest.mark.skipif(
-    not TILE_COMPILE.exists(), reason="tile-compile is not built"
-)
+pytestmark = pytest.mark.skipif(not TILE_COMPILE.exists(), reason="tile-compile is not built")
 
 
 def lit_text(name: str) -> str:
@@ -23,9 +21,7 @@ def test_softmax_of_32768_lanes(target: str, n: int) -> None:
     x = torch.randn(3, n) * 5
     out = torch.full((3 * n + 1,), 7.0)
     assert kernel([x, out], [n], programs=3) == 0
-    torch.testing.assert_close(
-        out[:-1].view(3, n), torch.softmax(x.double(), 1).float(), rtol=2e-5, atol=1e-9
-    )
+    torch.testing.assert_close(out[:-1].view(3, n), torch.softmax(x.double(), 1).float(), rtol=2e-5, atol=1e-9)
     assert out[-1] == 7.0
 
 

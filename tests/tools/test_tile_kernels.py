@@ -7,9 +7,7 @@ import torch
 
 from .kernel_runner import TILE_COMPILE, Kernel
 
-pytestmark = pytest.mark.skipif(
-    not TILE_COMPILE.exists(), reason="tile-compile is not built"
-)
+pytestmark = pytest.mark.skipif(not TILE_COMPILE.exists(), reason="tile-compile is not built")
 
 # One with masks for every width, one with masks for words only, one without any.
 TARGETS = ["host", "x86-64-v3", "x86-64"]
@@ -66,9 +64,7 @@ tile.kernel @copy(%x: !tile.ptr<{t}>, %out: !tile.ptr<{t}>, %n: i64) {{
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(
-    "strides", ["%s, 1", "1, %s", "%s, 2", "0, 1", "1, 0", "%s, %s"]
-)
+@pytest.mark.parametrize("strides", ["%s, 1", "1, %s", "%s, 2", "0, 1", "1, 0", "%s, %s"])
 def test_structured_load(target: str, dtype: torch.dtype, strides: str) -> None:
     t = TYPES[dtype]
     kernel = Kernel(
@@ -104,9 +100,7 @@ tile.kernel @load(%x: !tile.ptr<{t}>, %out: !tile.ptr<{t}>, %s: i64, %m: i64, %n
         assert torch.equal(out, expected), (m, n)
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.float32, torch.bfloat16, torch.bool, torch.int64]
-)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.int64])
 def test_structured_store(target: str, dtype: torch.dtype) -> None:
     t = TYPES[dtype]
     kernel = Kernel(
@@ -127,12 +121,8 @@ tile.kernel @store(%x: !tile.ptr<{t}>, %out: !tile.ptr<{t}>, %s: i64, %m: i64, %
         assert torch.equal(out, expected)
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int8, torch.bool]
-)
-@pytest.mark.parametrize(
-    "shape", [(16, 16), (8, 32), (32, 8), (4, 1), (1, 8), (3, 5), (6, 16), (16, 6)]
-)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int8, torch.bool])
+@pytest.mark.parametrize("shape", [(16, 16), (8, 32), (32, 8), (4, 1), (1, 8), (3, 5), (6, 16), (16, 6)])
 def test_transpose(target: str, dtype: torch.dtype, shape: tuple[int, int]) -> None:
     t, (m, n) = TYPES[dtype], shape
     kernel = Kernel(
@@ -151,9 +141,7 @@ tile.kernel @transpose(%x: !tile.ptr<{t}>, %out: !tile.ptr<{t}>) {{
     assert torch.equal(out, x.T)
 
 
-@pytest.mark.parametrize(
-    "perm", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
-)
+@pytest.mark.parametrize("perm", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
 def test_permute_three_axes(perm: tuple[int, int, int]) -> None:
     shape = (2, 4, 8)
     to = [shape[p] for p in perm]
@@ -172,9 +160,7 @@ tile.kernel @permute(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>) {{
     assert torch.equal(out, x.permute(perm))
 
 
-@pytest.mark.parametrize(
-    "shape", [(64,), (16, 4), (2, 32), (4, 4, 4), (32, 2), (64, 1), (1, 64)]
-)
+@pytest.mark.parametrize("shape", [(64,), (16, 4), (2, 32), (4, 4, 4), (32, 2), (64, 1), (1, 64)])
 def test_reshape(shape: tuple[int, ...]) -> None:
     to = "x".join(map(str, shape))
     strides = [1]
@@ -277,9 +263,7 @@ tile.kernel @sum(%x: !tile.ptr<i32>, %out: !tile.ptr<i32>) {{
 
 
 @pytest.mark.parametrize("index_type", ["i32", "i64"])
-@pytest.mark.parametrize(
-    "dtype", [torch.float32, torch.bfloat16, torch.bool, torch.int64]
-)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.int64])
 def test_gather_and_scatter(target: str, dtype: torch.dtype, index_type: str) -> None:
     t, it = TYPES[dtype], index_type
     kernel = Kernel(
@@ -325,16 +309,8 @@ tile.kernel @permute(%x: !tile.ptr<{t}>, %index: !tile.ptr<{it}>, %out: !tile.pt
             == 1
         )
         assert kernel.error == [bad, 40, 7]
-        assert (
-            kernel(
-                [x, wrong, sample((16,), dtype), torch.zeros(40, dtype=dtype)], [5, 40]
-            )
-            == 0
-        )
-    assert (
-        kernel([x, index, sample((16,), dtype), torch.zeros(40, dtype=dtype)], [16, 0])
-        == 1
-    )
+        assert kernel([x, wrong, sample((16,), dtype), torch.zeros(40, dtype=dtype)], [5, 40]) == 0
+    assert kernel([x, index, sample((16,), dtype), torch.zeros(40, dtype=dtype)], [16, 0]) == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8])
@@ -493,21 +469,13 @@ tile.kernel @uniform(%out: !tile.ptr<f32>, %seed: i64) {{
             assert kernel([out], [123456789], programs=4096 // lanes) == 0
             results.append(out)
     assert all(torch.equal(result, results[0]) for result in results)
-    assert (
-        results[0].min() >= 0
-        and results[0].max() < 1
-        and abs(results[0].mean() - 0.5) < 0.02
-    )
+    assert results[0].min() >= 0 and results[0].max() < 1 and abs(results[0].mean() - 0.5) < 0.02
 
 
 def test_refuses_what_it_cannot_compile() -> None:
     with pytest.raises(RuntimeError, match="expected tiles of at most 256 lanes"):
-        Kernel(
-            "tile.kernel @wide(%x: f32) { %t = tile.splat %x : f32 -> tensor<2x1001xf32> tile.return }"
-        )
-    with pytest.raises(
-        RuntimeError, match="expected a type that CPU code can hold, got 'i128'"
-    ):
+        Kernel("tile.kernel @wide(%x: f32) { %t = tile.splat %x : f32 -> tensor<2x1001xf32> tile.return }")
+    with pytest.raises(RuntimeError, match="expected a type that CPU code can hold, got 'i128'"):
         Kernel("tile.kernel @odd(%x: i128) { tile.return }")
     with pytest.raises(RuntimeError, match="expected a processor that LLVM knows"):
         Kernel("tile.kernel @empty() { tile.return }", target="abacus")
