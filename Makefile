@@ -39,4 +39,4 @@ format: ## rewrite the sources in the project's format
 	@bash .ci/lint.sh --fix
 
 clean: ## remove build products; the virtual environment stays
-	rm -rf build dist torch_tile/*.so
+	rm -rf build build-* dist torch_tile/*.so
