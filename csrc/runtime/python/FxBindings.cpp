@@ -25,7 +25,7 @@ fx::GraphText printGraphForPython(const py::object &graphModule) {
 } // namespace
 
 void bindFx(py::module_ &m) {
-  py::class_<fx::GraphText>(m, "GraphText")
+  py::class_<fx::GraphText>(m, "GraphText", py::module_local())
       .def_readonly("text", &fx::GraphText::text)
       .def_readonly("lines", &fx::GraphText::lines)
       .def_readonly("symbols", &fx::GraphText::symbols)
