@@ -17,12 +17,12 @@ namespace cl = llvm::cl;
 
 static cl::opt<std::string> inputFile(cl::Positional, cl::desc("<input .mlir>"), cl::init("-"));
 static cl::opt<std::string> outputFile("o", cl::desc("output file"), cl::value_desc("file"), cl::init("-"));
-static cl::opt<std::string> target("target", cl::desc("host, or a processor by LLVM's name (x86-64-v3)"),
+static cl::opt<std::string> target("target", cl::desc("host, a processor by LLVM's name (x86-64-v3), or a GPU (sm_90)"),
                                    cl::init("host"));
 static cl::opt<std::string> features("features", cl::desc("LLVM's feature list, \"+avx2,-avx512f\""));
 static cl::opt<bool> sleef("sleef", cl::desc("kernels may call Sleef"), cl::init(true));
 static cl::opt<std::string>
-    emit("emit", cl::desc("none, object (of one kernel), artifact, symbols, or the file name of a dump (50-kernel.ll)"),
+    emit("emit", cl::desc("none, object (of one kernel), ptx (of one kernel), artifact, symbols, or the file name of a dump (50-kernel.ll)"),
          cl::init("object"));
 static cl::opt<std::string> dumpDir("dump-dir", cl::desc("write every stage to this folder"), cl::value_desc("folder"));
 static cl::opt<bool> showTime("time", cl::desc("print where the time went to standard error"));
@@ -100,9 +100,11 @@ int main(int argc, char **argv) {
     output.assign(artifact.begin(), artifact.end());
   else if (emit == "symbols")
     output = symbolsOf(kernels);
-  else if (emit == "object") {
+  else if (emit == "object" || emit == "ptx") {
+    if ((emit == "ptx") != options.gpu.has_value())
+      return fail("expected --emit=ptx for a GPU and --emit=object for a processor");
     if (kernels.size() != 1)
-      return fail("expected one kernel to emit as an object, got " + llvm::Twine(kernels.size()));
+      return fail("expected one kernel to emit as '" + emit + "', got " + llvm::Twine(kernels.size()));
     output.assign(kernels[0].code.begin(), kernels[0].code.end());
   } else if (emit != "none" && (!isDumpWanted || output.empty()))
     return fail("nothing to emit as '" + emit + "'");

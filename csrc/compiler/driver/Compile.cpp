@@ -1,12 +1,14 @@
 #include "compiler/driver/Compile.h"
 
 #include "artifact/Serialize.h"
+#include "compiler/codegen/cpu/CompileKernel.h"
 #include "compiler/driver/Frontend.h"
 #include "compiler/driver/KernelNames.h"
 #include "compiler/driver/Plan.h"
 #include "compiler/fusion/Fusion.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/tile/build/BuildKernels.h"
+#include "compiler/tile/transforms/Passes.h"
 
 using namespace mlir;
 using namespace torch_tile;
@@ -15,6 +17,9 @@ namespace {
 /// How far a module has come.
 enum class Progress { Graph, Loops, Fusion, Tile };
 } // namespace
+
+/// What a block of threads is to the schedule: a vector register of four warps or more, 16 bytes to a lane of it.
+static constexpr int64_t gpuVectorBytes = 1024;
 
 static Progress progressOf(ModuleOp module) {
   Progress progress = Progress::Graph;
@@ -72,13 +77,22 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
   if (progress < Progress::Tile) {
     driver::KernelNames names(text);
     tile_build::BuildOptions build;
-    build.vectorBytes = codegen::vectorBytes(options.cpu);
+    build.vectorBytes = options.gpu ? gpuVectorBytes : codegen::vectorBytes(options.cpu);
     build.elideRounding = !options.emulatePrecisionCasts;
     if (failed(tile_build::buildTileKernels(*module, func, build,
                                             [&](graph::FusionOp fusion) { return names.of(fusion); })))
       return errors.status(StatusKind::Internal);
     stages.done("tile");
     stages.dump("30-tile.mlir", *module);
+  }
+
+  if (options.gpu) {
+    stage = "layout";
+    for (tile::KernelOp kernel : module->getOps<tile::KernelOp>())
+      if (failed(tile::assignLayouts(kernel)))
+        return errors.status(StatusKind::Unsupported);
+    stages.done("layout");
+    stages.dump("35-layout.mlir", *module);
   }
 
   stage = "codegen";
@@ -91,9 +105,10 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
   stage = "plan";
   artifact::Artifact artifact;
   artifact.compilerVersion = compilerVersion();
-  artifact.target = "cpu";
+  const std::string target = options.gpu ? options.gpu->architecture : "cpu";
+  artifact.target = target;
   for (codegen::CompiledKernel &kernel : compiled->kernels)
-    artifact.kernels.push_back({std::move(kernel.name), std::move(kernel.symbol), "cpu", kernel.hash,
+    artifact.kernels.push_back({std::move(kernel.name), std::move(kernel.symbol), target, kernel.hash,
                                 std::move(kernel.code), std::move(kernel.externalSymbols)});
   if (failed(driver::planSteps(func, [&](StringRef name) { return compiled->indexOf.lookup(name); }, artifact)))
     return errors.status(StatusKind::Internal);

@@ -19,12 +19,21 @@ Status torch_tile::compileTile(std::string_view text, const CompileOptions &opti
     return Status::invalidInput(stage, "expected a tile.kernel");
   stages.done("parse");
   stages.dump("30-tile.mlir", *module);
-  stage = "strip-mine";
-  for (tile::KernelOp kernel : list)
-    if (failed(tile::stripMine(kernel)))
-      return errors.status(StatusKind::Unsupported);
-  stages.done("strip-mine");
-  stages.dump("35-strip-mine.mlir", *module);
+  if (options.gpu) {
+    stage = "layout";
+    for (tile::KernelOp kernel : list)
+      if (failed(tile::assignLayouts(kernel)))
+        return errors.status(StatusKind::Unsupported);
+    stages.done("layout");
+    stages.dump("35-layout.mlir", *module);
+  } else {
+    stage = "strip-mine";
+    for (tile::KernelOp kernel : list)
+      if (failed(tile::stripMine(kernel)))
+        return errors.status(StatusKind::Unsupported);
+    stages.done("strip-mine");
+    stages.dump("35-strip-mine.mlir", *module);
+  }
   stage = "codegen";
   FailureOr<CompiledKernels> compiled = compileKernels(list, options, hooks, stages);
   if (failed(compiled))

@@ -1,5 +1,7 @@
 #include "compiler/driver/KernelCompiler.h"
 
+#include "compiler/codegen/cpu/CompileKernel.h"
+#include "compiler/codegen/gpu/CompileGpuKernel.h"
 #include "compiler/driver/WorkerPool.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -53,25 +55,27 @@ static void runJob(Job &job, const std::string &name, const CompileOptions &opti
     return;
   }
   job.timing.name = name;
-  auto compiled = codegen::compileKernel(*module->getOps<tile::KernelOp>().begin(), job.text, options.cpu,
-                                         hasDumps ? &job.dumps : nullptr, &job.timing);
+  tile::KernelOp kernel = *module->getOps<tile::KernelOp>().begin();
+  codegen::KernelDumps *dumps = hasDumps ? &job.dumps : nullptr;
+  auto compiled = options.gpu ? codegen::compileGpuKernel(kernel, job.text, *options.gpu, dumps, &job.timing)
+                              : codegen::compileKernel(kernel, job.text, options.cpu, dumps, &job.timing);
   if (succeeded(compiled))
     job.result = std::move(*compiled);
   else if (job.error.empty())
     job.error = "code generation failed";
 }
 
-static void writeDumps(ArrayRef<std::unique_ptr<Job>> jobs, Stages &stages) {
+static void writeDumps(ArrayRef<std::unique_ptr<Job>> jobs, bool isGpu, Stages &stages) {
   std::string llvmDialect, llvmIr, assembly;
   for (const auto &job : jobs) {
     std::string title = job->op.getSymName().str() + " = " + job->text.symbol + "\n";
     llvmDialect += "// " + title + job->dumps.llvmDialect + "\n";
     llvmIr += "; " + title + job->dumps.llvmIr + "\n";
-    assembly += "# " + title + job->dumps.assembly + "\n";
+    assembly += (isGpu ? "// " : "# ") + title + job->dumps.assembly + "\n";
   }
   stages.dump("40-llvm.mlir", llvmDialect);
   stages.dump("50-kernel.ll", llvmIr);
-  stages.dump("60-kernel.s", assembly);
+  stages.dump(isGpu ? "60-kernel.ptx" : "60-kernel.s", assembly);
 }
 
 FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> kernels, const CompileOptions &options,
@@ -81,7 +85,8 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
   std::vector<std::unique_ptr<Job>> jobs; // stable addresses: a worker that LLVM ends keeps its job
   std::vector<uint32_t> jobKernels;
   for (tile::KernelOp kernel : kernels) {
-    codegen::KernelText text = codegen::describeKernel(kernel, options.cpu);
+    codegen::KernelText text = options.gpu ? codegen::describeGpuKernel(kernel, *options.gpu)
+                                           : codegen::describeCpuKernel(kernel, options.cpu);
     std::string key(reinterpret_cast<const char *>(text.hash.bytes), sizeof(text.hash.bytes));
     auto [entry, isNew] = byHash.try_emplace(key, result.kernels.size());
     result.indexOf[kernel.getSymName()] = entry->second;
@@ -125,6 +130,6 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
   if (hasFailed)
     return failure();
   if (hasDumps)
-    writeDumps(jobs, stages);
+    writeDumps(jobs, options.gpu.has_value(), stages);
   return result;
 }

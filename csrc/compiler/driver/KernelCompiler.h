@@ -1,7 +1,7 @@
-// Many kernels to object code: equal ones once, distinct ones in parallel.
+// Many kernels to code: equal ones once, distinct ones in parallel.
 #pragma once
 
-#include "compiler/codegen/cpu/CompileKernel.h"
+#include "compiler/codegen/common/Kernel.h"
 #include "compiler/driver/Options.h"
 #include "compiler/driver/Stages.h"
 

@@ -53,6 +53,14 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
                                       .str());
     }
   }
+  if (StringRef(target).starts_with("sm_")) {
+    options.gpu = codegen::GpuOptions::named(target);
+    if (!options.gpu)
+      return bad("target", "one of " + codegen::GpuOptions::knownNames(), target);
+    if (features)
+      options.gpu->features = *features;
+    return Status::ok();
+  }
   if (target == "host") {
     // Asking the processor takes some time, and the answer does not change.
     static const codegen::CpuOptions host = codegen::CpuOptions::host();

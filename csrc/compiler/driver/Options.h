@@ -2,14 +2,18 @@
 #pragma once
 
 #include "compiler/codegen/cpu/CpuOptions.h"
+#include "compiler/codegen/gpu/GpuOptions.h"
 #include "support/Status.h"
 
+#include <optional>
 #include <string_view>
 
 namespace torch_tile {
 
 struct CompileOptions {
   codegen::CpuOptions cpu;
+  /// Kernels are for this GPU instead, if there is one.
+  std::optional<codegen::GpuOptions> gpu;
   /// Off: one kernel per op, for bisection and tests.
   bool fusion = true;
   /// Keep every rounding to float16 and bfloat16 that eager makes.
@@ -20,7 +24,7 @@ struct CompileOptions {
 
 /// Reads "key=value" lines; blank lines are skipped, an unknown key or a bad value is an error.
 ///
-///   target=host | <processor by LLVM's name>    (default host)
+///   target=host | <processor by LLVM's name> | sm_<n>    (default host)
 ///   features=<LLVM's feature list>              (default: the host's, or none for a named processor)
 ///   sleef=true | false                          (default true)
 ///   threads=<n>                                 (default 0)

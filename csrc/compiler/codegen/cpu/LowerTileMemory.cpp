@@ -41,58 +41,6 @@ TileLowering::Access TileLowering::makeAccess(Type value, Value base, Value offs
 
 //===-- elements ------------------------------------------------------------------------------------------------===//
 
-Type TileLowering::storageOf(Type element) {
-  if (element.isIndex())
-    return IntegerType::get(element.getContext(), 64);
-  unsigned width = element.getIntOrFloatBitWidth();
-  if (width == 1)
-    return IntegerType::get(element.getContext(), 8);
-  if (isa<FloatType>(element) && width < 32)
-    return IntegerType::get(element.getContext(), width);
-  return element;
-}
-
-int64_t TileLowering::bytesOf(Type storage) { return getElementTypeOrSelf(storage).getIntOrFloatBitWidth() / 8; }
-
-Value TileLowering::toStorage(Value value) {
-  Type element = getElementTypeOrSelf(value.getType());
-  Type storage = storageOf(element);
-  if (storage == element)
-    return value;
-  Type type = withLanes(storage, lanesOf(value.getType()));
-  if (element.isInteger(1))
-    return arith::ExtUIOp::create(b, type, value);
-  return arith::BitcastOp::create(b, type, value);
-}
-
-Value TileLowering::fromStorage(Value stored, Type element) {
-  element = elementOf(element);
-  if (getElementTypeOrSelf(stored.getType()) == element)
-    return stored;
-  if (element.isInteger(1))
-    return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, stored, zero(stored.getType()));
-  return arith::BitcastOp::create(b, withLanes(element, lanesOf(stored.getType())), stored);
-}
-
-Value TileLowering::elementPtr(Value base, Type storage, Value index) {
-  // Not inbounds: a program past the end may form an address that it does not use.
-  if (std::optional<int64_t> known = constantOf(index)) {
-    if (*known == 0)
-      return base;
-    if (llvm::isInt<32>(*known))
-      return LLVM::GEPOp::create(b, ptrType, storage, base, ArrayRef<LLVM::GEPArg>{int32_t(*known)});
-  }
-  return LLVM::GEPOp::create(b, ptrType, storage, base, ArrayRef<LLVM::GEPArg>{index});
-}
-
-Value TileLowering::loadElements(Type type, Value ptr) {
-  return LLVM::LoadOp::create(b, type, ptr, unsigned(bytesOf(type)));
-}
-
-void TileLowering::storeElements(Value value, Value ptr) {
-  LLVM::StoreOp::create(b, value, ptr, unsigned(bytesOf(value.getType())));
-}
-
 Value TileLowering::stackSlot(Type type) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(entryEnd);
@@ -132,26 +80,6 @@ bool TileLowering::hasMaskedAccess(Type storage) const {
   return bytesOf(storage) >= 4 ? features.hasMaskedWords : features.hasMaskedBytes;
 }
 
-/// A scalar that is read only under a condition.
-Value TileLowering::guardedLoad(Type type, Value ptr, Value condition, Value other) {
-  if (!other)
-    other = zero(type);
-  auto branch = scf::IfOp::create(b, TypeRange{type}, condition, /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(branch.thenBlock());
-  scf::YieldOp::create(b, loadElements(type, ptr));
-  b.setInsertionPointToEnd(branch.elseBlock());
-  scf::YieldOp::create(b, other);
-  return branch.getResult(0);
-}
-
-static void guardedStore(ImplicitLocOpBuilder &b, Value condition, function_ref<void()> store) {
-  auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  store();
-}
-
 //===-- rows ----------------------------------------------------------------------------------------------------===//
 
 Value TileLowering::loadContiguous(Type type, Value ptr, Value count, Value other) {
@@ -179,7 +107,7 @@ void TileLowering::storeContiguous(Value value, Value ptr, Value count) {
   int64_t lanes = lanesOf(type);
   if (lanes == 1) {
     Value condition = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0));
-    return guardedStore(b, condition, [&] { storeElements(value, ptr); });
+    return guardedStore(condition, [&] { storeElements(value, ptr); });
   }
   if (hasMaskedAccess(type)) {
     LLVM::MaskedStoreOp::create(b, value, ptr, prefixMask(count, lanes), uint32_t(bytesOf(type)));
@@ -218,7 +146,7 @@ Value TileLowering::gatherLanes(Type type, Value base, Value offsets, Value mask
     if (!mask)
       return copy();
     Value isActive = loadElements(b.getI8Type(), elementPtr(maskSlot, b.getI8Type(), lane));
-    guardedStore(b, fromStorage(isActive, b.getI1Type()), copy);
+    guardedStore(fromStorage(isActive, b.getI1Type()), copy);
   });
   return loadElements(type, slot);
 }
@@ -230,7 +158,7 @@ void TileLowering::scatterLanes(Value value, Value base, Value offsets, Value ma
     Value ptr = elementPtr(base, element, createIndexCast(offsets, b.getI64Type(), /*isSigned=*/true));
     if (!mask)
       return storeElements(value, ptr);
-    return guardedStore(b, mask, [&] { storeElements(value, ptr); });
+    return guardedStore(mask, [&] { storeElements(value, ptr); });
   }
   if (bytesOf(element) >= 4 && features.hasScatter) {
     if (!mask)
@@ -250,7 +178,7 @@ void TileLowering::scatterLanes(Value value, Value base, Value offsets, Value ma
     if (!mask)
       return copy();
     Value isActive = loadElements(b.getI8Type(), elementPtr(maskSlot, b.getI8Type(), lane));
-    guardedStore(b, fromStorage(isActive, b.getI1Type()), copy);
+    guardedStore(fromStorage(isActive, b.getI1Type()), copy);
   });
 }
 
@@ -465,10 +393,10 @@ LogicalResult TileLowering::lowerCheckIndex(tile::CheckIndexOp op) {
     result.push_back(arith::SelectOp::create(b, safe, wrapped, zero(index.getType())));
 
     Value any = lanes == 1 ? failing : LLVM::vector_reduce_or::create(b, b.getI1Type(), failing).getResult();
-    guardedStore(b, any, [&] {
+    guardedStore(any, [&] {
       Value i32Zero = constant(b.getI32Type(), 0);
       Value flag = LLVM::LoadOp::create(b, b.getI32Type(), errorFlag, /*alignment=*/4);
-      guardedStore(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, flag, i32Zero), [&] {
+      guardedStore(arith::CmpIOp::create(b, arith::CmpIPredicate::eq, flag, i32Zero), [&] {
         Value bad = index;
         if (lanes > 1) {
           Type bits = b.getIntegerType(lanes);

@@ -1,71 +1,8 @@
-// Reductions: halves of the axis are combined until one is left, so the order of combination depends on the shape
-// alone.
+// Reductions along one axis of row-major rows.
 #include "compiler/codegen/cpu/TileLowering.h"
 
 using namespace mlir;
 using namespace torch_tile::codegen;
-
-/// Applies the combiner, whose region is scalar, to scalars or vectors.
-FailureOr<TileLowering::Tuple> TileLowering::combine(tile::ReduceOp op, const Tuple &lhs, const Tuple &rhs) {
-  Block &block = op.getCombine().front();
-  for (auto [index, value] : llvm::enumerate(llvm::concat<const Value>(lhs, rhs)))
-    set(block.getArgument(index), {value});
-  for (Operation &inner : block.without_terminator()) {
-    if (auto constant = dyn_cast<arith::ConstantOp>(inner)) {
-      if (failed(lowerConstant(constant)))
-        return failure();
-      continue;
-    }
-    if (!OpTrait::hasElementwiseMappableTraits(&inner))
-      return inner.emitOpError("expected a pointwise op in a combiner");
-    if (failed(lowerPointwise(&inner)))
-      return failure();
-  }
-  Tuple result;
-  for (auto [index, value] : llvm::enumerate(block.getTerminator()->getOperands()))
-    result.push_back(broadcast(scalar(value), lhs[index].getType()));
-  return result;
-}
-
-FailureOr<TileLowering::Tuple> TileLowering::combineRows(tile::ReduceOp op, SmallVector<Tuple> list) {
-  while (list.size() > 1) {
-    size_t half = list.size() / 2;
-    bool isOdd = list.size() % 2 != 0;
-    for (size_t index = 0; index < half; ++index) {
-      auto combined = combine(op, list[index], list[index + half]);
-      if (failed(combined))
-        return failure();
-      list[index] = *combined;
-    }
-    if (isOdd)
-      list[half] = list.back();
-    list.resize(half + isOdd);
-  }
-  return list[0];
-}
-
-FailureOr<TileLowering::Tuple> TileLowering::combineLanes(tile::ReduceOp op, Tuple vectors) {
-  SmallVector<Tuple> extras; // odd lanes, combined last
-  for (int64_t lanes = lanesOf(vectors[0].getType()); lanes > 1; lanes /= 2) {
-    int64_t half = lanes / 2;
-    auto part = [&](int64_t offset, int64_t size) {
-      return Tuple(llvm::map_range(vectors, [&](Value v) { return slice(v, offset, size); }));
-    };
-    if (lanes % 2 != 0)
-      extras.push_back(part(lanes - 1, 1));
-    auto combined = combine(op, part(0, half), part(half, half));
-    if (failed(combined))
-      return failure();
-    vectors = *combined;
-  }
-  for (const Tuple &extra : llvm::reverse(extras)) {
-    auto combined = combine(op, vectors, extra);
-    if (failed(combined))
-      return failure();
-    vectors = *combined;
-  }
-  return vectors;
-}
 
 LogicalResult TileLowering::lowerReduce(tile::ReduceOp op) {
   auto type = cast<RankedTensorType>(op.getSources()[0].getType());

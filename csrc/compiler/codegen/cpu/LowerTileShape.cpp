@@ -18,10 +18,6 @@ LogicalResult TileLowering::lowerShape(Operation *op) {
     return success();
   }
   Value source = op->getOperand(0);
-  if (isa<tile::SplatOp>(op)) {
-    set(result, Rows(numRowsOf(type), broadcast(scalar(source), rowTypeOf(type))));
-    return success();
-  }
   // A new axis of size 1 keeps the order of the elements as reshape does.
   auto sourceType = cast<RankedTensorType>(source.getType());
   if (sourceType.getNumElements() != type.getNumElements())

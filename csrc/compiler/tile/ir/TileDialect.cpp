@@ -12,6 +12,9 @@ using namespace mlir::tile;
 
 #include "compiler/tile/ir/TileDialect.cpp.inc"
 
+#define GET_ATTRDEF_CLASSES
+#include "compiler/tile/ir/TileAttrs.cpp.inc"
+
 #define GET_TYPEDEF_CLASSES
 #include "compiler/tile/ir/TileTypes.cpp.inc"
 
@@ -21,6 +24,10 @@ struct PtrInTensor : VectorElementTypeInterface::ExternalModel<PtrInTensor, PtrT
 } // namespace
 
 void TileDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "compiler/tile/ir/TileAttrs.cpp.inc"
+      >();
   addTypes<
 #define GET_TYPEDEF_LIST
 #include "compiler/tile/ir/TileTypes.cpp.inc"

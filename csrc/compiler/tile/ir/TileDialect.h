@@ -13,6 +13,9 @@
 
 #include "compiler/tile/ir/TileDialect.h.inc"
 
+#define GET_ATTRDEF_CLASSES
+#include "compiler/tile/ir/TileAttrs.h.inc"
+
 #define GET_TYPEDEF_CLASSES
 #include "compiler/tile/ir/TileTypes.h.inc"
 

@@ -21,6 +21,7 @@ def Tile_Dialect : Dialect {
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
   let useDefaultTypePrinterParser = 1;
+  let useDefaultAttributePrinterParser = 1;
 }
 
 class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemonic, traits>;
@@ -30,6 +31,21 @@ def Tile_Ptr : TypeDef<Tile_Dialect, "Ptr"> {
   let summary = "a pointer to elements of one type";
   let parameters = (ins "::mlir::Type":$elementType);
   let assemblyFormat = "`<` $elementType `>`";
+}
+
+def Tile_Layout : AttrDef<Tile_Dialect, "Layout"> {
+  let mnemonic = "layout";
+  let summary = "how a tile lies over the threads of a block";
+  let description = [{
+    The elements in row-major order are dealt out in pieces of `vector` neighbours: piece p of thread t starts at element (p * threads + t) * vector. Threads beyond
+    the last element hold copies, counted from the first element again. `vector` divides the number of elements.
+  }];
+  let parameters = (ins "int64_t":$threads, "int64_t":$vector);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let extraClassDeclaration = [{
+    /// Pieces per thread of a tile of `numElements`.
+    int64_t getNumPieces(int64_t numElements) const { return (numElements + getThreads() * getVector() - 1) / (getThreads() * getVector()); }
+  }];
 }
 
 def Tile_Scalar : AnyTypeOf<[AnyInteger, AnyFloat, Index, Tile_Ptr], "a scalar">;

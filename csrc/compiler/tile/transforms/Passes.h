@@ -14,6 +14,8 @@ namespace mlir::tile {
 
 /// See Passes.td. Fails with a diagnostic at an op it cannot split.
 LogicalResult stripMine(KernelOp kernel, int64_t lanes = 64);
+/// See Passes.td. Fails with a diagnostic at a tile that does not fit in registers.
+LogicalResult assignLayouts(KernelOp kernel);
 
 #define GEN_PASS_REGISTRATION
 #include "compiler/tile/transforms/Passes.h.inc"

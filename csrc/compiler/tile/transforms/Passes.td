@@ -19,4 +19,18 @@ def StripMine : Pass<"tile-strip-mine", "::mlir::tile::KernelOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::tile::KernelOp"> {
+  let summary = "Say how tiles lie over the threads of a GPU";
+  let description = [{
+    Before / after: tensor<1024xf32>  ->  tensor<1024xf32, #tile.layout<threads = 256, vector = 4>> and `tile.threads = 256` on the kernel.
+    A program is one block of threads. The layout of a tile depends on its number of elements alone, so pointwise ops, reshapes and loops never move data between
+    threads. A piece is as many neighbours as make 16 bytes of the widest element that the kernel loads or stores. `tile.threads` on the kernel, if present, is kept.
+
+    Needs:    tiles that fit in registers: at most 64 elements a thread.
+    Keeps:    values; only types change.
+    Numerics: the layout decides in which order a reduction combines.
+    Why here: last before code generation for GPU, in place of strip-mining.
+  }];
+}
+
 #endif

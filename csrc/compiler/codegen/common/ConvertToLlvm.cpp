@@ -1,4 +1,4 @@
-#include "compiler/codegen/cpu/ConvertToLlvm.h"
+#include "compiler/codegen/common/ConvertToLlvm.h"
 
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"

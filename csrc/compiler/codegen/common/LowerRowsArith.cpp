@@ -1,5 +1,5 @@
 // Pointwise ops: arith and math, repeated per row.
-#include "compiler/codegen/cpu/TileLowering.h"
+#include "compiler/codegen/common/RowLowering.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
@@ -7,12 +7,7 @@
 using namespace mlir;
 using namespace torch_tile::codegen;
 
-static bool isHalf(Type type) {
-  Type element = getElementTypeOrSelf(type);
-  return isa<Float16Type, BFloat16Type>(element);
-}
-
-LogicalResult TileLowering::lowerConstant(arith::ConstantOp op) {
+LogicalResult RowLowering::lowerConstant(arith::ConstantOp op) {
   auto tile = dyn_cast<RankedTensorType>(op.getType());
   if (!tile) {
     TypedAttr attr = cast<TypedAttr>(op.getValue());
@@ -29,25 +24,34 @@ LogicalResult TileLowering::lowerConstant(arith::ConstantOp op) {
   auto elementAttr = [&](Attribute attr) -> Attribute {
     return tile.getElementType().isIndex() ? IntegerAttr::get(element, cast<IntegerAttr>(attr).getInt()) : attr;
   };
-  auto rowConstant = [&](ArrayRef<Attribute> lanes) -> Value {
-    if (auto vector = dyn_cast<VectorType>(row))
-      return arith::ConstantOp::create(b, DenseElementsAttr::get(vector, lanes));
-    return arith::ConstantOp::create(b, cast<TypedAttr>(lanes[0]));
-  };
-  int64_t numRows = numRowsOf(tile), lanes = lanesOf(tile);
   if (elements.isSplat()) {
-    set(op.getResult(), Rows(numRows, rowConstant(elementAttr(elements.getSplatValue<Attribute>()))));
+    Attribute splat = elementAttr(elements.getSplatValue<Attribute>());
+    TypedAttr rowAttr = cast<TypedAttr>(splat);
+    if (auto vector = dyn_cast<VectorType>(row))
+      rowAttr = DenseElementsAttr::get(vector, splat);
+    set(op.getResult(), Rows(numRowsOf(tile), arith::ConstantOp::create(b, rowAttr)));
     return success();
   }
-  SmallVector<Attribute> all = llvm::map_to_vector(elements.getValues<Attribute>(), elementAttr);
-  Rows result;
-  for (int64_t index = 0; index < numRows; ++index)
-    result.push_back(rowConstant(ArrayRef(all).slice(index * lanes, lanes)));
-  set(op.getResult(), result);
+  auto result = createDenseConstant(op, llvm::map_to_vector(elements.getValues<Attribute>(), elementAttr));
+  if (failed(result))
+    return failure();
+  set(op.getResult(), std::move(*result));
   return success();
 }
 
-LogicalResult TileLowering::lowerPointwise(Operation *op) {
+FailureOr<RowLowering::Rows> RowLowering::createDenseConstant(arith::ConstantOp op, ArrayRef<Attribute> all) {
+  int64_t lanes = lanesOf(op.getType());
+  Rows result;
+  for (; !all.empty(); all = all.drop_front(lanes)) {
+    TypedAttr attr = cast<TypedAttr>(all[0]);
+    if (auto vector = dyn_cast<VectorType>(rowTypeOf(op.getType())))
+      attr = DenseElementsAttr::get(vector, all.take_front(lanes));
+    result.push_back(arith::ConstantOp::create(b, attr));
+  }
+  return result;
+}
+
+LogicalResult RowLowering::lowerPointwise(Operation *op) {
   int64_t numRows = 1;
   for (Value operand : op->getOperands())
     numRows = std::max<int64_t>(numRows, rows(operand).size());
@@ -71,7 +75,7 @@ LogicalResult TileLowering::lowerPointwise(Operation *op) {
 
 /// Float conversions go through f32 where a direct one would call into a compiler runtime (f64 -> f16) or round
 /// differently from torch.
-Value TileLowering::convertFloat(Value value, Type element) {
+Value RowLowering::convertFloat(Value value, Type element) {
   Type from = getElementTypeOrSelf(value.getType());
   auto as = [&](Type to) { return withLanes(to, lanesOf(value.getType())); };
   unsigned fromWidth = from.getIntOrFloatBitWidth(), toWidth = element.getIntOrFloatBitWidth();
@@ -87,7 +91,7 @@ Value TileLowering::convertFloat(Value value, Type element) {
   return arith::TruncFOp::create(b, as(element), value);
 }
 
-Value TileLowering::createIndexCast(Value value, Type resultElement, bool isSigned) {
+Value RowLowering::createIndexCast(Value value, Type resultElement, bool isSigned) {
   Type element = elementOf(resultElement);
   unsigned from = getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth(), to = element.getIntOrFloatBitWidth();
   Type type = withLanes(element, lanesOf(value.getType()));
@@ -100,14 +104,14 @@ Value TileLowering::createIndexCast(Value value, Type resultElement, bool isSign
   return arith::ExtUIOp::create(b, type, value);
 }
 
-Value TileLowering::createClone(Operation *op, ValueRange operands, Type resultType) {
+Value RowLowering::createClone(Operation *op, ValueRange operands, Type resultType) {
   OperationState state(b.getLoc(), op->getName(), operands, {resultType}, op->getAttrs());
   return b.create(state)->getResult(0);
 }
 
 /// NaN if either operand is; zeros of both signs are equal, as in eager. LLVM's own lowering orders them, at twice the
 /// instructions.
-Value TileLowering::createMaximum(bool isMaximum, Value lhs, Value rhs) {
+Value RowLowering::createMaximum(bool isMaximum, Value lhs, Value rhs) {
   auto predicate = isMaximum ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
   // The processor's maximum gives the second operand where either is NaN: only a NaN in the first needs care.
   Value larger = arith::SelectOp::create(b, arith::CmpFOp::create(b, predicate, lhs, rhs), lhs, rhs);
@@ -115,7 +119,7 @@ Value TileLowering::createMaximum(bool isMaximum, Value lhs, Value rhs) {
   return arith::SelectOp::create(b, isNan, lhs, larger);
 }
 
-FailureOr<SmallVector<Value, 1>> TileLowering::createRow(Operation *op, SmallVector<Value> operands) {
+FailureOr<SmallVector<Value, 1>> RowLowering::createRow(Operation *op, SmallVector<Value> operands) {
   int64_t lanes = 1;
   for (Value operand : operands)
     lanes = std::max(lanes, lanesOf(operand.getType()));
@@ -187,50 +191,15 @@ static Value safeDivisor(ImplicitLocOpBuilder &b, bool isSigned, Value lhs, Valu
   return arith::SelectOp::create(b, isBad, constant(1), rhs);
 }
 
-/// x86 divides one lane at a time. Vectors up to 32 bits divide exactly in f64 (a quotient of 32-bit integers that is
-/// not whole is further than half an ulp from the next whole number); 64 bits go lane by lane in a loop, which keeps
-/// code short.
-Value TileLowering::createTruncDivision(bool isSigned, bool isRemainder, Value lhs, Value rhs) {
-  Type type = lhs.getType();
-  int64_t lanes = lanesOf(type);
-  unsigned width = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
-  auto divide = [&](Value left, Value right) -> Value {
-    if (isRemainder)
-      return isSigned ? arith::RemSIOp::create(b, left, right).getResult()
-                      : arith::RemUIOp::create(b, left, right).getResult();
-    return isSigned ? arith::DivSIOp::create(b, left, right).getResult()
-                    : arith::DivUIOp::create(b, left, right).getResult();
-  };
-  std::optional<APInt> divisor;
-  APInt splat;
-  if (matchPattern(rhs, m_ConstantInt(&splat)))
-    divisor = splat;
-  if (lanes == 1 || (divisor && (width <= 32 || divisor->isPowerOf2())))
-    return divide(lhs, rhs);
-  if (width <= 32) {
-    auto toFloat = [&](Value value) -> Value {
-      Type f64 = withLanes(b.getF64Type(), lanes);
-      return isSigned ? arith::SIToFPOp::create(b, f64, value).getResult()
-                      : arith::UIToFPOp::create(b, f64, value).getResult();
-    };
-    Value quotient = arith::DivFOp::create(b, toFloat(lhs), toFloat(rhs));
-    quotient = isSigned ? arith::FPToSIOp::create(b, type, quotient).getResult()
-                        : arith::FPToUIOp::create(b, type, quotient).getResult();
-    if (!isRemainder)
-      return quotient;
-    return arith::SubIOp::create(b, lhs, arith::MulIOp::create(b, quotient, rhs));
-  }
-  Value left = spill(lhs), right = spill(rhs), slot = stackSlot(type);
-  Type element = getElementTypeOrSelf(type);
-  laneLoop(i64(lanes), [&](Value lane) {
-    Value value = divide(loadElements(element, elementPtr(left, element, lane)),
-                         loadElements(element, elementPtr(right, element, lane)));
-    storeElements(value, elementPtr(slot, element, lane));
-  });
-  return loadElements(type, slot);
+Value RowLowering::createTruncDivision(bool isSigned, bool isRemainder, Value lhs, Value rhs) {
+  if (isRemainder)
+    return isSigned ? arith::RemSIOp::create(b, lhs, rhs).getResult()
+                    : arith::RemUIOp::create(b, lhs, rhs).getResult();
+  return isSigned ? arith::DivSIOp::create(b, lhs, rhs).getResult()
+                  : arith::DivUIOp::create(b, lhs, rhs).getResult();
 }
 
-Value TileLowering::createDivision(Operation *op, Value lhs, Value rhs) {
+Value RowLowering::createDivision(Operation *op, Value lhs, Value rhs) {
   bool isSigned = isa<arith::DivSIOp, arith::RemSIOp, arith::FloorDivSIOp, arith::CeilDivSIOp>(op);
   auto splat = [&](int64_t value) { return constant(lhs.getType(), value); };
   rhs = safeDivisor(b, isSigned, lhs, rhs, splat);

@@ -1,0 +1,65 @@
+#include "compiler/codegen/gpu/CompileGpuKernel.h"
+
+#include "compiler/codegen/common/ConvertToLlvm.h"
+#include "compiler/codegen/common/ExpandMath.h"
+#include "compiler/codegen/gpu/EmitPtx.h"
+#include "compiler/codegen/gpu/GpuTarget.h"
+#include "compiler/codegen/gpu/ThreadLowering.h"
+
+using namespace mlir;
+using namespace torch_tile;
+using namespace torch_tile::codegen;
+
+KernelText codegen::describeGpuKernel(tile::KernelOp kernel, const GpuOptions &options) {
+  return describeKernel(kernel, {options.architecture, options.features, TORCH_TILE_CODEGEN_FINGERPRINT});
+}
+
+/// There is no library to call on the device.
+static LogicalResult verifyNoCalls(ModuleOp module) {
+  WalkResult result = module.walk([&](LLVM::CallOp call) {
+    call.emitError("unsupported on gpu: no inline form of '") << call.getCallee().value_or("?") << "'";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+FailureOr<CompiledKernel> codegen::compileGpuKernel(tile::KernelOp kernel, const KernelText &text,
+                                                    const GpuOptions &options, KernelDumps *dumps,
+                                                    KernelTiming *timing) {
+  StepClock clock(timing);
+  auto machine = getGpuTargetMachine(options);
+  if (!machine)
+    return kernel.emitError(llvm::toString(machine.takeError()));
+  clock.done("target");
+  OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc());
+  if (failed(ThreadLowering(kernel, text.symbol).run(*module)))
+    return failure();
+  clock.done("lower");
+  ExpandMathOptions mathOptions;
+  mathOptions.hasSleef = false;
+  expandMath(*module, mathOptions);
+  if (failed(verifyNoCalls(*module)))
+    return failure();
+  clock.done("expand-math");
+  if (failed(convertToLlvm(*module)))
+    return failure();
+  clock.done("convert");
+  EmitPtxOptions emit;
+  emit.onStepDone = [&](const char *step) { clock.done(step); };
+  if (dumps) {
+    llvm::raw_string_ostream stream(dumps->llvmDialect);
+    (*module)->print(stream);
+    emit.dumpIr = [&](std::string ir) { dumps->llvmIr = std::move(ir); };
+  }
+  auto ptx = emitPtx(*module, **machine, emit);
+  if (failed(ptx))
+    return failure();
+  CompiledKernel result;
+  result.name = kernel.getSymName().str();
+  result.symbol = text.symbol;
+  result.hash = text.hash;
+  result.code.assign(ptx->begin(), ptx->end());
+  if (dumps)
+    dumps->assembly = std::move(*ptx);
+  return result;
+}

@@ -1,0 +1,80 @@
+#include "compiler/codegen/gpu/EmitPtx.h"
+
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/Scalarizer.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+
+using namespace llvm;
+
+/// Vectors have told what lies side by side in memory; arithmetic on them is done element by element.
+static void optimize(Module &module, TargetMachine &machine) {
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager sccs;
+  ModuleAnalysisManager modules;
+  PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+
+  FunctionPassManager passes;
+  passes.addPass(ScalarizerPass());
+  passes.addPass(EarlyCSEPass());
+  passes.addPass(InstCombinePass(InstCombineOptions().setMaxIterations(1).setVerifyFixpoint(false)));
+  passes.addPass(createFunctionToLoopPassAdaptor(LICMPass(LICMOptions()), /*UseMemorySSA=*/true));
+  passes.addPass(SimplifyCFGPass());
+  passes.addPass(EarlyCSEPass());
+  for (Function &function : module)
+    if (!function.isDeclaration())
+      passes.run(function, functions);
+}
+
+mlir::FailureOr<std::string> torch_tile::codegen::emitPtx(mlir::ModuleOp module, TargetMachine &machine,
+                                                          const EmitPtxOptions &options) {
+  auto stepDone = [&](const char *step) {
+    if (options.onStepDone)
+      options.onStepDone(step);
+  };
+  LLVMContext context;
+  std::unique_ptr<Module> translated =
+      mlir::translateModuleToLLVMIR(module, context, "kernel", /*disableVerification=*/true);
+  if (!translated)
+    return module.emitError("translation to LLVM IR failed"), mlir::failure();
+  translated->setDataLayout(machine.createDataLayout());
+  translated->setTargetTriple(machine.getTargetTriple());
+  // A malformed module would end the process in code generation; the verifier costs little beside it.
+  std::string problem;
+  raw_string_ostream problemStream(problem);
+  if (verifyModule(*translated, &problemStream))
+    return module.emitError("LLVM's verifier refused the module: ") << problem, mlir::failure();
+  stepDone("translate");
+  optimize(*translated, machine);
+  stepDone("optimize");
+  if (options.dumpIr) {
+    std::string text;
+    raw_string_ostream stream(text);
+    translated->print(stream, nullptr);
+    options.dumpIr(std::move(text));
+  }
+  stepDone("dump");
+  SmallString<0> ptx;
+  raw_svector_ostream stream(ptx);
+  legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::AssemblyFile, /*DisableVerify=*/true))
+    return module.emitError("the target cannot emit PTX"), mlir::failure();
+  passes.run(*translated);
+  stepDone("emit");
+  return ptx.str().str();
+}

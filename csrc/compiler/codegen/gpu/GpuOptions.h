@@ -1,0 +1,22 @@
+// What code generation for GPU depends on: everything here is part of a kernel's hash.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace torch_tile::codegen {
+
+/// The GPU that kernels are compiled for; see Targets.def.
+struct GpuOptions {
+  std::string architecture; // "sm_90"
+  std::string features;     // "+ptx80"
+
+  bool operator==(const GpuOptions &) const = default;
+
+  /// Nothing if Targets.def has no such architecture.
+  static std::optional<GpuOptions> named(const std::string &architecture);
+  /// All that Targets.def has, for messages: "sm_80, sm_86".
+  static std::string knownNames();
+};
+
+} // namespace torch_tile::codegen

@@ -1,0 +1,249 @@
+// The kernel function, layouts, and dispatch over ops.
+#include "compiler/codegen/gpu/ThreadLowering.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace torch_tile::codegen;
+
+/// Static shared memory that every architecture has.
+static constexpr int64_t maxSharedBytes = 48 * 1024;
+
+ThreadLowering::ThreadLowering(tile::KernelOp kernel, StringRef symbol)
+    : RowLowering(kernel), symbol(symbol), numThreads(0),
+      sharedPtrType(LLVM::LLVMPointerType::get(kernel.getContext(), /*addressSpace=*/3)) {}
+
+//===-- layout --------------------------------------------------------------------------------------------------===//
+
+static tile::LayoutAttr layoutOf(RankedTensorType type) { return cast<tile::LayoutAttr>(type.getEncoding()); }
+
+int64_t ThreadLowering::lanesOf(Type type) const {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  return tile ? layoutOf(tile).getVector() : RowLowering::lanesOf(type);
+}
+
+int64_t ThreadLowering::numRowsOf(Type type) const {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  return tile ? layoutOf(tile).getNumPieces(tile.getNumElements()) : 1;
+}
+
+int64_t ThreadLowering::numHolders(RankedTensorType type) const {
+  return std::min(numThreads, type.getNumElements() / lanesOf(type));
+}
+
+Value ThreadLowering::addI32(Value value, int64_t offset) {
+  return offset == 0 ? value : arith::AddIOp::create(b, value, i32(offset)).getResult();
+}
+
+Value ThreadLowering::rawStart(RankedTensorType type, int64_t piece) {
+  int64_t lanes = lanesOf(type);
+  Value first = lanes == 1 ? threadId : arith::MulIOp::create(b, threadId, i32(lanes)).getResult();
+  return addI32(first, piece * numThreads * lanes);
+}
+
+Value ThreadLowering::start(RankedTensorType type, int64_t piece) {
+  Value first = rawStart(type, piece);
+  if (!isOwned(type, piece))
+    return first;
+  return arith::RemUIOp::create(b, first, i32(type.getNumElements()));
+}
+
+Value ThreadLowering::isOwned(RankedTensorType type, int64_t piece) {
+  if ((piece + 1) * numThreads * lanesOf(type) <= type.getNumElements())
+    return {};
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, rawStart(type, piece), i32(type.getNumElements()));
+}
+
+SmallVector<Value> ThreadLowering::coordinates(Value index, ArrayRef<int64_t> shape) {
+  SmallVector<Value> result(shape.size());
+  for (int64_t axis = (int64_t)shape.size() - 1; axis > 0; --axis) {
+    if (shape[axis] == 1) {
+      result[axis] = i32(0);
+      continue;
+    }
+    result[axis] = arith::RemUIOp::create(b, index, i32(shape[axis]));
+    index = arith::DivUIOp::create(b, index, i32(shape[axis]));
+  }
+  if (!shape.empty())
+    result[0] = index;
+  return result;
+}
+
+//===-- the function --------------------------------------------------------------------------------------------===//
+
+Value ThreadLowering::readRegister(StringRef name) {
+  return LLVM::CallIntrinsicOp::create(b, b.getI32Type(), b.getStringAttr("llvm.nvvm.read.ptx.sreg." + name),
+                                       ValueRange{})
+      .getResult(0);
+}
+
+static bool hasOp(tile::KernelOp kernel, function_ref<bool(Operation *)> predicate) {
+  return kernel
+      .walk([&](Operation *op) { return predicate(op) ? WalkResult::interrupt() : WalkResult::advance(); })
+      .wasInterrupted();
+}
+
+SmallVector<Type> ThreadLowering::parameterTypes() {
+  SmallVector<Type> types;
+  for (Type type : kernel.getArgumentTypes())
+    types.push_back(isa<tile::PtrType>(type) ? Type(ptrType) : b.getI64Type());
+  if (hasOp(kernel, [](Operation *op) { return isa<tile::ScratchOp>(op); }))
+    types.append({ptrType, b.getI64Type()});
+  if (hasOp(kernel, [](Operation *op) { return isa<tile::CheckIndexOp>(op); }))
+    types.push_back(ptrType);
+  return types;
+}
+
+void ThreadLowering::lowerArguments(ArrayRef<Type> parameters) {
+  unsigned next = 0;
+  for (BlockArgument argument : kernel.getBody().front().getArguments()) {
+    Value value = function.getArgument(next++);
+    Type element = elementOf(argument.getType());
+    if (!isa<tile::PtrType>(element) && element.getIntOrFloatBitWidth() < 64)
+      value = arith::TruncIOp::create(b, b.getIntegerType(element.getIntOrFloatBitWidth()), value);
+    if (isa<FloatType>(element))
+      value = arith::BitcastOp::create(b, element, value);
+    set(argument, {value});
+  }
+  if (hasOp(kernel, [](Operation *op) { return isa<tile::ScratchOp>(op); })) {
+    Value all = function.getArgument(next), bytes = function.getArgument(next + 1);
+    next += 2;
+    auto wide = [&](StringRef name) -> Value { return arith::ExtUIOp::create(b, b.getI64Type(), readRegister(name)); };
+    Value linear = wide("ctaid.z");
+    for (StringRef axis : {"y", "x"}) {
+      linear = arith::MulIOp::create(b, linear, wide(("nctaid." + axis).str()));
+      linear = arith::AddIOp::create(b, linear, wide(("ctaid." + axis).str()));
+    }
+    scratch = elementPtr(all, b.getI8Type(), arith::MulIOp::create(b, linear, bytes));
+  }
+  if (next < parameters.size())
+    errorPtr = function.getArgument(next);
+}
+
+void ThreadLowering::setFunctionAttributes() {
+  function.setCConv(LLVM::CConv::PTX_Kernel);
+  auto entry = [&](StringRef key, StringRef value) -> Attribute {
+    return b.getArrayAttr({b.getStringAttr(key), b.getStringAttr(value)});
+  };
+  function.setPassthroughAttr(b.getArrayAttr({entry("nvvm.maxntid", std::to_string(numThreads)), b.getStringAttr("nounwind")}));
+  if (!kernel->hasAttr("tile.noalias_args"))
+    return;
+  // What is never written can be read through the read-only cache.
+  llvm::DenseSet<Value> written;
+  bool isWrittenUnknown = false;
+  kernel.walk([&](Operation *op) {
+    Value base = isa<tile::StoreOp>(op)     ? cast<tile::StoreOp>(op).getBase()
+                 : isa<tile::ScatterOp>(op) ? cast<tile::ScatterOp>(op).getBase()
+                                            : Value();
+    while (base && base.getDefiningOp<tile::PtrAddOp>())
+      base = base.getDefiningOp<tile::PtrAddOp>().getBase();
+    if (!base || base.getDefiningOp<tile::ScratchOp>())
+      return;
+    isWrittenUnknown |= !llvm::is_contained(kernel.getBody().getArguments(), base);
+    written.insert(base);
+  });
+  for (BlockArgument argument : kernel.getBody().front().getArguments()) {
+    if (!isa<tile::PtrType>(argument.getType()))
+      continue;
+    function.setArgAttr(argument.getArgNumber(), LLVM::LLVMDialect::getNoAliasAttrName(), b.getUnitAttr());
+    if (!isWrittenUnknown && !written.contains(argument))
+      function.setArgAttr(argument.getArgNumber(), LLVM::LLVMDialect::getReadonlyAttrName(), b.getUnitAttr());
+  }
+}
+
+LogicalResult ThreadLowering::run(ModuleOp module) {
+  auto threads = kernel->getAttrOfType<IntegerAttr>("tile.threads");
+  if (!threads)
+    return kernel.emitOpError("expected layouts: run --tile-assign-layouts before");
+  numThreads = threads.getInt();
+  auto verifyTile = [&](Operation *op, RankedTensorType type) -> LogicalResult {
+    auto layout = dyn_cast_if_present<tile::LayoutAttr>(type.getEncoding());
+    if (!layout || layout.getThreads() != numThreads || type.getNumElements() % layout.getVector() != 0)
+      return op->emitOpError("expected a layout over ") << numThreads << " threads, got " << type;
+    return success();
+  };
+  if (failed(verifyTypes("GPU", verifyTile)))
+    return failure();
+
+  b.setInsertionPointToEnd(module.getBody());
+  shared = LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 1), /*isConstant=*/false,
+                                  LLVM::Linkage::Internal, symbol + "_shared", Attribute(), /*alignment=*/16,
+                                  /*addrSpace=*/3);
+  SmallVector<Type> parameters = parameterTypes();
+  function = LLVM::LLVMFuncOp::create(
+      b, symbol, LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), parameters));
+  setFunctionAttributes();
+  b.setInsertionPointToEnd(function.addEntryBlock(b));
+  threadId = readRegister("tid.x");
+  sharedBase = LLVM::AddressOfOp::create(b, sharedPtrType, shared.getSymName());
+  lowerArguments(parameters);
+  if (failed(lowerBlock(kernel.getBody().front())))
+    return failure();
+  LLVM::ReturnOp::create(b, ValueRange{});
+
+  if (sharedBytes > maxSharedBytes)
+    return kernel.emitOpError("unsupported on gpu: ") << sharedBytes << " bytes of shared memory, at most " << maxSharedBytes;
+  if (sharedBytes > 0) {
+    shared.setGlobalType(LLVM::LLVMArrayType::get(b.getI8Type(), sharedBytes));
+  } else {
+    sharedBase.getDefiningOp()->erase();
+    shared.erase();
+  }
+  return success();
+}
+
+//===-- ops -----------------------------------------------------------------------------------------------------===//
+
+LogicalResult ThreadLowering::lowerOp(Operation *op) {
+  if (auto load = dyn_cast<tile::LoadOp>(op))
+    return lowerLoad(load);
+  if (auto store = dyn_cast<tile::StoreOp>(op))
+    return lowerStore(store);
+  if (auto gather = dyn_cast<tile::GatherOp>(op))
+    return lowerGather(gather);
+  if (auto scatter = dyn_cast<tile::ScatterOp>(op))
+    return lowerScatter(scatter);
+  if (auto check = dyn_cast<tile::CheckIndexOp>(op))
+    return lowerCheckIndex(check);
+  if (auto reduce = dyn_cast<tile::ReduceOp>(op))
+    return lowerReduce(reduce);
+  if (auto iota = dyn_cast<tile::IotaOp>(op))
+    return lowerIota(iota);
+  if (auto trans = dyn_cast<tile::TransOp>(op))
+    return lowerTrans(trans);
+  if (auto repeat = dyn_cast<tile::BroadcastOp>(op))
+    return lowerBroadcast(repeat);
+  if (isa<tile::ReshapeOp, tile::ExpandDimsOp>(op))
+    return lowerReshape(op);
+  if (isa<tile::ProgramIdOp, tile::NumProgramsOp>(op)) {
+    auto id = dyn_cast<tile::ProgramIdOp>(op);
+    int64_t axis = id ? id.getAxis() : cast<tile::NumProgramsOp>(op).getAxis();
+    if (axis < 0 || axis > 2)
+      return op->emitOpError("expected axis 0, 1 or 2, got ") << axis;
+    Value value = readRegister(std::string(id ? "ctaid." : "nctaid.") + "xyz"[axis]);
+    set(op->getResult(0), {createIndexCast(value, op->getResult(0).getType(), /*isSigned=*/false)});
+    return success();
+  }
+  if (auto address = dyn_cast<tile::ScratchOp>(op)) {
+    set(address.getResult(), {elementPtr(scratch, b.getI8Type(), scalar(address.getOffset()))});
+    return success();
+  }
+  // The remainder of a large quotient is inexact in what LLVM makes of it here.
+  if (isa<arith::RemFOp>(op))
+    return op->emitOpError("unsupported on gpu: ") << op->getName();
+  if (isa<scf::ForOp, scf::WhileOp>(op))
+    orderLoop(op);
+  return lowerCommonOp(op, "GPU");
+}
+
+/// One lane at a time: products of 32 bits need no tricks with wide lanes here.
+Value ThreadLowering::createUniform(tile::UniformOp op, Value seed, Value counter) {
+  SmallVector<Value> lanes;
+  for (int64_t lane = 0, end = lanesOf(counter.getType()); lane < end; ++lane)
+    lanes.push_back(RowLowering::createUniform(op, seed, extract(counter, lane)));
+  return fromScalars(lanes);
+}
+
+FailureOr<RowLowering::Rows> ThreadLowering::createDenseConstant(arith::ConstantOp op, ArrayRef<Attribute>) {
+  return op.emitOpError("unsupported on gpu: a tile of different constants");
+}

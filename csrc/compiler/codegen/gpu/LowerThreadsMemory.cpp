@@ -1,0 +1,341 @@
+// Structured loads and stores, gather, scatter and index checks.
+#include "compiler/codegen/gpu/ThreadLowering.h"
+
+using namespace mlir;
+using namespace torch_tile::codegen;
+
+/// A structured access with its operands lowered.
+struct ThreadLowering::Access {
+  RankedTensorType type; // null for a scalar
+  Type storage;
+  Value base; // already moved by the offset
+  SmallVector<std::optional<int64_t>> staticStrides;
+  SmallVector<Value> strides;
+  SmallVector<Value> valid; // null where every index is valid
+  /// The lanes of a piece lie side by side in memory.
+  bool isContiguous = false;
+  /// Whether pieces are aligned as a whole; the same for all threads. Null if contiguous lanes are single.
+  Value isAligned;
+};
+
+/// One piece of a contiguous access.
+struct ThreadLowering::Piece {
+  Value ptr;
+  Value mask;   // lanes to access; null for all
+  Value isFull; // all lanes are; null if always
+};
+
+Value ThreadLowering::both(Value left, Value right) {
+  if (!left || !right)
+    return left ? left : right;
+  return arith::AndIOp::create(b, left, right);
+}
+
+Value ThreadLowering::allLanes(Value mask) {
+  Value all;
+  for (int64_t lane = 0, end = lanesOf(mask.getType()); lane < end; ++lane)
+    all = both(all, extract(mask, lane));
+  return all;
+}
+
+Value ThreadLowering::isFirstThread() {
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, threadId, i32(0));
+}
+
+FailureOr<ThreadLowering::Access> ThreadLowering::makeAccess(Operation *op, Type value, Value base, Value offset,
+                                                             ValueRange strides, ArrayRef<int64_t> staticStrides,
+                                                             ValueRange valid) {
+  Access access;
+  access.storage = storageOf(cast<tile::PtrType>(base.getType()).getElementType());
+  access.base = elementPtr(scalar(base), access.storage, scalar(offset));
+  access.type = dyn_cast<RankedTensorType>(value);
+  if (!access.type)
+    return access;
+  unsigned nextStride = 0;
+  for (auto [axis, stride] : llvm::enumerate(staticStrides)) {
+    bool isDynamic = ShapedType::isDynamic(stride);
+    Value operand = isDynamic ? scalar(strides[nextStride++]) : Value();
+    access.staticStrides.push_back(isDynamic ? constantOf(operand) : stride);
+    access.strides.push_back(operand);
+    Value count = valid.empty() ? Value() : scalar(valid[axis]);
+    if (std::optional<int64_t> bound = constantOf(count); bound && *bound >= access.type.getDimSize(axis))
+      count = Value();
+    access.valid.push_back(count);
+  }
+  int64_t lanes = lanesOf(access.type), rank = access.type.getRank();
+  access.isContiguous =
+      rank > 0 && lanes > 1 && access.staticStrides.back() == 1 && access.type.getShape().back() % lanes == 0;
+  if (!access.isContiguous)
+    return access;
+  // Pieces start at multiples of their size from the start of a row, so rows decide.
+  Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), access.base);
+  int64_t bytes = bytesOf(access.storage);
+  for (int64_t axis = 0; axis + 1 < rank; ++axis) {
+    if (access.type.getDimSize(axis) == 1)
+      continue;
+    Value stride = access.staticStrides[axis] ? i64(*access.staticStrides[axis]) : access.strides[axis];
+    bits = arith::OrIOp::create(b, bits, arith::MulIOp::create(b, stride, i64(bytes)));
+  }
+  Value low = arith::AndIOp::create(b, bits, i64(bytes * lanes - 1));
+  access.isAligned = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, low, i64(0));
+  return access;
+}
+
+/// Where the element with row-major index `index` lies.
+std::pair<Value, Value> ThreadLowering::locate(const Access &access, Value index) {
+  Value offset, inside;
+  for (auto [axis, position] : llvm::enumerate(coordinates(index, access.type.getShape()))) {
+    Value wide = arith::ExtUIOp::create(b, b.getI64Type(), position);
+    if (access.valid[axis])
+      inside = both(inside, arith::CmpIOp::create(b, arith::CmpIPredicate::slt, wide, access.valid[axis]));
+    std::optional<int64_t> known = access.staticStrides[axis];
+    if (known == 0)
+      continue;
+    if (known != 1)
+      wide = arith::MulIOp::create(b, wide, known ? i64(*known) : access.strides[axis]);
+    offset = offset ? arith::AddIOp::create(b, offset, wide).getResult() : wide;
+  }
+  return {offset ? offset : i64(0), inside};
+}
+
+ThreadLowering::Piece ThreadLowering::makePiece(const Access &access, int64_t piece) {
+  int64_t lanes = lanesOf(access.type);
+  Value index = start(access.type, piece);
+  // All lanes share the row: only the last axis tells them apart.
+  Access row = access;
+  Value count = row.valid.back();
+  row.valid.back() = Value();
+  auto [offset, inside] = locate(row, index);
+  Piece result;
+  result.ptr = elementPtr(access.base, access.storage, offset);
+  Type maskType = withLanes(b.getI1Type(), lanes);
+  if (count) {
+    Value column = arith::ExtUIOp::create(b, b.getI64Type(), coordinates(index, access.type.getShape()).back());
+    Value left = arith::SubIOp::create(b, count, column);
+    Type wide = withLanes(b.getI64Type(), lanes);
+    result.mask = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, broadcast(left, wide), iota(wide));
+    result.isFull = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, left, i64(lanes));
+  }
+  if (inside) {
+    result.mask = both(result.mask, broadcast(inside, maskType));
+    result.isFull = both(result.isFull, inside);
+  }
+  return result;
+}
+
+//===-- structured access ---------------------------------------------------------------------------------------===//
+
+LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
+  orderAccess(op);
+  auto access = makeAccess(op, op.getType(), op.getBase(), op.getOffset(), op.getStrides(), op.getStaticStrides(),
+                           op.getValid());
+  if (failed(access))
+    return failure();
+  Type element = getElementTypeOrSelf(op.getType());
+  Value other = op.getOther() ? toStorage(scalar(op.getOther())) : Value();
+  if (!access->type) {
+    Value loaded = op.getMask() ? guardedLoad(access->storage, access->base, scalar(op.getMask()), other)
+                                : loadElements(access->storage, access->base);
+    set(op.getResult(), {fromStorage(loaded, element)});
+    return success();
+  }
+  int64_t lanes = lanesOf(access->type);
+  Type type = withLanes(access->storage, lanes);
+  unsigned elementBytes = bytesOf(access->storage);
+  Rows result;
+  for (int64_t piece = 0, end = numRowsOf(access->type); piece < end; ++piece) {
+    Value given = op.getMask() ? rows(op.getMask())[piece] : Value();
+    if (!access->isContiguous) {
+      SmallVector<Value> scalars;
+      Value index = start(access->type, piece);
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        auto [offset, inside] = locate(*access, addI32(index, lane));
+        inside = both(inside, given ? extract(given, lane) : Value());
+        Value ptr = elementPtr(access->base, access->storage, offset);
+        scalars.push_back(inside ? guardedLoad(access->storage, ptr, inside, other)
+                                 : loadElements(access->storage, ptr));
+      }
+      result.push_back(fromStorage(fromScalars(scalars), element));
+      continue;
+    }
+    Piece part = makePiece(*access, piece);
+    if (given) {
+      part.mask = both(part.mask, given);
+      part.isFull = both(part.isFull, allLanes(given));
+    }
+    auto branch = scf::IfOp::create(b, TypeRange{type}, both(access->isAligned, part.isFull), /*addThenBlock=*/true,
+                                    /*addElseBlock=*/true);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToEnd(branch.thenBlock());
+      scf::YieldOp::create(b, LLVM::LoadOp::create(b, type, part.ptr, elementBytes * lanes).getResult());
+      b.setInsertionPointToEnd(branch.elseBlock());
+      Value slow = part.mask ? LLVM::MaskedLoadOp::create(b, type, part.ptr, part.mask,
+                                                          other ? broadcast(other, type) : zero(type), elementBytes)
+                                   .getResult()
+                             : loadElements(type, part.ptr);
+      scf::YieldOp::create(b, slow);
+    }
+    result.push_back(fromStorage(branch.getResult(0), element));
+  }
+  set(op.getResult(), result);
+  return success();
+}
+
+LogicalResult ThreadLowering::lowerStore(tile::StoreOp op) {
+  orderAccess(op);
+  auto access = makeAccess(op, op.getValue().getType(), op.getBase(), op.getOffset(), op.getStrides(),
+                           op.getStaticStrides(), op.getValid());
+  if (failed(access))
+    return failure();
+  if (!access->type) {
+    guardedStore(isFirstThread(), [&] { storeElements(toStorage(scalar(op.getValue())), access->base); });
+    return success();
+  }
+  int64_t lanes = lanesOf(access->type);
+  unsigned elementBytes = bytesOf(access->storage);
+  auto storeIf = [&](Value condition, function_ref<void()> store) {
+    if (condition)
+      guardedStore(condition, store);
+    else
+      store();
+  };
+  const Rows stored = rows(op.getValue());
+  for (int64_t piece = 0, end = stored.size(); piece < end; ++piece) {
+    Value value = toStorage(stored[piece]);
+    storeIf(isOwned(access->type, piece), [&] {
+      if (!access->isContiguous) {
+        Value index = start(access->type, piece);
+        for (int64_t lane = 0; lane < lanes; ++lane) {
+          auto [offset, inside] = locate(*access, addI32(index, lane));
+          Value ptr = elementPtr(access->base, access->storage, offset);
+          storeIf(inside, [&] { storeElements(extract(value, lane), ptr); });
+        }
+        return;
+      }
+      Piece part = makePiece(*access, piece);
+      auto branch = scf::IfOp::create(b, TypeRange{}, both(access->isAligned, part.isFull), /*addThenBlock=*/true,
+                                      /*addElseBlock=*/true);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(branch.thenBlock());
+      LLVM::StoreOp::create(b, value, part.ptr, elementBytes * lanes);
+      b.setInsertionPointToStart(branch.elseBlock());
+      if (part.mask)
+        LLVM::MaskedStoreOp::create(b, value, part.ptr, part.mask, elementBytes);
+      else
+        storeElements(value, part.ptr);
+      for (Block *block : {branch.thenBlock(), branch.elseBlock()})
+        if (!block->mightHaveTerminator()) {
+          b.setInsertionPointToEnd(block);
+          scf::YieldOp::create(b);
+        }
+    });
+  }
+  return success();
+}
+
+//===-- access by index -----------------------------------------------------------------------------------------===//
+
+LogicalResult ThreadLowering::lowerGather(tile::GatherOp op) {
+  orderAccess(op);
+  Type storage = storageOf(op.getBase().getType().getElementType()), element = getElementTypeOrSelf(op.getType());
+  const Rows offsets = rows(op.getOffsets());
+  if (numRowsOf(op.getType()) != (int64_t)offsets.size() || lanesOf(op.getType()) != lanesOf(op.getOffsets().getType()))
+    return op.emitOpError("expected a result of the offsets' shape, got ")
+           << op.getType() << " and " << op.getOffsets().getType();
+  auto pick = [&](Value value, size_t row) {
+    return value ? rows(value)[rows(value).size() == 1 ? 0 : row] : Value();
+  };
+  Rows result;
+  for (auto [row, offset] : llvm::enumerate(offsets)) {
+    Value mask = pick(op.getMask(), row), other = pick(op.getOther(), row);
+    SmallVector<Value> scalars;
+    for (int64_t lane = 0, end = lanesOf(offset.getType()); lane < end; ++lane) {
+      Value index = createIndexCast(extract(offset, lane), b.getI64Type(), /*isSigned=*/true);
+      Value ptr = elementPtr(scalar(op.getBase()), storage, index);
+      scalars.push_back(mask ? guardedLoad(storage, ptr, extract(mask, lane),
+                                           other ? toStorage(extract(other, lane)) : Value())
+                             : loadElements(storage, ptr));
+    }
+    result.push_back(fromStorage(fromScalars(scalars), element));
+  }
+  set(op.getResult(), result);
+  return success();
+}
+
+LogicalResult ThreadLowering::lowerScatter(tile::ScatterOp op) {
+  orderAccess(op);
+  Type storage = storageOf(op.getBase().getType().getElementType());
+  const Rows offsets = rows(op.getOffsets()), stored = rows(op.getValue());
+  if (offsets.size() != stored.size() || lanesOf(op.getValue().getType()) != lanesOf(op.getOffsets().getType()))
+    return op.emitOpError("expected values of the offsets' shape, got ")
+           << op.getValue().getType() << " and " << op.getOffsets().getType();
+  auto type = dyn_cast<RankedTensorType>(op.getValue().getType());
+  for (auto [row, offset] : llvm::enumerate(offsets)) {
+    Value value = toStorage(stored[row]), isOwner = type ? isOwned(type, row) : isFirstThread();
+    Value mask = op.getMask() ? rows(op.getMask())[rows(op.getMask()).size() == 1 ? 0 : row] : Value();
+    for (int64_t lane = 0, end = lanesOf(offset.getType()); lane < end; ++lane) {
+      Value index = createIndexCast(extract(offset, lane), b.getI64Type(), /*isSigned=*/true);
+      Value ptr = elementPtr(scalar(op.getBase()), storage, index);
+      auto store = [&] { storeElements(extract(value, lane), ptr); };
+      if (Value condition = both(isOwner, mask ? extract(mask, lane) : Value()))
+        guardedStore(condition, store);
+      else
+        store();
+    }
+  }
+  return success();
+}
+
+/// Indices that fail or are not checked become 0, so the program runs on to its end; of all that fail, in any program,
+/// the first to exchange the flag leaves what the error message needs.
+LogicalResult ThreadLowering::lowerCheckIndex(tile::CheckIndexOp op) {
+  Value size = scalar(op.getSize());
+  auto type = dyn_cast<RankedTensorType>(op.getIndex().getType());
+  auto compare = [&](arith::CmpIPredicate predicate, Value left, Value right) -> Value {
+    return arith::CmpIOp::create(b, predicate, left, right);
+  };
+  Rows result;
+  const Rows indices = rows(op.getIndex());
+  for (auto [row, list] : llvm::enumerate(indices)) {
+    SmallVector<Value> lanes;
+    for (int64_t lane = 0, end = lanesOf(list.getType()); lane < end; ++lane) {
+      Value given = createIndexCast(extract(list, lane), b.getI64Type(), /*isSigned=*/true), index = given;
+      if (op.getWrap()) {
+        Value isNegative = compare(arith::CmpIPredicate::slt, index, i64(0));
+        index = arith::SelectOp::create(b, isNegative, arith::AddIOp::create(b, index, size), index);
+      }
+      Value inside = both(compare(arith::CmpIPredicate::sge, index, i64(0)),
+                          compare(arith::CmpIPredicate::slt, index, size));
+      Value active;
+      if (op.getValid()) {
+        // `valid` counts along the first axis.
+        Value position = i64(0);
+        if (type && type.getRank() > 0)
+          position = arith::ExtUIOp::create(b, b.getI64Type(),
+                                            coordinates(addI32(start(type, row), lane), type.getShape())[0]);
+        active = compare(arith::CmpIPredicate::slt, position, scalar(op.getValid()));
+      }
+      if (op.getMask()) {
+        const Rows &mask = rows(op.getMask());
+        active = both(active, extract(mask[mask.size() == 1 ? 0 : row], lane));
+      }
+      Value outside = arith::XOrIOp::create(b, inside, constant(b.getI1Type(), 1));
+      guardedStore(both(outside, active), [&] {
+        Value none = i64(0), code = i64(1); // KernelError::IndexOutOfRange
+        Value exchanged = LLVM::AtomicCmpXchgOp::create(b, errorPtr, none, code, LLVM::AtomicOrdering::monotonic,
+                                                        LLVM::AtomicOrdering::monotonic);
+        Value isFirst = LLVM::ExtractValueOp::create(b, exchanged, ArrayRef<int64_t>{1});
+        guardedStore(isFirst, [&] {
+          for (auto [position, field] : llvm::enumerate(ArrayRef<Value>{given, size, i64(op.getLine())}))
+            storeElements(field, elementPtr(errorPtr, b.getI64Type(), i64(position + 1)));
+        });
+      });
+      Value safe = arith::SelectOp::create(b, both(inside, active), index, i64(0));
+      lanes.push_back(createIndexCast(safe, getElementTypeOrSelf(list.getType()), /*isSigned=*/true));
+    }
+    result.push_back(fromScalars(lanes));
+  }
+  set(op.getResult(), result);
+  return success();
+}

@@ -1,0 +1,126 @@
+// tile.kernel with layouts -> llvm.func for one thread of a block. Shared by the LowerThreads*.cpp files, one per family
+// of ops.
+#pragma once
+
+#include "compiler/codegen/common/RowLowering.h"
+
+namespace torch_tile::codegen {
+
+/// A program is a block of threads that all run the same scalars and control flow; the rows of a tile are the pieces of
+/// it that the thread holds (see tile.layout). What moves elements between threads goes through shared memory.
+///
+/// Parameters of the kernel: its pointers and, as i64, its scalars in order; then, if it has scratch memory, a pointer
+/// to the scratch of all programs and the bytes of one; then, if it checks indices, a pointer to int64_t[4] set to zero
+/// before the launch: the first error as a KernelError, index, size and line. The grid is that of the launch.
+class ThreadLowering : public RowLowering {
+public:
+  ThreadLowering(mlir::tile::KernelOp kernel, llvm::StringRef symbol);
+
+  /// Appends the function to `module`. On failure a diagnostic at the op says what is not supported.
+  mlir::LogicalResult run(mlir::ModuleOp module);
+
+private:
+  //===-- layout (LowerThreads.cpp) -----------------------------------------------------------------------------===//
+
+  int64_t lanesOf(mlir::Type type) const override;
+  int64_t numRowsOf(mlir::Type type) const override;
+  /// Threads that hold different elements of a tile: fewer than there are where the tile is small.
+  int64_t numHolders(mlir::RankedTensorType type) const;
+  /// Row-major index of the first element of a piece, before and after counting from the first element again (i32).
+  mlir::Value rawStart(mlir::RankedTensorType type, int64_t piece);
+  mlir::Value start(mlir::RankedTensorType type, int64_t piece);
+  /// Whether the piece is no copy; null if it never is.
+  mlir::Value isOwned(mlir::RankedTensorType type, int64_t piece);
+  /// Position on each axis of a row-major index.
+  llvm::SmallVector<mlir::Value> coordinates(mlir::Value index, llvm::ArrayRef<int64_t> shape);
+  mlir::Value i32(int64_t value) { return constant(b.getI32Type(), value); }
+  mlir::Value addI32(mlir::Value value, int64_t offset);
+
+  //===-- control flow (LowerThreads.cpp) -----------------------------------------------------------------------===//
+
+  void lowerArguments(llvm::ArrayRef<mlir::Type> parameters);
+  llvm::SmallVector<mlir::Type> parameterTypes();
+  void setFunctionAttributes();
+  mlir::Value readRegister(llvm::StringRef name);
+  mlir::LogicalResult lowerBlock(mlir::Block &block) override;
+  mlir::LogicalResult lowerOp(mlir::Operation *op) override;
+  mlir::Value createUniform(mlir::tile::UniformOp op, mlir::Value seed, mlir::Value counter) override;
+  mlir::FailureOr<Rows> createDenseConstant(mlir::arith::ConstantOp op, llvm::ArrayRef<mlir::Attribute> all) override;
+
+  //===-- order of accesses (LowerThreadsOrder.cpp) -------------------------------------------------------------===//
+
+  /// An access since the last barrier.
+  struct Pending {
+    mlir::Operation *op;
+    bool isRepeated; // of another iteration of a loop: the same op, at other addresses
+  };
+  void barrier();
+  /// A barrier if `op` may touch what another thread has touched since the last one.
+  void orderAccess(mlir::Operation *op);
+  void orderLoop(mlir::Operation *loop);
+  bool mayConflict(const Pending &earlier, mlir::Operation *later) const;
+
+  //===-- memory (LowerThreadsMemory.cpp) -----------------------------------------------------------------------===//
+
+  struct Access;
+  mlir::FailureOr<Access> makeAccess(mlir::Operation *op, mlir::Type value, mlir::Value base, mlir::Value offset,
+                                     mlir::ValueRange strides, llvm::ArrayRef<int64_t> staticStrides,
+                                     mlir::ValueRange valid);
+  struct Piece;
+  Piece makePiece(const Access &access, int64_t piece);
+  /// Element offset of one lane of a piece, and whether it is valid (null if always).
+  std::pair<mlir::Value, mlir::Value> locate(const Access &access, mlir::Value index);
+  mlir::LogicalResult lowerLoad(mlir::tile::LoadOp op);
+  mlir::LogicalResult lowerStore(mlir::tile::StoreOp op);
+  mlir::LogicalResult lowerGather(mlir::tile::GatherOp op);
+  mlir::LogicalResult lowerScatter(mlir::tile::ScatterOp op);
+  mlir::LogicalResult lowerCheckIndex(mlir::tile::CheckIndexOp op);
+  mlir::Value both(mlir::Value left, mlir::Value right);
+  mlir::Value allLanes(mlir::Value mask);
+  mlir::Value isFirstThread();
+
+  //===-- shapes (LowerThreadsShape.cpp) ------------------------------------------------------------------------===//
+
+  mlir::LogicalResult lowerIota(mlir::tile::IotaOp op);
+  mlir::LogicalResult lowerReshape(mlir::Operation *op);
+  mlir::LogicalResult lowerTrans(mlir::tile::TransOp op);
+  mlir::LogicalResult lowerBroadcast(mlir::tile::BroadcastOp op);
+  /// Element i of the result is element sourceIndex(i) of the source; all indices are row-major i32.
+  mlir::FailureOr<Rows> exchange(mlir::Operation *op, mlir::Value source, mlir::RankedTensorType type,
+                                 llvm::function_ref<mlir::Value(mlir::Value)> sourceIndex, bool isPadded = false);
+
+  /// Shared memory for one use, which ends with the next call. Padded: one element more after each 32, so that columns
+  /// fall into different banks.
+  struct Shared {
+    mlir::Type storage;
+    int64_t byteOffset;
+    bool isPadded;
+  };
+  mlir::LogicalResult reserveShared(mlir::Operation *op, llvm::ArrayRef<mlir::Type> storages, int64_t numElements,
+                                    bool isPadded, llvm::SmallVectorImpl<Shared> &parts);
+  mlir::Value sharedPtr(const Shared &part, mlir::Value index);
+  void storeShared(const Shared &part, mlir::Value source, mlir::RankedTensorType type);
+  mlir::Value loadShared(const Shared &part, mlir::Value index, mlir::Type element);
+
+  //===-- reductions (LowerThreadsReduce.cpp) -------------------------------------------------------------------===//
+
+  mlir::LogicalResult lowerReduce(mlir::tile::ReduceOp op);
+  mlir::FailureOr<Tuple> reduceAll(mlir::tile::ReduceOp op, mlir::RankedTensorType type);
+  mlir::LogicalResult reduceThroughShared(mlir::tile::ReduceOp op, mlir::RankedTensorType type);
+  mlir::FailureOr<Tuple> combineWarp(mlir::tile::ReduceOp op, Tuple tuple, int64_t lanes);
+  enum class Shuffle { Xor, Index };
+  /// Another lane's value, of the same warp.
+  mlir::Value shuffleLanes(mlir::Value value, Shuffle kind, int64_t operand);
+
+  std::string symbol;
+  int64_t numThreads;
+  mlir::LLVM::LLVMFuncOp function;
+  mlir::LLVM::GlobalOp shared;
+  mlir::LLVM::LLVMPointerType sharedPtrType;
+  mlir::Value threadId, sharedBase, scratch, errorPtr;
+  int64_t sharedBytes = 0;
+  llvm::SmallVector<Pending> pending;
+  bool hasSharedReaders = false;
+};
+
+} // namespace torch_tile::codegen

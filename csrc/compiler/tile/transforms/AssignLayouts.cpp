@@ -1,0 +1,116 @@
+#include "compiler/tile/transforms/Passes.h"
+
+#include "llvm/Support/MathExtras.h"
+
+namespace mlir::tile {
+#define GEN_PASS_DEF_ASSIGNLAYOUTS
+#include "compiler/tile/transforms/Passes.h.inc"
+} // namespace mlir::tile
+
+using namespace mlir;
+using namespace mlir::tile;
+
+static constexpr int64_t warpSize = 32, maxThreads = 1024;
+/// Threads that share a small tile: enough to hide latency, and reductions stay cheap.
+static constexpr int64_t usualThreads = 256;
+/// Elements per thread from which on more threads are better, and what registers can hold at all.
+static constexpr int64_t usualElements = 16, maxElements = 64;
+static constexpr int64_t accessBytes = 16;
+
+namespace {
+class LayoutAssigner {
+public:
+  explicit LayoutAssigner(KernelOp kernel) : kernel(kernel), context(kernel.getContext()) {}
+  LogicalResult run();
+
+private:
+  void collectTypes();
+  LogicalResult chooseThreads();
+  LayoutAttr layoutOf(RankedTensorType tile) const;
+  Type withLayout(Type type) const;
+
+  KernelOp kernel;
+  MLIRContext *context;
+  int64_t largestTile = 1, widestBytes = 1;
+  int64_t threads = 0, maxVector = 1;
+};
+} // namespace
+
+void LayoutAssigner::collectTypes() {
+  auto visit = [&](Type type) {
+    if (auto tile = dyn_cast<RankedTensorType>(type))
+      largestTile = std::max(largestTile, tile.getNumElements());
+  };
+  kernel.getBody().walk([&](Operation *op) {
+    llvm::for_each(op->getResultTypes(), visit);
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        llvm::for_each(block.getArgumentTypes(), visit);
+    // Arithmetic happens in registers; only what travels to and from memory decides how wide accesses are.
+    Type accessed = isa<LoadOp>(op) ? op->getResult(0).getType() : isa<StoreOp>(op) ? op->getOperand(0).getType() : Type();
+    if (auto tile = dyn_cast_if_present<RankedTensorType>(accessed); tile && tile.getElementType().isIntOrFloat())
+      widestBytes = std::max<int64_t>(widestBytes, (tile.getElementTypeBitWidth() + 7) / 8);
+  });
+}
+
+LogicalResult LayoutAssigner::chooseThreads() {
+  maxVector = std::max<int64_t>(1, accessBytes / widestBytes);
+  if (auto given = kernel->getAttrOfType<IntegerAttr>("tile.threads")) {
+    threads = given.getInt();
+    if (threads < warpSize || threads > maxThreads || !llvm::isPowerOf2_64(threads))
+      return kernel.emitOpError("expected tile.threads to be a power of two from ")
+             << warpSize << " to " << maxThreads << ", got " << threads;
+  } else {
+    int64_t wanted = std::max(std::min(usualThreads, largestTile / maxVector), largestTile / usualElements);
+    threads = std::clamp<int64_t>(llvm::bit_floor<uint64_t>(std::max<int64_t>(wanted, 1)), warpSize, maxThreads);
+  }
+  if (largestTile > threads * maxElements)
+    return kernel.emitOpError("unsupported on gpu: a tile of ")
+           << largestTile << " elements over " << threads << " threads, at most " << maxElements << " elements a thread";
+  return success();
+}
+
+LayoutAttr LayoutAssigner::layoutOf(RankedTensorType tile) const {
+  int64_t numElements = tile.getNumElements(), vector = maxVector;
+  while (vector > 1 && (numElements % vector != 0 || vector * threads > numElements))
+    vector /= 2;
+  return LayoutAttr::get(context, threads, vector);
+}
+
+Type LayoutAssigner::withLayout(Type type) const {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  return tile ? RankedTensorType::get(tile.getShape(), tile.getElementType(), layoutOf(tile)) : type;
+}
+
+LogicalResult LayoutAssigner::run() {
+  collectTypes();
+  if (failed(chooseThreads()))
+    return failure();
+  kernel->setAttr("tile.threads", IntegerAttr::get(IntegerType::get(context, 64), threads));
+  kernel.getBody().walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      result.setType(withLayout(result.getType()));
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        for (Value argument : block.getArguments())
+          argument.setType(withLayout(argument.getType()));
+    auto constant = dyn_cast<arith::ConstantOp>(op);
+    auto elements = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
+    if (elements && isa<RankedTensorType>(elements.getType())) {
+      auto type = cast<ShapedType>(constant.getType());
+      constant.setValueAttr(elements.isSplat() ? elements.resizeSplat(type) : elements.reshape(type));
+    }
+  });
+  return success();
+}
+
+LogicalResult tile::assignLayouts(KernelOp kernel) { return LayoutAssigner(kernel).run(); }
+
+namespace {
+struct AssignLayoutsPass : mlir::tile::impl::AssignLayoutsBase<AssignLayoutsPass> {
+  void runOnOperation() override {
+    if (failed(assignLayouts(getOperation())))
+      signalPassFailure();
+  }
+};
+} // namespace
