@@ -327,7 +327,8 @@ LogicalResult ThreadLowering::lowerCheckIndex(tile::CheckIndexOp op) {
                                                         LLVM::AtomicOrdering::monotonic);
         Value isFirst = LLVM::ExtractValueOp::create(b, exchanged, ArrayRef<int64_t>{1});
         guardedStore(isFirst, [&] {
-          for (auto [position, field] : llvm::enumerate(ArrayRef<Value>{given, size, i64(op.getLine())}))
+          Value fields[] = {given, size, i64(op.getLine())};
+          for (auto [position, field] : llvm::enumerate(fields))
             storeElements(field, elementPtr(errorPtr, b.getI64Type(), i64(position + 1)));
         });
       });

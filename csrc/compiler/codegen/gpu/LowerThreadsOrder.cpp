@@ -7,8 +7,6 @@ using namespace torch_tile::codegen;
 static constexpr int64_t warpSize = 32;
 
 void ThreadLowering::barrier() {
-  Type none = LLVM::LLVMVoidType::get(b.getContext());
-  (void)none;
   if (numThreads == warpSize)
     LLVM::CallIntrinsicOp::create(b, b.getStringAttr("llvm.nvvm.bar.warp.sync"), ValueRange{i32(-1)});
   else
