@@ -21,9 +21,10 @@ static cl::opt<std::string> target("target", cl::desc("host, a processor by LLVM
                                    cl::init("host"));
 static cl::opt<std::string> features("features", cl::desc("LLVM's feature list, \"+avx2,-avx512f\""));
 static cl::opt<bool> sleef("sleef", cl::desc("kernels may call Sleef"), cl::init(true));
-static cl::opt<std::string>
-    emit("emit", cl::desc("none, object (of one kernel), ptx (of one kernel), artifact, symbols, or the file name of a dump (50-kernel.ll)"),
-         cl::init("object"));
+static cl::opt<std::string> emit("emit",
+                                 cl::desc("none, object (of one kernel), ptx (of one kernel), artifact, symbols, or "
+                                          "the file name of a dump (50-kernel.ll)"),
+                                 cl::init("object"));
 static cl::opt<std::string> dumpDir("dump-dir", cl::desc("write every stage to this folder"), cl::value_desc("folder"));
 static cl::opt<bool> showTime("time", cl::desc("print where the time went to standard error"));
 static cl::opt<int> repeat("repeat", cl::desc("compile this many times; --time shows the last"), cl::init(1));
@@ -70,6 +71,8 @@ int main(int argc, char **argv) {
   Status status = parseOptions(lines, options);
   if (!status.isOk())
     return fail(status.text);
+  if ((emit == "ptx" && !options.gpu) || (emit == "object" && options.gpu))
+    return fail("expected --emit=ptx for a GPU and --emit=object for a processor");
 
   std::string output, timing;
   bool isDumpWanted = llvm::StringRef(emit).contains('.');
@@ -101,8 +104,6 @@ int main(int argc, char **argv) {
   else if (emit == "symbols")
     output = symbolsOf(kernels);
   else if (emit == "object" || emit == "ptx") {
-    if ((emit == "ptx") != options.gpu.has_value())
-      return fail("expected --emit=ptx for a GPU and --emit=object for a processor");
     if (kernels.size() != 1)
       return fail("expected one kernel to emit as '" + emit + "', got " + llvm::Twine(kernels.size()));
     output.assign(kernels[0].code.begin(), kernels[0].code.end());

@@ -193,10 +193,8 @@ static Value safeDivisor(ImplicitLocOpBuilder &b, bool isSigned, Value lhs, Valu
 
 Value RowLowering::createTruncDivision(bool isSigned, bool isRemainder, Value lhs, Value rhs) {
   if (isRemainder)
-    return isSigned ? arith::RemSIOp::create(b, lhs, rhs).getResult()
-                    : arith::RemUIOp::create(b, lhs, rhs).getResult();
-  return isSigned ? arith::DivSIOp::create(b, lhs, rhs).getResult()
-                  : arith::DivUIOp::create(b, lhs, rhs).getResult();
+    return isSigned ? arith::RemSIOp::create(b, lhs, rhs).getResult() : arith::RemUIOp::create(b, lhs, rhs).getResult();
+  return isSigned ? arith::DivSIOp::create(b, lhs, rhs).getResult() : arith::DivUIOp::create(b, lhs, rhs).getResult();
 }
 
 Value RowLowering::createDivision(Operation *op, Value lhs, Value rhs) {

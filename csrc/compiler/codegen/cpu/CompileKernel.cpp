@@ -1,7 +1,7 @@
 #include "compiler/codegen/cpu/CompileKernel.h"
 
-#include "compiler/codegen/common/ExpandMath.h"
 #include "compiler/codegen/common/ConvertToLlvm.h"
+#include "compiler/codegen/common/ExpandMath.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
 #include "compiler/codegen/cpu/EmitObject.h"
 #include "compiler/codegen/cpu/TileLowering.h"
@@ -11,7 +11,8 @@ using namespace torch_tile;
 using namespace torch_tile::codegen;
 
 KernelText codegen::describeCpuKernel(tile::KernelOp kernel, const CpuOptions &options) {
-  return describeKernel(kernel, {options.cpu, options.features, options.hasSleef ? "sleef" : "", TORCH_TILE_CODEGEN_FINGERPRINT});
+  return describeKernel(
+      kernel, {options.cpu, options.features, options.hasSleef ? "sleef" : "", TORCH_TILE_CODEGEN_FINGERPRINT});
 }
 
 /// tile.kernel -> LLVM dialect in a new module.

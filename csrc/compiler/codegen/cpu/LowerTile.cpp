@@ -199,9 +199,9 @@ Value TileLowering::createTruncDivision(bool isSigned, bool isRemainder, Value l
   Value left = spill(lhs), right = spill(rhs), slot = stackSlot(type);
   Type element = getElementTypeOrSelf(type);
   laneLoop(i64(lanes), [&](Value lane) {
-    Value value = RowLowering::createTruncDivision(isSigned, isRemainder,
-                                                   loadElements(element, elementPtr(left, element, lane)),
-                                                   loadElements(element, elementPtr(right, element, lane)));
+    Value value =
+        RowLowering::createTruncDivision(isSigned, isRemainder, loadElements(element, elementPtr(left, element, lane)),
+                                         loadElements(element, elementPtr(right, element, lane)));
     storeElements(value, elementPtr(slot, element, lane));
   });
   return loadElements(type, slot);

@@ -78,8 +78,7 @@ Value ThreadLowering::readRegister(StringRef name) {
 }
 
 static bool hasOp(tile::KernelOp kernel, function_ref<bool(Operation *)> predicate) {
-  return kernel
-      .walk([&](Operation *op) { return predicate(op) ? WalkResult::interrupt() : WalkResult::advance(); })
+  return kernel.walk([&](Operation *op) { return predicate(op) ? WalkResult::interrupt() : WalkResult::advance(); })
       .wasInterrupted();
 }
 
@@ -125,7 +124,8 @@ void ThreadLowering::setFunctionAttributes() {
   auto entry = [&](StringRef key, StringRef value) -> Attribute {
     return b.getArrayAttr({b.getStringAttr(key), b.getStringAttr(value)});
   };
-  function.setPassthroughAttr(b.getArrayAttr({entry("nvvm.maxntid", std::to_string(numThreads)), b.getStringAttr("nounwind")}));
+  function.setPassthroughAttr(
+      b.getArrayAttr({entry("nvvm.maxntid", std::to_string(numThreads)), b.getStringAttr("nounwind")}));
   if (!kernel->hasAttr("tile.noalias_args"))
     return;
   // What is never written can be read through the read-only cache.
@@ -170,8 +170,8 @@ LogicalResult ThreadLowering::run(ModuleOp module) {
                                   LLVM::Linkage::Internal, symbol + "_shared", Attribute(), /*alignment=*/16,
                                   /*addrSpace=*/3);
   SmallVector<Type> parameters = parameterTypes();
-  function = LLVM::LLVMFuncOp::create(
-      b, symbol, LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), parameters));
+  function = LLVM::LLVMFuncOp::create(b, symbol,
+                                      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), parameters));
   setFunctionAttributes();
   b.setInsertionPointToEnd(function.addEntryBlock(b));
   threadId = readRegister("tid.x");
@@ -182,7 +182,8 @@ LogicalResult ThreadLowering::run(ModuleOp module) {
   LLVM::ReturnOp::create(b, ValueRange{});
 
   if (sharedBytes > maxSharedBytes)
-    return kernel.emitOpError("unsupported on gpu: ") << sharedBytes << " bytes of shared memory, at most " << maxSharedBytes;
+    return kernel.emitOpError("unsupported on gpu: ")
+           << sharedBytes << " bytes of shared memory, at most " << maxSharedBytes;
   if (sharedBytes > 0) {
     shared.setGlobalType(LLVM::LLVMArrayType::get(b.getI8Type(), sharedBytes));
   } else {

@@ -38,9 +38,7 @@ Value ThreadLowering::allLanes(Value mask) {
   return all;
 }
 
-Value ThreadLowering::isFirstThread() {
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, threadId, i32(0));
-}
+Value ThreadLowering::isFirstThread() { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, threadId, i32(0)); }
 
 FailureOr<ThreadLowering::Access> ThreadLowering::makeAccess(Operation *op, Type value, Value base, Value offset,
                                                              ValueRange strides, ArrayRef<int64_t> staticStrides,
@@ -127,8 +125,8 @@ ThreadLowering::Piece ThreadLowering::makePiece(const Access &access, int64_t pi
 
 LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
   orderAccess(op);
-  auto access = makeAccess(op, op.getType(), op.getBase(), op.getOffset(), op.getStrides(), op.getStaticStrides(),
-                           op.getValid());
+  auto access =
+      makeAccess(op, op.getType(), op.getBase(), op.getOffset(), op.getStrides(), op.getStaticStrides(), op.getValid());
   if (failed(access))
     return failure();
   Type element = getElementTypeOrSelf(op.getType());
@@ -243,9 +241,7 @@ LogicalResult ThreadLowering::lowerGather(tile::GatherOp op) {
   if (numRowsOf(op.getType()) != (int64_t)offsets.size() || lanesOf(op.getType()) != lanesOf(op.getOffsets().getType()))
     return op.emitOpError("expected a result of the offsets' shape, got ")
            << op.getType() << " and " << op.getOffsets().getType();
-  auto pick = [&](Value value, size_t row) {
-    return value ? rows(value)[rows(value).size() == 1 ? 0 : row] : Value();
-  };
+  auto pick = [&](Value value, size_t row) { return value ? rows(value)[rows(value).size() == 1 ? 0 : row] : Value(); };
   Rows result;
   for (auto [row, offset] : llvm::enumerate(offsets)) {
     Value mask = pick(op.getMask(), row), other = pick(op.getOther(), row);
@@ -253,9 +249,9 @@ LogicalResult ThreadLowering::lowerGather(tile::GatherOp op) {
     for (int64_t lane = 0, end = lanesOf(offset.getType()); lane < end; ++lane) {
       Value index = createIndexCast(extract(offset, lane), b.getI64Type(), /*isSigned=*/true);
       Value ptr = elementPtr(scalar(op.getBase()), storage, index);
-      scalars.push_back(mask ? guardedLoad(storage, ptr, extract(mask, lane),
-                                           other ? toStorage(extract(other, lane)) : Value())
-                             : loadElements(storage, ptr));
+      scalars.push_back(
+          mask ? guardedLoad(storage, ptr, extract(mask, lane), other ? toStorage(extract(other, lane)) : Value())
+               : loadElements(storage, ptr));
     }
     result.push_back(fromStorage(fromScalars(scalars), element));
   }
@@ -305,8 +301,8 @@ LogicalResult ThreadLowering::lowerCheckIndex(tile::CheckIndexOp op) {
         Value isNegative = compare(arith::CmpIPredicate::slt, index, i64(0));
         index = arith::SelectOp::create(b, isNegative, arith::AddIOp::create(b, index, size), index);
       }
-      Value inside = both(compare(arith::CmpIPredicate::sge, index, i64(0)),
-                          compare(arith::CmpIPredicate::slt, index, size));
+      Value inside =
+          both(compare(arith::CmpIPredicate::sge, index, i64(0)), compare(arith::CmpIPredicate::slt, index, size));
       Value active;
       if (op.getValid()) {
         // `valid` counts along the first axis.

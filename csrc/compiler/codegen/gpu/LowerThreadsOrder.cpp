@@ -15,9 +15,7 @@ void ThreadLowering::barrier() {
   hasSharedReaders = false;
 }
 
-static bool isAccess(Operation *op) {
-  return isa<tile::LoadOp, tile::StoreOp, tile::GatherOp, tile::ScatterOp>(op);
-}
+static bool isAccess(Operation *op) { return isa<tile::LoadOp, tile::StoreOp, tile::GatherOp, tile::ScatterOp>(op); }
 static bool isWrite(Operation *op) { return isa<tile::StoreOp, tile::ScatterOp>(op); }
 
 /// The argument or tile.scratch that an access is to; null if it cannot be told.
@@ -78,8 +76,8 @@ void ThreadLowering::orderAccess(Operation *op) {
 void ThreadLowering::orderLoop(Operation *loop) {
   bool needsBarrier = false;
   loop->walk([&](Operation *op) {
-    needsBarrier |= isAccess(op) &&
-                    llvm::any_of(pending, [&](const Pending &earlier) { return mayConflict(earlier, op); });
+    needsBarrier |=
+        isAccess(op) && llvm::any_of(pending, [&](const Pending &earlier) { return mayConflict(earlier, op); });
   });
   if (needsBarrier)
     barrier();

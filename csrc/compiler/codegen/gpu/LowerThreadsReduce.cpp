@@ -101,9 +101,8 @@ LogicalResult ThreadLowering::reduceThroughShared(tile::ReduceOp op, RankedTenso
   int64_t axis = op.getAxis(), size = type.getDimSize(axis), inner = 1;
   for (int64_t k = axis + 1; k < type.getRank(); ++k)
     inner *= type.getDimSize(k);
-  auto storages = llvm::map_to_vector(op.getSources(), [&](Value source) {
-    return storageOf(getElementTypeOrSelf(source.getType()));
-  });
+  auto storages = llvm::map_to_vector(op.getSources(),
+                                      [&](Value source) { return storageOf(getElementTypeOrSelf(source.getType())); });
   SmallVector<Shared> parts;
   if (failed(reserveShared(op, storages, type.getNumElements(), /*isPadded=*/inner == 1, parts)))
     return failure();

@@ -95,7 +95,8 @@ LogicalResult ThreadLowering::lowerIota(tile::IotaOp op) {
 }
 
 LogicalResult ThreadLowering::lowerReshape(Operation *op) {
-  auto from = cast<RankedTensorType>(op->getOperand(0).getType()), to = cast<RankedTensorType>(op->getResult(0).getType());
+  auto from = cast<RankedTensorType>(op->getOperand(0).getType()),
+       to = cast<RankedTensorType>(op->getResult(0).getType());
   if (from.getNumElements() != to.getNumElements())
     return op->emitOpError("expected as many elements as before, got ") << from << " and " << to;
   if (from.getEncoding() == to.getEncoding()) {

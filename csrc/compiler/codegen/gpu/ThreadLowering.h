@@ -1,5 +1,5 @@
-// tile.kernel with layouts -> llvm.func for one thread of a block. Shared by the LowerThreads*.cpp files, one per family
-// of ops.
+// tile.kernel with layouts -> llvm.func for one thread of a block. Shared by the LowerThreads*.cpp files, one per
+// family of ops.
 #pragma once
 
 #include "compiler/codegen/common/RowLowering.h"

@@ -187,7 +187,7 @@ def Tile_GatherOp : Tile_Op<"gather", [AttrSizedOperandSegments, MemoryEffects<[
 }
 
 def Tile_ScatterOp : Tile_Op<"scatter", [MemoryEffects<[MemWrite]>]> {
-  let summary = "element i goes to base + offsets[i]; where offsets collide, the last lane wins";
+  let summary = "element i goes to base + offsets[i]; where offsets collide, the last lane wins (on GPU: one of them)";
   let arguments = (ins Tile_Value:$value, Tile_Ptr:$base, Tile_OffsetLike:$offsets, Optional<Tile_BoolLike>:$mask);
   let assemblyFormat = [{
     $value `,` $base `[` $offsets `]` (`mask` $mask^ `:` type($mask))? attr-dict `:` type($value) `,` qualified(type($base)) `,` type($offsets)

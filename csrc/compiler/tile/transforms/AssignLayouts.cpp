@@ -47,7 +47,9 @@ void LayoutAssigner::collectTypes() {
       for (Block &block : region)
         llvm::for_each(block.getArgumentTypes(), visit);
     // Arithmetic happens in registers; only what travels to and from memory decides how wide accesses are.
-    Type accessed = isa<LoadOp>(op) ? op->getResult(0).getType() : isa<StoreOp>(op) ? op->getOperand(0).getType() : Type();
+    Type accessed = isa<LoadOp>(op)    ? op->getResult(0).getType()
+                    : isa<StoreOp>(op) ? op->getOperand(0).getType()
+                                       : Type();
     if (auto tile = dyn_cast_if_present<RankedTensorType>(accessed); tile && tile.getElementType().isIntOrFloat())
       widestBytes = std::max<int64_t>(widestBytes, (tile.getElementTypeBitWidth() + 7) / 8);
   });
@@ -66,7 +68,8 @@ LogicalResult LayoutAssigner::chooseThreads() {
   }
   if (largestTile > threads * maxElements)
     return kernel.emitOpError("unsupported on gpu: a tile of ")
-           << largestTile << " elements over " << threads << " threads, at most " << maxElements << " elements a thread";
+           << largestTile << " elements over " << threads << " threads, at most " << maxElements
+           << " elements a thread";
   return success();
 }
 
