@@ -72,6 +72,17 @@ private:
     return it->second;
   }
 
+  /// The name of a symbol that only what the graph calls can define.
+  static std::optional<std::string_view> unbackedSymbol(SizeExpr e) {
+    auto name = e.symbol();
+    return name && name->starts_with('u') ? name : std::nullopt;
+  }
+
+  static bool definesSymbol(Value value) {
+    auto type = dyn_cast<GraphTensorType>(value.getType());
+    return type && llvm::any_of(type.getSizes(), [](SizeExpr e) { return unbackedSymbol(e).has_value(); });
+  }
+
   LogicalResult planInputs() {
     for (BlockArgument argument : func.getBody().getArguments()) {
       artifact::Input input;
@@ -107,7 +118,7 @@ private:
       llvm::for_each(op.getOperands(), touch);
       for (Value result : op.getResults())
         // Calls outside do not keep results that nothing uses.
-        if (!result.use_empty() || !isa<ExternOp, PyCallOp>(op))
+        if (!result.use_empty() || !isa<ExternOp, PyCallOp>(op) || definesSymbol(result))
           touch(result);
     }
     for (auto &[slot, op] : lastUse)
@@ -172,6 +183,10 @@ private:
           step.strides = exprs.addRange(alias.getType().getStrides());
           step.offset = exprs.add(alias.getOffset().getValue());
           push(std::move(step), linesOf(op));
+          return success();
+        })
+        .Case([&](CheckOp check) {
+          push(artifact::Check{exprs.add(check.getCondition().getValue()), check.getMessage().str()}, linesOf(op));
           return success();
         })
         .Case([&](ReturnOp ret) { return planOutputs(ret); })
@@ -281,14 +296,17 @@ private:
       if (auto size = dyn_cast<SizeType>(output.getType())) {
         // A number made at run time: an unbacked symbol.
         if (auto name = size.getExpr().symbol())
-          externSymbols[std::string(*name)] = slotOf(output);
+          externSymbols.try_emplace(std::string(*name), ExternSymbol{slotOf(output), 0});
         result.used = true;
         result.slot = slotOf(output);
         continue;
       }
       auto type = dyn_cast<GraphTensorType>(output.getType());
-      if (!type || output.use_empty())
+      if (!type || (output.use_empty() && !definesSymbol(output)))
         continue;
+      for (auto [dim, size] : llvm::enumerate(type.getSizes()))
+        if (auto name = unbackedSymbol(size))
+          externSymbols.try_emplace(std::string(*name), ExternSymbol{slotOf(output), (uint32_t)dim});
       result.used = true;
       result.slot = slotOf(output);
       result.sizes = exprs.addRange(type.getSizes());
@@ -333,7 +351,7 @@ private:
             for (auto [dim, e] : llvm::enumerate(wantStride ? type.getStrides() : type.getSizes()))
               offer(e, {wantStride ? Kind::Stride : Kind::Size, (uint32_t)k, (uint32_t)dim});
       if (auto it = externSymbols.find(name); !source && it != externSymbols.end())
-        source = artifact::SymbolSource{Kind::ExternResult, it->second, 0};
+        source = artifact::SymbolSource{Kind::ExternResult, it->second.slot, it->second.dim};
       if (!source)
         return func.emitOpError("expected size symbol '") << name << "' to be an input or the size or stride of one";
       artifact.symbolSources.push_back(*source);
@@ -349,7 +367,11 @@ private:
   artifact::SlotId nextSlot = 0;
   DenseMap<artifact::SlotId, Operation *> lastUse;
   DenseMap<Operation *, SmallVector<artifact::SlotId, 4>> dies;
-  std::unordered_map<std::string, artifact::SlotId> externSymbols;
+  struct ExternSymbol {
+    artifact::SlotId slot;
+    uint32_t dim;
+  };
+  std::unordered_map<std::string, ExternSymbol> externSymbols;
 };
 
 } // namespace

@@ -48,6 +48,7 @@ Dependences::Dependences(FuncOp func) {
   DenseMap<Value, Storage> storages;
   std::optional<unsigned> lastEffect;
   llvm::StringMap<Operation *> madeSymbols = symbolsMadeByOps(func);
+  llvm::StringMap<SmallVector<unsigned, 1>> checksOfSymbols;
 
   for (Operation &op : func.getBody().front()) {
     if (op.hasTrait<OpTrait::IsTerminator>())
@@ -77,13 +78,18 @@ Dependences::Dependences(FuncOp func) {
         if (operand.getParentBlock() == &func.getBody().front())
           collect(operand);
     });
-    if (!madeSymbols.empty())
+    bool isCheck = isa<CheckOp>(op);
+    if (isCheck || !madeSymbols.empty() || !checksOfSymbols.empty())
       collectSymbols(&op, [&](std::string_view name) {
         if (Operation *maker = madeSymbols.lookup(name); maker && units.contains(maker))
           need(units[maker]);
+        if (auto it = checksOfSymbols.find(name); it != checksOfSymbols.end())
+          llvm::for_each(it->second, need);
+        if (isCheck)
+          checksOfSymbols[name].push_back(number);
       });
     auto call = dyn_cast<ExternOp>(op);
-    bool hasEffect = isa<PyCallOp>(op) || (call && call.getMutates());
+    bool hasEffect = isCheck || isa<PyCallOp>(op) || (call && (call.getMutates() || call.getEffect()));
     // An alias reads nothing; only what is made of it does.
     if (isa<AliasOp>(op))
       read.clear();

@@ -1,5 +1,6 @@
 #include "runtime/executor/ExternCall.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/jit_type.h>
@@ -112,6 +113,13 @@ c10::IValue buildList(const std::vector<Value> &items, const c10::TypePtr &eleme
   return list;
 }
 
+/// A number given for a tensor: 0-d, and takes part in type promotion as the number would.
+at::Tensor wrapNumber(const at::Scalar &number) {
+  at::Tensor wrapped = c10::scalar_to_tensor(number);
+  wrapped.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return wrapped;
+}
+
 /// The argument in the representation that boxed kernels expect for the schema's type.
 c10::IValue build(const Value &value, const c10::TypePtr &declared, const Environment &env) {
   if (value.kind == Value::Kind::None)
@@ -132,10 +140,16 @@ c10::IValue build(const Value &value, const c10::TypePtr &declared, const Enviro
       return static_cast<double>(env.values[value.ref]);
     if (type->kind() == c10::TypeKind::BoolType)
       return env.values[value.ref] != 0;
+    if (type->kind() == c10::TypeKind::TensorType)
+      return wrapNumber(env.values[value.ref]);
     return env.values[value.ref];
   case Value::Kind::Float:
+    if (type->kind() == c10::TypeKind::TensorType)
+      return wrapNumber(value.number);
     return value.number;
   case Value::Kind::Bool:
+    if (type->kind() == c10::TypeKind::TensorType)
+      return wrapNumber(value.number != 0);
     return value.number != 0;
   case Value::Kind::String:
     return value.text;
@@ -157,13 +171,21 @@ c10::IValue build(const Value &value, const c10::TypePtr &declared, const Enviro
   return {};
 }
 
-bool isConstant(const Value &value, const SizeProgram &sizes) {
-  if (value.kind == Value::Kind::Tensor)
+bool isNumber(const Value &value) {
+  return value.kind == Value::Kind::Int || value.kind == Value::Kind::Float || value.kind == Value::Kind::Bool;
+}
+
+/// Tensors, and numbers given for tensors, are made for each call: an operator may write to them or give them back.
+bool isConstant(const Value &value, const c10::TypePtr &declared, const SizeProgram &sizes) {
+  c10::TypePtr type = withoutOptional(declared);
+  if (auto list = type->cast<c10::ListType>())
+    type = withoutOptional(list->getElementType());
+  if (value.kind == Value::Kind::Tensor || (isNumber(value) && type->kind() == c10::TypeKind::TensorType))
     return false;
   if (value.kind == Value::Kind::Int)
     return sizes.isConstant(value.ref);
   return std::all_of(value.items.begin(), value.items.end(),
-                     [&](const Value &item) { return isConstant(item, sizes); });
+                     [&](const Value &item) { return isConstant(item, type, sizes); });
 }
 
 c10::OperatorHandle findOperator(const artifact::Extern &step) {
@@ -209,7 +231,7 @@ ExternCall::ExternCall(const artifact::Extern &step, const SizeProgram &sizes)
     argument.ref = value.ref;
     argument.type = declared[i].type();
     c10::TypeKind kind = withoutOptional(argument.type)->kind();
-    if (isConstant(value, sizes)) {
+    if (isConstant(value, argument.type, sizes)) {
       argument.kind = Argument::Kind::Constant;
       argument.constant = build(value, argument.type, constants);
     } else if (value.kind == Value::Kind::Tensor && kind != c10::TypeKind::ListType) {

@@ -30,7 +30,7 @@ const char *importFull(Call &call) { return setFilled(call, 1); }
 const char *importNewFull(Call &call) { return setFilled(call, 2); }
 const char *importZeros(Call &call) { return setFull(call, Scalar::of(int64_t{0})); }
 const char *importOnes(Call &call) { return setFull(call, Scalar::of(int64_t{1})); }
-const char *importScalarTensor(Call &call) { return setFull(call, call.scalar(0)); }
+const char *importScalarTensor(Call &call) { return setFilled(call, 0); }
 
 static std::string iotaAttr(std::string_view name, const Scalar &value, bool isFloat, Importer &importer) {
   if (!value.isConstant())

@@ -33,9 +33,8 @@ const Names &names() {
 }
 
 bool isSizeOnly(const std::string &op) {
-  static constexpr std::array<std::string_view, 6> ops = {
-      "aten::sym_size.int",       "aten::sym_stride.int",      "aten::sym_numel",
-      "aten::sym_storage_offset", "aten::sym_constrain_range", "aten::sym_constrain_range_for_size"};
+  static constexpr std::array<std::string_view, 4> ops = {"aten::sym_size.int", "aten::sym_stride.int",
+                                                          "aten::sym_numel", "aten::sym_storage_offset"};
   return std::find(ops.begin(), ops.end(), op) != ops.end();
 }
 
@@ -166,6 +165,7 @@ Value Importer::valueOf(py::handle meta) {
   } else if ((PyLong_Check(meta.ptr()) && !PyBool_Check(meta.ptr())) || isSymInt(meta)) {
     value.kind = Value::Kind::Size;
     value.size = sizes.read(meta);
+    value.meta = meta.ptr();
   } else {
     value.kind = Value::Kind::Opaque;
   }
@@ -281,12 +281,26 @@ void Importer::emitOutside(std::string_view op, std::span<const Value> operands,
   body.append(") {").append(attrs).append("} : ");
   appendTypes(body, operands);
   body += " -> ";
-  appendTypes(body, results);
+  // An integer that a call returns defines a symbol, also where torch knows by now what it must equal.
+  std::vector<Value> defined(results);
+  for (Value &value : defined)
+    if (value.kind == Value::Kind::Size)
+      value.size = sizes.readDefinition(value.meta);
+  appendTypes(body, defined);
   endLine();
   for (size_t i = 0; i < results.size(); ++i) {
     results[i].name = results.size() > 1 ? name + "#" + std::to_string(i) : name;
     results[i].isForeignStorage = true;
   }
+}
+
+void Importer::emitCheck(SizeExpr condition, std::string_view message) {
+  if (condition.constant() && !condition.isConstant(0))
+    return;
+  body += "  graph.check {condition = ";
+  appendExprAttr(body, condition);
+  body += ", " + stringAttr("message", message) + "}";
+  endLine();
 }
 
 Value Importer::cast(const Value &x, at::ScalarType dtype) {
@@ -516,13 +530,19 @@ bool Importer::importScalarCall(py::handle node, py::handle target) {
   struct Function {
     std::string_view name, op;
   };
-  static constexpr std::array<Function, 7> functions = {{{"truediv", "div"},
-                                                         {"mul", "mul"},
-                                                         {"add", "add"},
-                                                         {"sub", "sub"},
-                                                         {"neg", "neg"},
-                                                         {"_sym_sqrt", "sqrt"},
-                                                         {"sym_float", ""}}};
+  static constexpr std::array<Function, 13> functions = {{{"truediv", "div"},
+                                                          {"floordiv", "div_floor"},
+                                                          {"mod", "remainder"},
+                                                          {"mul", "mul"},
+                                                          {"add", "add"},
+                                                          {"sub", "sub"},
+                                                          {"pow", "pow"},
+                                                          {"neg", "neg"},
+                                                          {"sym_max", "maximum"},
+                                                          {"sym_min", "minimum"},
+                                                          {"_sym_sqrt", "sqrt"},
+                                                          {"_sym_log2", "log2"},
+                                                          {"sym_float", ""}}};
   auto name = target.attr("__name__").cast<std::string>();
   auto it = std::find_if(functions.begin(), functions.end(), [&](const Function &f) { return f.name == name; });
   if (it == functions.end())

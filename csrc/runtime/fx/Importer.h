@@ -58,6 +58,9 @@ public:
   void emitOutside(std::string_view op, std::span<const Value> operands, std::string_view attrs,
                    std::vector<Value> &results);
 
+  /// Prints a check that ends the call with `message` where `condition` is 0; nothing if it holds anyway.
+  void emitCheck(SizeExpr condition, std::string_view message);
+
   TensorType makeType(at::ScalarType dtype, std::vector<SizeExpr> sizes);
   TensorType makeType(at::ScalarType dtype, std::vector<SizeExpr> sizes, std::vector<SizeExpr> strides);
   TensorType scalarType(at::ScalarType dtype) { return makeType(dtype, {}); }

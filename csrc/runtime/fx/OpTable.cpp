@@ -194,6 +194,9 @@ constexpr OpRule rules[] = {
     {"aten::arange.start", importArange, "iota"},
     {"aten::arange.start_step", importArange, "iota"},
     {"prims::iota", importPrimsIota, "iota"},
+    {"aten::_assert_scalar", importAssertScalar, "check"},
+    {"aten::sym_constrain_range", importConstrainRange, "check"},
+    {"aten::sym_constrain_range_for_size", importConstrainRange, "check"},
     {"torch_tile::philox_uniform", importPhilox, "philox"},
     // index
     {"aten::embedding", importEmbedding, "index"},

@@ -94,6 +94,9 @@ const char *importSoftmax(Call &call);
 const char *importSoftmaxBackward(Call &call);
 const char *importLayerNorm(Call &call);
 
+// ImportChecks.cpp
+const char *importAssertScalar(Call &call);
+const char *importConstrainRange(Call &call);
 // ImportPrims.cpp
 const char *importPrimsReduction(Call &call);
 const char *importPrimsVar(Call &call);

@@ -28,8 +28,7 @@ int64_t readHint(py::handle shapeEnv, py::handle symbol, int64_t fallback) {
     if (!py::hasattr(shapeEnv, table))
       continue;
     py::object value = shapeEnv.attr(table).attr("get")(symbol);
-    if (!value.is_none())
-      return readBound(value, fallback);
+    return value.is_none() ? fallback : readBound(value, fallback); // asking for the older name too is a warning
   }
   return fallback;
 }
@@ -80,17 +79,80 @@ SizeExpr Sizes::read(py::handle value) {
     return it->second;
   held.push_back(raw);
 
-  py::object expression = node.attr("expr"); // with what torch has learned since about its symbols
+  // With what torch has learned since about its symbols.
+  SizeExpr renamed = readExpression(node.attr("expr"), node.attr("shape_env"));
+  byExpression[raw.ptr()] = renamed;
+  return renamed;
+}
+
+SizeExpr Sizes::readExpression(py::handle expression, py::handle shapeEnv) {
   std::string text = py::str(expression).cast<std::string>(), error;
   SizeExpr parsed = context.parse(text, &error);
   if (!parsed)
     throw UnsupportedGraph{"size expression '" + text + "': " + error};
-  py::object shapeEnv = node.attr("shape_env");
   SizeExpr renamed = context.substitute(parsed, [&](std::string_view name) { return rename(name, shapeEnv); });
   if (!renamed.isValid())
     throw UnsupportedGraph{"size expression '" + text + "' overflows 64 bits"};
-  byExpression[raw.ptr()] = renamed;
   return renamed;
+}
+
+SizeExpr Sizes::readDefinition(py::handle value) {
+  if (!py::hasattr(value, "node") || !py::hasattr(value.attr("node"), "_expr"))
+    return read(value);
+  py::object node = value.attr("node");
+  return readExpression(node.attr("_expr"), node.attr("shape_env"));
+}
+
+SizeExpr Sizes::readCondition(py::handle value) {
+  if (PyBool_Check(value.ptr()))
+    return context.constant(value.ptr() == Py_True);
+  if (!py::hasattr(value, "node") || !py::hasattr(value.attr("node"), "_expr"))
+    throw UnsupportedGraph{"condition '" + py::str(value).cast<std::string>() + "' has no expression"};
+  py::object node = value.attr("node");
+  // What torch concluded from a condition makes it true by itself, so take it as it was where all its symbols exist.
+  py::object raw = node.attr("_expr");
+  bool areKnown = true;
+  for (py::handle symbol : raw.attr("free_symbols"))
+    areKnown &= byTorchName.contains(py::str(symbol).cast<std::string>());
+  return readTruth(areKnown ? raw : py::object(node.attr("expr")), node.attr("shape_env"));
+}
+
+/// Relations become arithmetic: 1 where a >= b is min(1, max(0, a - b + 1)).
+SizeExpr Sizes::readTruth(py::handle condition, py::handle shapeEnv) {
+  auto kind = py::type::of(condition).attr("__name__").cast<std::string>();
+  if (kind == "BooleanTrue" || kind == "BooleanFalse")
+    return context.constant(kind == "BooleanTrue");
+  auto args = condition.attr("args").cast<py::tuple>();
+  SizeExpr zero = context.constant(0), one = context.constant(1);
+  if (kind == "And" || kind == "Or") {
+    SizeExpr truth = context.constant(kind == "And");
+    for (py::handle arg : args) {
+      SizeExpr next = readTruth(arg, shapeEnv);
+      truth = kind == "And" ? context.min(truth, next) : context.max(truth, next);
+    }
+    return truth;
+  }
+  if (kind == "Not")
+    return context.sub(one, readTruth(args[0], shapeEnv));
+  bool isEquality = kind == "Equality" || kind == "Unequality";
+  bool isLess = kind == "LessThan" || kind == "StrictLessThan";
+  if (!isEquality && !isLess && kind != "GreaterThan" && kind != "StrictGreaterThan")
+    throw UnsupportedGraph{"condition '" + py::str(condition).cast<std::string>() + "' on sizes"};
+  SizeExpr difference = context.sub(readExpression(args[0], shapeEnv), readExpression(args[1], shapeEnv));
+  SizeExpr truth;
+  if (isEquality) {
+    truth = context.min(one, context.max(difference, context.neg(difference)));
+    if (kind == "Equality")
+      truth = context.sub(one, truth);
+  } else {
+    if (isLess)
+      difference = context.neg(difference);
+    SizeExpr above = kind.starts_with("Strict") ? difference : context.add(difference, one);
+    truth = context.min(one, context.max(zero, above));
+  }
+  if (!truth.isValid())
+    throw UnsupportedGraph{"condition '" + py::str(condition).cast<std::string>() + "' overflows 64 bits"};
+  return truth;
 }
 
 std::vector<SizeExpr> Sizes::readAll(py::handle sequence) {

@@ -23,6 +23,10 @@ public:
 
   /// Of an int or torch.SymInt. Throws UnsupportedGraph where the expression is none of ours.
   SizeExpr read(pybind11::handle value);
+  /// Of what a call returns: the symbol that torch gave to it, even if it is known by now to equal other sizes.
+  SizeExpr readDefinition(pybind11::handle value);
+  /// Of a bool or torch.SymBool: 1 where it holds, else 0.
+  SizeExpr readCondition(pybind11::handle value);
   /// Items of a torch.Size, tuple or list.
   std::vector<SizeExpr> readAll(pybind11::handle sequence);
 
@@ -33,6 +37,8 @@ public:
   SizeContext context;
 
 private:
+  SizeExpr readExpression(pybind11::handle expression, pybind11::handle shapeEnv);
+  SizeExpr readTruth(pybind11::handle condition, pybind11::handle shapeEnv);
   SizeExpr rename(std::string_view torchName, pybind11::handle shapeEnv);
 
   SizeFacts factsOfSymbols;

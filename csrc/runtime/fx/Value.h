@@ -38,7 +38,7 @@ struct Value {
   std::string name; // "%3"
   TensorType type;
   SizeExpr size;
-  PyObject *meta = nullptr; // the fake tensor; borrowed from the graph
+  PyObject *meta = nullptr; // the fake tensor or integer; borrowed from the graph
 
   bool isTensor() const { return kind == Kind::Tensor; }
 };

@@ -45,15 +45,23 @@ def Graph_SizeOp : Graph_Op<"size", [Pure]> {
   let assemblyFormat = "attr-dict `:` functional-type(operands, results)";
 }
 
+def Graph_CheckOp : Graph_Op<"check"> {
+  let summary = "ends the call with an error where `condition` is 0";
+  let description = "What uses a symbol of the condition comes after the check in the artifact as it does in the graph.";
+  let arguments = (ins Graph_ExprAttr:$condition, StrAttr:$message);
+  let assemblyFormat = "attr-dict";
+}
+
 def Graph_ExternOp : Graph_Op<"extern"> {
   let summary = "a call through torch's dispatcher";
   let description = [{
     `args` holds one entry per schema argument: `#graph.operand<k>`, `unit` for None, `#graph.expr<..>` for an int, a float, bool or string attribute,
     `#graph.torch<kind, name>`, or an array of those. Results are the call's results flattened in order; a result that is None has type `none`.
-    `mutates` lists operands whose storage is written; `reason` says why the op is not generated.
+    `mutates` lists operands whose storage is written; `effect` marks a call whose order among such calls matters, as of those that draw from a generator;
+    `reason` says why the op is not generated.
   }];
   let arguments = (ins Variadic<AnyType>:$inputs, StrAttr:$op, StrAttr:$overload, ArrayAttr:$args, OptionalAttr<DenseI64ArrayAttr>:$mutates,
-                       OptionalAttr<StrAttr>:$reason);
+                       UnitAttr:$effect, OptionalAttr<StrAttr>:$reason);
   let results = (outs Variadic<AnyType>:$outputs);
   let assemblyFormat = "`(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";
 }

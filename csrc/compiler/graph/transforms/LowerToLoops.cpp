@@ -119,7 +119,7 @@ LogicalResult mlir::graph::lowerToLoops(FuncOp func) {
       materializeOperands(lowering, builder, &op);
       continue;
     }
-    if (isa<LoopsOp, AliasOp, NoneOp, SizeOp, FusionOp>(op))
+    if (isa<LoopsOp, AliasOp, CheckOp, NoneOp, SizeOp, FusionOp>(op))
       continue;
     lowered.push_back(&op);
     if (isVirtual(&op))
