@@ -130,9 +130,9 @@ void Importer::importExtern(py::handle node, const OpInfo &op, std::span<const p
   bool returnsNothing = py::len(node.attr("target").attr("_schema").attr("returns")) == 0;
   if (returnsNothing)
     values.leaves.clear();
-  std::string attrs =
-      joinAttrs({stringAttr("op", op.name), stringAttr("overload", op.overload), "args = [" + args + "]",
-                 written.empty() ? "" : dimsAttr("mutates", written), stringAttr("reason", reason)});
+  std::string attrs = joinAttrs({stringAttr("op", op.name), stringAttr("overload", op.overload),
+                                 "args = [" + args + "]", written.empty() ? "" : dimsAttr("mutates", written),
+                                 op.isSeeded ? "effect" : "", stringAttr("reason", reason)});
   emitOutside("extern", printer.operands, attrs, values.leaves);
   result.externs.emplace_back(nodeName, op.fullName, reason);
   define(node, std::move(values));

@@ -59,6 +59,10 @@ const OpInfo &opInfoOf(py::handle overload) {
                                type.find("float") != std::string::npos});
   }
   info->rule = findRule(info->fullName);
+  static const auto *seededTag =
+      new py::object(py::module_::import("torch").attr("Tag").attr("nondeterministic_seeded"));
+  for (py::handle tag : overload.attr("tags"))
+    info->isSeeded |= tag.equal(*seededTag);
   overload.inc_ref(); // the key stays valid
   return *table->emplace(overload.ptr(), std::move(info)).first->second;
 }
@@ -281,13 +285,19 @@ void Importer::emitOutside(std::string_view op, std::span<const Value> operands,
   body.append(") {").append(attrs).append("} : ");
   appendTypes(body, operands);
   body += " -> ";
-  // An integer that a call returns defines a symbol, also where torch knows by now what it must equal.
   std::vector<Value> defined(results);
-  for (Value &value : defined)
+  for (Value &value : defined) {
     if (value.kind == Value::Kind::Size)
       value.size = sizes.readDefinition(value.meta);
+    for (SizeExpr size : value.type.sizes)
+      sizes.define(size);
+  }
   appendTypes(body, defined);
   endLine();
+  for (size_t i = 0; i < results.size(); ++i)
+    if (results[i].kind == Value::Kind::Size && defined[i].size != results[i].size && sizes.isDefined(results[i].size))
+      emitCheck(sizes.equals(defined[i].size, results[i].size),
+                defined[i].size.str() + " expected to equal " + results[i].size.str());
   for (size_t i = 0; i < results.size(); ++i) {
     results[i].name = results.size() > 1 ? name + "#" + std::to_string(i) : name;
     results[i].isForeignStorage = true;

@@ -31,6 +31,7 @@ struct OpInfo {
   std::string fullName; // aten::add.Tensor
   std::vector<Argument> arguments;
   const OpRule *rule = nullptr;
+  bool isSeeded = false; // draws from a generator, so the order of such calls matters
 };
 
 /// The values of one FX node: one, or the flattened items of a list.

@@ -2,6 +2,7 @@
 
 #include "runtime/fx/Value.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace py = pybind11;
@@ -97,10 +98,30 @@ SizeExpr Sizes::readExpression(py::handle expression, py::handle shapeEnv) {
 }
 
 SizeExpr Sizes::readDefinition(py::handle value) {
-  if (!py::hasattr(value, "node") || !py::hasattr(value.attr("node"), "_expr"))
-    return read(value);
+  SizeExpr known = read(value);
+  if (define(known) || !py::hasattr(value, "node"))
+    return known;
   py::object node = value.attr("node");
-  return readExpression(node.attr("_expr"), node.attr("shape_env"));
+  SizeExpr raw = readExpression(node.attr("_expr"), node.attr("shape_env"));
+  define(raw);
+  return raw;
+}
+
+bool Sizes::define(SizeExpr size) {
+  auto name = size.symbol();
+  return name && name->starts_with('u') && defined.emplace(*name).second;
+}
+
+bool Sizes::isDefined(SizeExpr size) const {
+  auto names = size.symbols();
+  return std::all_of(names.begin(), names.end(), [&](std::string_view name) {
+    return !name.starts_with('u') || defined.contains(std::string(name));
+  });
+}
+
+SizeExpr Sizes::equals(SizeExpr a, SizeExpr b) {
+  SizeExpr difference = context.sub(a, b), one = context.constant(1);
+  return context.sub(one, context.min(one, context.max(difference, context.neg(difference))));
 }
 
 SizeExpr Sizes::readCondition(py::handle value) {
@@ -112,8 +133,10 @@ SizeExpr Sizes::readCondition(py::handle value) {
   // What torch concluded from a condition makes it true by itself, so take it as it was where all its symbols exist.
   py::object raw = node.attr("_expr");
   bool areKnown = true;
-  for (py::handle symbol : raw.attr("free_symbols"))
-    areKnown &= byTorchName.contains(py::str(symbol).cast<std::string>());
+  for (py::handle symbol : raw.attr("free_symbols")) {
+    auto it = byTorchName.find(py::str(symbol).cast<std::string>());
+    areKnown &= it != byTorchName.end() && isDefined(it->second);
+  }
   return readTruth(areKnown ? raw : py::object(node.attr("expr")), node.attr("shape_env"));
 }
 
@@ -141,8 +164,8 @@ SizeExpr Sizes::readTruth(py::handle condition, py::handle shapeEnv) {
   SizeExpr difference = context.sub(readExpression(args[0], shapeEnv), readExpression(args[1], shapeEnv));
   SizeExpr truth;
   if (isEquality) {
-    truth = context.min(one, context.max(difference, context.neg(difference)));
-    if (kind == "Equality")
+    truth = equals(difference, zero);
+    if (kind == "Unequality")
       truth = context.sub(one, truth);
   } else {
     if (isLess)

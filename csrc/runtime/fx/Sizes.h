@@ -8,6 +8,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace torch_tile::runtime::fx {
@@ -23,8 +24,14 @@ public:
 
   /// Of an int or torch.SymInt. Throws UnsupportedGraph where the expression is none of ours.
   SizeExpr read(pybind11::handle value);
-  /// Of what a call returns: the symbol that torch gave to it, even if it is known by now to equal other sizes.
+  /// Of what a call returns: a symbol that nothing defined before, even where torch knows by now what it must equal.
   SizeExpr readDefinition(pybind11::handle value);
+  /// Whether the size is an unbacked symbol that nothing defined before; it is defined from now on.
+  bool define(SizeExpr size);
+  /// Whether all unbacked symbols in it are defined.
+  bool isDefined(SizeExpr size) const;
+  /// 1 where the two are the same, else 0.
+  SizeExpr equals(SizeExpr a, SizeExpr b);
   /// Of a bool or torch.SymBool: 1 where it holds, else 0.
   SizeExpr readCondition(pybind11::handle value);
   /// Items of a torch.Size, tuple or list.
@@ -46,6 +53,7 @@ private:
   std::unordered_map<std::string, SizeExpr> byTorchName;
   std::unordered_map<PyObject *, SizeExpr> byExpression;
   std::vector<pybind11::object> held; // keeps the keys of byExpression alive
+  std::unordered_set<std::string> defined;
   int numBacked = 0, numUnbacked = 0;
 };
 

@@ -27,5 +27,9 @@ graph.func @forms(%x: !graph.tensor<["s0", 8], f32>, %b: !graph.tensor<[8], f32>
   // CHECK: graph.layer_norm %{{.*}}, %{{.*}} {eps = 1.000000e-05 : f64, normalized_dims = 1 : i64}
   %10:3 = graph.layer_norm %x, %b {normalized_dims = 1, eps = 1.0e-5} : (!graph.tensor<["s0", 8], f32>, !graph.tensor<[8], f32>)
       -> (!graph.tensor<["s0", 8], f32>, !graph.tensor<["s0", 1], f32>, !graph.tensor<["s0", 1], f32>)
+  // CHECK: graph.check {condition = #graph.expr<"{{.*}}">, message = "too many"}
+  graph.check {condition = #graph.expr<"Min(1, Max(0, 9 - s0))">, message = "too many"}
+  // CHECK: graph.extern(%{{.*}}) {{.*}}effect
+  %11 = graph.extern(%b) {op = "aten::bernoulli", overload = "", args = [#graph.operand<0>, unit], effect} : (!graph.tensor<[8], f32>) -> !graph.tensor<[8], f32>
   graph.return %0 : !graph.tensor<["s0", 8], f32>
 }

@@ -1,0 +1,115 @@
+"""Sizes that are known only when the graph runs: what calls return, and the conditions they must meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from tests.compiling import IS_TILE, assert_same, compiled, fresh
+
+if not IS_TILE:
+    pytest.skip("about the backend tile", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def captured() -> Iterator[None]:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+        fresh()
+        yield
+
+
+def prefix_sum(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    count = n.item()
+    torch._check(count >= 0)
+    torch._check(count <= x.size(0))
+    return x[:count].sum() + torch.zeros(count).sum()
+
+
+def two_parts(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    first, second = n.tolist()
+    torch._check(first >= 0)
+    torch._check(second >= 0)
+    torch._check(first + second == x.size(0))
+    left, right = x.split([first, second])
+    return left.sum() * 2, right * 3
+
+
+def same_count(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    first, second = n.tolist()
+    torch._check(first >= 0)
+    torch._check(first == second)
+    return torch.full((first,), 2.0) * x.sum() + second
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
+    "mask": (lambda x: x[x > 0].sum(), (torch.randn(9),)),
+    "mask, pointwise": (lambda x: x[x > 0] * 2 + 1, (torch.randn(9),)),
+    "nonzero": (lambda x: torch.nonzero(x > 0).float().sum(0), (torch.randn(9, 5),)),
+    "size of nonzero": (lambda x: x + torch.nonzero(x > 0).size(0), (torch.randn(9),)),
+    "unique": (lambda x: torch.unique(x) + 1, (torch.tensor([3, 1, 3, 0]),)),
+    "repeat": (lambda x, r: torch.repeat_interleave(x, r) * 2, (torch.randn(3), torch.tensor([1, 0, 3]))),
+    "item as size": (lambda x, n: torch.arange(n.item()) + x.sum(), (torch.randn(9), torch.tensor(5))),
+    "prefix": (prefix_sum, (torch.randn(9), torch.tensor(5))),
+    "two parts": (two_parts, (torch.randn(9), torch.tensor([5, 4]))),
+    "same count": (same_count, (torch.randn(9), torch.tensor([5, 5]))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_equals_eager(name: str, dynamic: bool) -> None:
+    function, arguments = CASES[name]
+    f = compiled(function, dynamic=dynamic)
+    for _ in range(2):
+        assert_same(f(*arguments), function(*arguments))
+
+
+@pytest.mark.parametrize(
+    "name,bad", [("prefix", 10), ("prefix", -1), ("two parts", [5, 5]), ("two parts", [10, -1]), ("same count", [5, 4])]
+)
+def test_condition_that_fails(name: str, bad: Any) -> None:
+    """A condition is checked when the graph runs, also where torch has drawn conclusions from it."""
+    function, (x, good) = CASES[name]
+    f = compiled(function)
+    f(x, good)
+    with pytest.raises(RuntimeError):
+        f(x, torch.tensor(bad))
+    assert_same(f(x, good), function(x, good))
+
+
+def test_random_calls_keep_their_order() -> None:
+    """Calls that draw from torch's generator happen in the order in which the program makes them."""
+
+    def draw(p: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        first = torch.multinomial(p, 4)
+        second = torch.multinomial(p, 4)
+        return second * 2, first + second.sum()
+
+    p = torch.ones(50)
+    torch.manual_seed(3)
+    expected = draw(p)
+    f = compiled(draw, fallback_random=True)
+    torch.manual_seed(3)
+    assert_same(f(p), expected)
+
+
+FLOATS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "group_norm": lambda x: torch.nn.functional.group_norm(x[:, :, None], 3),
+    "quotient": lambda x: x * (x.size(0) / x.size(1)) + x.size(0) ** 0.5,
+    "chain": lambda x: (x / float(x.size(0)), x.size(0) * 0.25 + x, x + (x.size(0) // 3) / 2),
+    "integers": lambda x: torch.arange(4) * (x.size(0) / x.size(1)),
+    "clamp": lambda x: torch.clamp(x, max=x.size(0) / 8),
+    "full": lambda x: torch.full((3,), x.size(0) / 3),
+    "where": lambda x: torch.where(x > 0, x.size(0) / 3, x),
+}
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_floats_that_depend_on_sizes(name: str) -> None:
+    f = compiled(FLOATS[name], dynamic=True)
+    for rows in (4, 7):
+        x = torch.randn(rows, 6)
+        assert_same(f(x), FLOATS[name](x))
