@@ -47,6 +47,9 @@ bool isSet(Attribute flag);
 /// The type of one element inside `graph.loops`: scalars are signless.
 Type scalarType(Type elementType);
 
+/// Marks an arith.truncf that the program asked for by a cast: it is never elided.
+inline constexpr llvm::StringLiteral kKeepRounding = "graph.keep_rounding";
+
 /// Parses an integer or a quoted expression; prints it the same way.
 ParseResult parseSizeExpr(AsmParser &parser, torch_tile::SizeExpr &expr);
 void printSizeExpr(AsmPrinter &printer, torch_tile::SizeExpr expr);

@@ -101,7 +101,8 @@ Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)>
   // A value rounded to low precision only to be widened again keeps its bits.
   if (options.elideRounding && isa<arith::ExtFOp>(op))
     if (auto rounding = lookup(op.getOperand(0)).getDefiningOp<arith::TruncFOp>();
-        rounding && getElementTypeOrSelf(rounding.getIn()) == op.getResult(0).getType())
+        rounding && !rounding->hasAttr(kKeepRounding) &&
+        getElementTypeOrSelf(rounding.getIn()) == op.getResult(0).getType())
       return rounding.getIn();
   IRMapping mapping;
   bool any = llvm::any_of(op.getOperands(), [&](Value v) { return isTile(lookup(v)); });
