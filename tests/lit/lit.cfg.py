@@ -40,7 +40,9 @@ config.substitutions.append(("%build", str(build)))  # noqa: F821
 config.maxIndividualTestTime = 120  # noqa: F821
 
 cuda_bin = [Path(home) / "bin" for home in (os.environ.get("CUDA_HOME"), "/usr/local/cuda") if home]
-ptxas = shutil.which("ptxas") or next((str(folder / "ptxas") for folder in cuda_bin if (folder / "ptxas").exists()), None)
+ptxas = shutil.which("ptxas") or next(
+    (str(folder / "ptxas") for folder in cuda_bin if (folder / "ptxas").exists()), None
+)
 if ptxas:
     config.available_features.add("ptxas")  # noqa: F821
 # A check of PTX that does nothing where there is no ptxas: what the rest of a test says still holds.

@@ -63,7 +63,11 @@ bool ThreadLowering::mayConflict(const Pending &earlier, Operation *later) const
     if (!isLeftScratch && left != right && kernel->hasAttr("tile.noalias_args"))
       return false;
   }
-  return earlier.isRepeated || !isSameElements(earlier.op, later);
+  if (earlier.isRepeated || !isSameElements(earlier.op, later))
+    return true;
+  // Threads with copies read what others write.
+  Type type = isWrite(later) ? later->getOperand(0).getType() : later->getResult(0).getType();
+  return cast<RankedTensorType>(type).getNumElements() % (numThreads * lanesOf(type)) != 0;
 }
 
 void ThreadLowering::orderAccess(Operation *op) {

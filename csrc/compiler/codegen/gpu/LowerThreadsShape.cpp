@@ -8,6 +8,8 @@ using namespace torch_tile::codegen;
 
 /// One padding element follows each run of this many: as many as there are banks.
 static constexpr int64_t paddedRun = 32;
+/// Of the whole and of its parts: no access is wider.
+static constexpr int64_t sharedAlignment = 16;
 
 LogicalResult ThreadLowering::reserveShared(Operation *op, ArrayRef<Type> storages, int64_t numElements, bool isPadded,
                                             SmallVectorImpl<Shared> &parts) {
@@ -15,7 +17,7 @@ LogicalResult ThreadLowering::reserveShared(Operation *op, ArrayRef<Type> storag
   for (Type storage : storages) {
     parts.push_back({storage, offset, isPadded});
     int64_t numPlaces = numElements + (isPadded ? numElements / paddedRun : 0);
-    offset = llvm::alignTo(offset + numPlaces * bytesOf(storage), 16);
+    offset = llvm::alignTo(offset + numPlaces * bytesOf(storage), sharedAlignment);
   }
   sharedBytes = std::max(sharedBytes, offset);
   if (hasSharedReaders)
@@ -41,7 +43,8 @@ void ThreadLowering::storeShared(const Shared &part, Value source, RankedTensorT
     int64_t lanes = lanesOf(value.getType());
     auto store = [&] {
       if (!part.isPadded) {
-        LLVM::StoreOp::create(b, value, sharedPtr(part, first), unsigned(lanes * bytesOf(part.storage)));
+        LLVM::StoreOp::create(b, value, sharedPtr(part, first),
+                              unsigned(std::min(sharedAlignment, lanes * bytesOf(part.storage))));
         return;
       }
       for (int64_t lane = 0; lane < lanes; ++lane)

@@ -14,6 +14,21 @@ tile.kernel @in_place(%x: !tile.ptr<f32>) {
   tile.return
 }
 
+// The same elements, but three quarters of the threads hold copies, which they must have read before the store.
+// CHECK: // copies =
+// CHECK: .visible .entry
+// CHECK: ld.global
+// CHECK: bar.sync
+// CHECK: st.global
+// CHECK: ret
+tile.kernel @copies(%x: !tile.ptr<f32>) attributes {tile.threads = 256 : i64} {
+  %zero = arith.constant 0 : i64
+  %v = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> tensor<64xf32>
+  %n = arith.negf %v : tensor<64xf32>
+  tile.store %n, %x[%zero] strides [1] : tensor<64xf32>, !tile.ptr<f32>
+  tile.return
+}
+
 // A neighbour's: all loads come before any store. A block of one warp needs no more than the warp.
 // CHECK: // shifted =
 // CHECK: .visible .entry
