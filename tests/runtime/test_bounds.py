@@ -124,7 +124,6 @@ def test_integer_division_overflow() -> None:
         assert result.dtype == dtype and result.shape == x.shape
 
 
-@pytest.mark.xfail(strict=True, reason="kernels divide by 1 instead of 0: the quotient is wrong where eager raises")
 def test_integer_division_by_zero() -> None:
     """Eager raises; the process lives."""
     function = compiled(lambda x, y: x // y)

@@ -93,7 +93,7 @@ LogicalResult TileLowering::run(ModuleOp module) {
   b.setInsertionPointToEnd(entry);
   lowerArguments();
   contextPtr = function.getArgument(1);
-  Value ok = constant(i32, 0), failed = constant(i32, 1), one = i64(1);
+  Value ok = constant(i32, 0), one = i64(1);
   bool hasChecks = false, hasScratch = false;
   kernel.walk([&](Operation *op) {
     hasChecks |= isa<tile::CheckIndexOp>(op);
@@ -120,7 +120,7 @@ LogicalResult TileLowering::run(ModuleOp module) {
   if (hasChecks) {
     Value flag = LLVM::LoadOp::create(b, i32, errorFlag, /*alignment=*/4);
     Value isBad = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, flag, ok);
-    LLVM::CondBrOp::create(b, isBad, exit, ValueRange{failed}, header, ValueRange{next}, std::make_pair(1u, 1000000u));
+    LLVM::CondBrOp::create(b, isBad, exit, ValueRange{flag}, header, ValueRange{next}, std::make_pair(1u, 1000000u));
   } else {
     LLVM::BrOp::create(b, ValueRange{next}, header);
   }

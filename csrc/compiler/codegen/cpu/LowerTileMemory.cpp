@@ -1,4 +1,5 @@
 // Structured loads and stores, gather, scatter and index checks.
+#include "artifact/KernelAbi.h"
 #include "compiler/codegen/cpu/TileLowering.h"
 
 using namespace mlir;
@@ -411,7 +412,9 @@ LogicalResult TileLowering::lowerCheckIndex(tile::CheckIndexOp op) {
         Value fields[] = {createIndexCast(bad, b.getI64Type(), /*isSigned=*/true), size, i64(op.getLine())};
         for (auto [position, field] : llvm::enumerate(fields))
           storeElements(field, elementPtr(contextPtr, b.getI64Type(), i64(position + 1)));
-        LLVM::StoreOp::create(b, constant(b.getI32Type(), 1), errorFlag, /*alignment=*/4);
+        torch_tile::KernelError code =
+            op.getDivision() ? torch_tile::KernelError::DivisionByZero : torch_tile::KernelError::IndexOutOfRange;
+        LLVM::StoreOp::create(b, constant(b.getI32Type(), static_cast<int32_t>(code)), errorFlag, /*alignment=*/4);
       });
     });
   }

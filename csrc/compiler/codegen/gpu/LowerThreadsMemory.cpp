@@ -1,4 +1,5 @@
 // Structured loads and stores, gather, scatter and index checks.
+#include "artifact/KernelAbi.h"
 #include "compiler/codegen/gpu/ThreadLowering.h"
 
 using namespace mlir;
@@ -318,7 +319,9 @@ LogicalResult ThreadLowering::lowerCheckIndex(tile::CheckIndexOp op) {
       }
       Value outside = arith::XOrIOp::create(b, inside, constant(b.getI1Type(), 1));
       guardedStore(both(outside, active), [&] {
-        Value none = i64(0), code = i64(1); // KernelError::IndexOutOfRange
+        auto error =
+            op.getDivision() ? torch_tile::KernelError::DivisionByZero : torch_tile::KernelError::IndexOutOfRange;
+        Value none = i64(0), code = i64(static_cast<int64_t>(error));
         Value exchanged = LLVM::AtomicCmpXchgOp::create(b, errorPtr, none, code, LLVM::AtomicOrdering::monotonic,
                                                         LLVM::AtomicOrdering::monotonic);
         Value isFirst = LLVM::ExtractValueOp::create(b, exchanged, ArrayRef<int64_t>{1});

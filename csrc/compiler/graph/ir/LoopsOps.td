@@ -110,8 +110,9 @@ def Graph_IndexOp : Graph_Op<"index_value", [Pure]> {
 
 def Graph_CheckIndexOp : Graph_Op<"check_index"> {
   let summary = "its operand, which must lie in [0, size): raises IndexError at run time otherwise";
-  let description = "With `wrap`, -size <= index < 0 counts from the end and the result is in [0, size). Where `mask` is false nothing is checked and the result is 0.";
-  let arguments = (ins I64:$index, Graph_ExprAttr:$size, UnitAttr:$wrap, Optional<I1>:$mask);
+  let description = "With `wrap`, -size <= index < 0 counts from the end and the result is in [0, size). Where `mask` is false nothing is checked and the result is 0. "
+                    "With `division` a failure is a division by zero instead.";
+  let arguments = (ins I64:$index, Graph_ExprAttr:$size, UnitAttr:$wrap, Optional<I1>:$mask, UnitAttr:$division);
   let results = (outs I64:$result);
   let assemblyFormat = "$index `in` custom<QuotedExpr>($size) (`wrap` $wrap^)? (`mask` $mask^)? attr-dict";
 }

@@ -12,7 +12,7 @@ static Value checkedIndex(Lowering &lowering, LoopNest &nest, Value index, Type 
   lowering.facts.setExtent("x" + std::to_string(number), size);
   return CheckIndexOp::create(s.builder, s.loc, s.builder.getI64Type(), index,
                               ExprAttr::get(s.builder.getContext(), size), wrap ? s.builder.getUnitAttr() : UnitAttr(),
-                              Value());
+                              Value(), /*division=*/UnitAttr());
 }
 
 LogicalResult mlir::graph::lowerIndex(Lowering &lowering, OpBuilder &builder, IndexTensorOp op) {

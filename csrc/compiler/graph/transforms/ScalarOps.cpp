@@ -107,17 +107,36 @@ private:
     Value quotient, remainder;
   };
   QuotientAndRemainder divideInts() const;
+  void checkDivisor(Value isZero) const;
   Value shiftInRange() const;
   Value signsDiffer(Value x, Value y) const;
 };
 
 } // namespace
 
+/// A divisor of 0 ends the kernel with an error, unless it cannot be 0.
+void Operands::checkDivisor(Value isZero) const {
+  Value divisor = b;
+  while (Operation *op = divisor.getDefiningOp()) {
+    if (!isa<arith::ExtSIOp, arith::ExtUIOp>(op))
+      break;
+    divisor = op->getOperand(0);
+  }
+  if (APInt constant; matchPattern(divisor, m_ConstantInt(&constant)) && !constant.isZero())
+    return;
+  MLIRContext *context = s.builder.getContext();
+  Type i64 = s.builder.getI64Type();
+  CheckIndexOp::create(s.builder, s.loc, i64, s.make<arith::ExtUIOp>(i64, isZero),
+                       ExprAttr::get(context, GraphDialect::sizes(context).constant(1)), /*wrap=*/UnitAttr(),
+                       /*mask=*/Value(), s.builder.getUnitAttr());
+}
+
 /// Both towards 0. The hardware faults on a divisor of 0 and on smallest / -1, so neither reaches it: x / -1 is 0 - x,
-/// and x / 0 is x with remainder 0 (ATen raises there; a fault would end the process).
+/// and x / 0 is x with remainder 0 until the program ends with an error (a fault would end the process).
 Operands::QuotientAndRemainder Operands::divideInts() const {
   Value zero = number(0), one = number(1);
   Value isZero = s.compareInts(IntIs::eq, b, zero);
+  checkDivisor(isZero);
   if (isUnsigned()) {
     Value safe = s.select(isZero, one, b);
     return {s.make<arith::DivUIOp>(a, safe), s.make<arith::RemUIOp>(a, safe)};

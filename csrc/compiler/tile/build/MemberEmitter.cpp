@@ -80,7 +80,8 @@ KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member) {
       Value valid = isTile(position) ? validLanes : Value();
       value = reuse(tile::CheckIndexOp::create(
           builder, position.getType(), position, exprs.emit(check.getSize().getValue(), {}), valid, mask,
-          check.getWrapAttr(), builder.getI64IntegerAttr(torch_tile::fusion::lineOf(check.getLoc()))));
+          check.getWrapAttr(), builder.getI64IntegerAttr(torch_tile::fusion::lineOf(check.getLoc())),
+          check.getDivisionAttr()));
     } else if (auto uniform = dyn_cast<UniformOp>(inner)) {
       Value counter = lookup(uniform.getCounter());
       Type type = isTile(counter) ? tileOf(builder.getF32Type()) : (Type)builder.getF32Type();

@@ -212,9 +212,10 @@ def Tile_CheckIndexOp : Tile_Op<"check_index", [AttrSizedOperandSegments, Memory
   let summary = "indices, checked: where one lies outside [0, size) the kernel ends with IndexOutOfRange";
   let description = [{
     With `wrap`, -size <= index < 0 counts from the end. Lanes outside `valid` (first axis) or where `mask` is false are not checked; lanes not checked or failing yield 0,
-    so that accesses through the result stay in range until the program ends.
+    so that accesses through the result stay in range until the program ends. With `division` the kernel ends with DivisionByZero instead.
   }];
-  let arguments = (ins Tile_OffsetLike:$index, I64:$size, Optional<I64>:$valid, Optional<Tile_BoolLike>:$mask, UnitAttr:$wrap, I64Attr:$line);
+  let arguments = (ins Tile_OffsetLike:$index, I64:$size, Optional<I64>:$valid, Optional<Tile_BoolLike>:$mask, UnitAttr:$wrap, I64Attr:$line,
+                       UnitAttr:$division);
   let results = (outs Tile_OffsetLike:$result);
   let assemblyFormat = [{
     $index `in` $size (`valid` $valid^)? (`mask` $mask^ `:` type($mask))? (`wrap` $wrap^)? `line` $line attr-dict `:` type($index) `->` type($result)
