@@ -52,3 +52,19 @@ tile.kernel @combiner(%v: tensor<16xf32>) {
   }
   tile.return
 }
+
+// -----
+
+tile.kernel @pointers_without_offsets(%p: !tile.ptr<f32>) {
+  // expected-error @+1 {{expected offsets or a tile of pointers for 'tensor<16xf32>'}}
+  %t = tile.gather %p : !tile.ptr<f32> -> tensor<16xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @dot_shapes(%a: tensor<16x32xf32>, %b: tensor<16x32xf32>, %c: tensor<16x32xf32>) {
+  // expected-error @+1 {{expected M x K, K x N and M x N, got 'tensor<16x32xf32>', 'tensor<16x32xf32>' and 'tensor<16x32xf32>'}}
+  %t = tile.dot %a, %b, %c : tensor<16x32xf32>, tensor<16x32xf32> -> tensor<16x32xf32>
+  tile.return
+}

@@ -69,3 +69,73 @@ tile.kernel @reductions(%a: f32, %seed: i64) {
   %u = tile.uniform %seed, %counter {salt = 2 : i64} : tensor<64xi64> -> tensor<64xf32>
   tile.return
 }
+
+// CHECK-LABEL: tile.kernel @pointers
+tile.kernel @pointers(%p: !tile.ptr<f32>, %mask: i1, %address: i64) {
+  %i = tile.iota : tensor<16xi32>
+  %m = tile.splat %mask : i1 -> tensor<16xi1>
+  %same = tile.splat %p : !tile.ptr<f32> -> tensor<16x!tile.ptr<f32>>
+  // CHECK: tile.ptr_add %{{.*}}, %{{.*}} : tensor<16x!tile.ptr<f32>>, tensor<16xi32>
+  %q = tile.ptr_add %same, %i : tensor<16x!tile.ptr<f32>>, tensor<16xi32>
+  // CHECK: tile.gather %{{.*}} mask %{{.*}} : tensor<16xi1> : tensor<16x!tile.ptr<f32>> -> tensor<16xf32>
+  %t = tile.gather %q mask %m : tensor<16xi1> : tensor<16x!tile.ptr<f32>> -> tensor<16xf32>
+  // CHECK: tile.scatter %{{.*}}, %{{.*}} : tensor<16xf32>, tensor<16x!tile.ptr<f32>>
+  tile.scatter %t, %q : tensor<16xf32>, tensor<16x!tile.ptr<f32>>
+  // CHECK: tile.gather %{{.*}} : !tile.ptr<f32> -> f32
+  %scalar = tile.gather %p : !tile.ptr<f32> -> f32
+  // CHECK: tile.ptr_to_int %{{.*}} : tensor<16x!tile.ptr<f32>> -> tensor<16xi64>
+  %a = tile.ptr_to_int %q : tensor<16x!tile.ptr<f32>> -> tensor<16xi64>
+  // CHECK: tile.int_to_ptr %{{.*}} : tensor<16xi64> -> tensor<16x!tile.ptr<f32>>
+  %r = tile.int_to_ptr %a : tensor<16xi64> -> tensor<16x!tile.ptr<f32>>
+  // CHECK: tile.int_to_ptr %{{.*}} : i64 -> !tile.ptr<f32>
+  %s = tile.int_to_ptr %address : i64 -> !tile.ptr<f32>
+  // CHECK: tile.ptr_cast %{{.*}} : !tile.ptr<f32> -> !tile.ptr<i32>
+  %c = tile.ptr_cast %p : !tile.ptr<f32> -> !tile.ptr<i32>
+  %zero = arith.constant 0 : i64
+  // CHECK: tile.store %{{.*}}, %{{.*}}[%{{.*}}] strides [1] mask %{{.*}} : tensor<16xi1> : tensor<16xf32>, !tile.ptr<f32>
+  tile.store %t, %p[%zero] strides [1] mask %m : tensor<16xi1> : tensor<16xf32>, !tile.ptr<f32>
+  // CHECK: tile.atomic_rmw add %{{.*}}, %{{.*}}[%{{.*}}] mask %{{.*}} : tensor<16xi1> : tensor<16xf32>, !tile.ptr<f32>, tensor<16xi32>
+  %old = tile.atomic_rmw add %t, %p[%i] mask %m : tensor<16xi1> : tensor<16xf32>, !tile.ptr<f32>, tensor<16xi32>
+  // CHECK: tile.atomic_rmw xchg %{{.*}}, %{{.*}} : f32, !tile.ptr<f32>
+  %last = tile.atomic_rmw xchg %scalar, %p : f32, !tile.ptr<f32>
+  // CHECK: tile.atomic_cas %{{.*}}, %{{.*}}, %{{.*}} : tensor<16xf32>, tensor<16x!tile.ptr<f32>>
+  %seen = tile.atomic_cas %t, %old, %q : tensor<16xf32>, tensor<16x!tile.ptr<f32>>
+  // CHECK: tile.print "t = " %{{.*}}, %{{.*}} hex : tensor<16xf32>, !tile.ptr<f32>
+  tile.print "t = " %t, %p hex : tensor<16xf32>, !tile.ptr<f32>
+  // CHECK: tile.assert %{{.*}}, "in range" : tensor<16xi1>
+  tile.assert %m, "in range" : tensor<16xi1>
+  tile.return
+}
+
+// CHECK-LABEL: tile.kernel @rearranging
+tile.kernel @rearranging(%s: f32, %n: i32) {
+  %t = tile.splat %s : f32 -> tensor<4x16xf32>
+  %i = tile.splat %n : i32 -> tensor<4x8xi32>
+  // CHECK: tile.cat %{{.*}}, %{{.*}} : tensor<4x16xf32> -> tensor<8x16xf32>
+  %cat = tile.cat %t, %t : tensor<4x16xf32> -> tensor<8x16xf32>
+  // CHECK: tile.join %{{.*}}, %{{.*}} : tensor<4x16xf32> -> tensor<4x16x2xf32>
+  %join = tile.join %t, %t : tensor<4x16xf32> -> tensor<4x16x2xf32>
+  // CHECK: tile.split %{{.*}} : tensor<4x16x2xf32> -> tensor<4x16xf32>
+  %l, %r = tile.split %join : tensor<4x16x2xf32> -> tensor<4x16xf32>
+  // CHECK: tile.take %{{.*}}[%{{.*}}] axis 1 : tensor<4x16xf32>, tensor<4x8xi32> -> tensor<4x8xf32>
+  %take = tile.take %t[%i] axis 1 : tensor<4x16xf32>, tensor<4x8xi32> -> tensor<4x8xf32>
+  %flat = tile.reshape %i : tensor<4x8xi32> -> tensor<32xi32>
+  // CHECK: tile.histogram %{{.*}} : tensor<32xi32> -> tensor<8xi32>
+  %h = tile.histogram %flat : tensor<32xi32> -> tensor<8xi32>
+  // CHECK: tile.dot %{{.*}}, %{{.*}}, %{{.*}} : tensor<16x4xf32>, tensor<4x16xf32> -> tensor<16x16xf32>
+  %lhs = tile.trans %t perm [1, 0] : tensor<4x16xf32> -> tensor<16x4xf32>
+  %acc = tile.splat %s : f32 -> tensor<16x16xf32>
+  %dot = tile.dot %lhs, %t, %acc : tensor<16x4xf32>, tensor<4x16xf32> -> tensor<16x16xf32>
+  // CHECK: tile.scan(%{{.*}}) axis 1 reverse : (tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %scan = tile.scan (%t) axis 1 reverse : (tensor<4x16xf32>) -> tensor<4x16xf32> {
+  ^bb0(%x: f32, %y: f32):
+    %c = arith.addf %x, %y : f32
+    tile.yield %c : f32
+  }
+  // CHECK: tile.map(%{{.*}}) pack 1 : (tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %map = tile.map (%t) pack 1 : (tensor<4x16xf32>) -> tensor<4x16xf32> {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  }
+  tile.return
+}

@@ -26,7 +26,7 @@ int64_t RowLowering::numRowsOf(Type type) const {
 
 Type RowLowering::elementOf(Type type) {
   Type element = getElementTypeOrSelf(type);
-  return element.isIndex() ? IntegerType::get(type.getContext(), 64) : element;
+  return isa<IndexType, tile::PtrType>(element) ? IntegerType::get(type.getContext(), 64) : element;
 }
 
 Type RowLowering::withLanes(Type element, int64_t lanes) {
@@ -56,7 +56,11 @@ LogicalResult RowLowering::verifyTypes(StringRef target,
     if (auto ptr = dyn_cast<tile::PtrType>(type))
       type = ptr.getElementType();
     auto tile = dyn_cast<RankedTensorType>(type);
-    if (!isSupportedElement(tile ? tile.getElementType() : type))
+    Type element = tile ? tile.getElementType() : type;
+    if (auto ptr = dyn_cast<tile::PtrType>(element))
+      element = ptr.getElementType();
+    // A pointer to pointers holds addresses.
+    if (!isa<tile::PtrType>(element) && !isSupportedElement(element))
       return op->emitOpError("expected a type that ") << target << " code can hold, got " << type;
     if (!tile)
       return success();
@@ -190,19 +194,48 @@ LogicalResult RowLowering::lowerCommonOp(Operation *op, StringRef target) {
     return lowerConstant(constant);
   if (auto uniform = dyn_cast<tile::UniformOp>(op))
     return lowerUniform(uniform);
-  if (auto add = dyn_cast<tile::PtrAddOp>(op)) {
-    set(add.getResult(),
-        {elementPtr(scalar(add.getBase()), storageOf(add.getType().getElementType()), scalar(add.getOffset()))});
-    return success();
-  }
+  if (isa<tile::PtrAddOp, tile::PtrToIntOp, tile::IntToPtrOp, tile::PtrCastOp>(op))
+    return lowerPointer(op);
   if (auto splat = dyn_cast<tile::SplatOp>(op)) {
     Type type = splat.getType();
-    set(splat.getResult(), Rows(numRowsOf(type), broadcast(scalar(splat.getSource()), rowTypeOf(type))));
+    Value source = scalar(splat.getSource());
+    if (isa<LLVM::LLVMPointerType>(source.getType()))
+      source = LLVM::PtrToIntOp::create(b, b.getI64Type(), source);
+    set(splat.getResult(), Rows(numRowsOf(type), broadcast(source, rowTypeOf(type))));
     return success();
   }
   if (OpTrait::hasElementwiseMappableTraits(op))
     return lowerPointwise(op);
   return op->emitOpError("expected an op that the ") << target << " target lowers";
+}
+
+/// A scalar pointer is a pointer, a tile of pointers holds addresses as i64.
+LogicalResult RowLowering::lowerPointer(Operation *op) {
+  Value result = op->getResult(0), source = op->getOperand(0);
+  bool isTile = isa<RankedTensorType>(result.getType());
+  if (auto add = dyn_cast<tile::PtrAddOp>(op)) {
+    Type storage = storageOf(cast<tile::PtrType>(getElementTypeOrSelf(add.getType())).getElementType());
+    if (!isTile) {
+      Value offset = createIndexCast(scalar(add.getOffset()), b.getI64Type(), /*isSigned=*/true);
+      set(result, {elementPtr(scalar(source), storage, offset)});
+      return success();
+    }
+    Rows list;
+    for (auto [address, offset] : llvm::zip_equal(rows(source), rows(add.getOffset()))) {
+      Value bytes = createIndexCast(offset, b.getI64Type(), /*isSigned=*/true);
+      bytes = arith::MulIOp::create(b, bytes, constant(bytes.getType(), bytesOf(storage)));
+      list.push_back(arith::AddIOp::create(b, address, bytes));
+    }
+    set(result, std::move(list));
+    return success();
+  }
+  if (isTile || isa<tile::PtrCastOp>(op))
+    set(result, Rows(rows(source)));
+  else if (isa<tile::PtrToIntOp>(op))
+    set(result, {LLVM::PtrToIntOp::create(b, b.getI64Type(), scalar(source)).getResult()});
+  else
+    set(result, {LLVM::IntToPtrOp::create(b, ptrType, scalar(source)).getResult()});
+  return success();
 }
 
 LogicalResult RowLowering::lowerFor(scf::ForOp op) {

@@ -5,7 +5,7 @@ using namespace mlir;
 using namespace torch_tile::codegen;
 
 Type RowLowering::storageOf(Type element) {
-  if (element.isIndex())
+  if (isa<IndexType, tile::PtrType>(element))
     return IntegerType::get(element.getContext(), 64);
   unsigned width = element.getIntOrFloatBitWidth();
   if (width == 1)

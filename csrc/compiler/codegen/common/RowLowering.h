@@ -34,7 +34,7 @@ protected:
   /// scalars: their elements.
   virtual int64_t lanesOf(mlir::Type type) const;
   virtual int64_t numRowsOf(mlir::Type type) const;
-  /// i64 for index, the type itself otherwise.
+  /// i64 for index and, in tiles, for pointers; the type itself otherwise.
   static mlir::Type elementOf(mlir::Type type);
   mlir::Type rowTypeOf(mlir::Type type) const;
   static mlir::Type withLanes(mlir::Type element, int64_t lanes);
@@ -72,6 +72,7 @@ protected:
   virtual mlir::LogicalResult lowerOp(mlir::Operation *op) = 0;
   /// Control flow, constants, pointers, random numbers and pointwise ops; any other op is an error.
   mlir::LogicalResult lowerCommonOp(mlir::Operation *op, llvm::StringRef target);
+  mlir::LogicalResult lowerPointer(mlir::Operation *op);
   mlir::LogicalResult lowerFor(mlir::scf::ForOp op);
   mlir::LogicalResult lowerIf(mlir::scf::IfOp op);
   mlir::LogicalResult lowerWhile(mlir::scf::WhileOp op);

@@ -121,19 +121,27 @@ void TileLowering::storeContiguous(Value value, Value ptr, Value count) {
   });
 }
 
+Value TileLowering::lanePtr(Value base, Type element, Value offsets) {
+  int64_t lanes = lanesOf(offsets.getType());
+  if (!base)
+    return LLVM::IntToPtrOp::create(b, withLanes(ptrType, lanes), offsets);
+  if (lanes == 1)
+    return elementPtr(base, element, createIndexCast(offsets, b.getI64Type(), /*isSigned=*/true));
+  return LLVM::GEPOp::create(b, withLanes(ptrType, lanes), element, base, ArrayRef<LLVM::GEPArg>{offsets});
+}
+
 Value TileLowering::gatherLanes(Type type, Value base, Value offsets, Value mask, Value other) {
   Type element = getElementTypeOrSelf(type);
   int64_t lanes = lanesOf(type);
   if (lanes == 1) {
-    Value index = createIndexCast(offsets, b.getI64Type(), /*isSigned=*/true);
-    Value ptr = elementPtr(base, element, index);
+    Value ptr = lanePtr(base, element, offsets);
     return mask ? guardedLoad(type, ptr, mask, other) : loadElements(type, ptr);
   }
   Value passThrough = other ? broadcast(other, type) : zero(type);
   if (bytesOf(element) >= 4 && features.hasGather) {
     if (!mask)
       mask = constant(withLanes(b.getI1Type(), lanes), 1);
-    Value ptrs = LLVM::GEPOp::create(b, withLanes(ptrType, lanes), element, base, ArrayRef<LLVM::GEPArg>{offsets});
+    Value ptrs = lanePtr(base, element, offsets);
     return LLVM::masked_gather::create(b, type, ptrs, mask, ValueRange{passThrough}, uint32_t(bytesOf(element)));
   }
   Value slot = spill(passThrough), offsetSlot = spill(offsets), maskSlot = mask ? spill(toStorage(mask)) : Value();
@@ -141,7 +149,7 @@ Value TileLowering::gatherLanes(Type type, Value base, Value offsets, Value mask
   laneLoop(i64(lanes), [&](Value lane) {
     auto copy = [&] {
       Value offset = loadElements(offsetType, elementPtr(offsetSlot, offsetType, lane));
-      Value ptr = elementPtr(base, element, createIndexCast(offset, b.getI64Type(), /*isSigned=*/true));
+      Value ptr = lanePtr(base, element, offset);
       storeElements(loadElements(element, ptr), elementPtr(slot, element, lane));
     };
     if (!mask)
@@ -156,7 +164,7 @@ void TileLowering::scatterLanes(Value value, Value base, Value offsets, Value ma
   Type type = value.getType(), element = getElementTypeOrSelf(type);
   int64_t lanes = lanesOf(type);
   if (lanes == 1) {
-    Value ptr = elementPtr(base, element, createIndexCast(offsets, b.getI64Type(), /*isSigned=*/true));
+    Value ptr = lanePtr(base, element, offsets);
     if (!mask)
       return storeElements(value, ptr);
     return guardedStore(mask, [&] { storeElements(value, ptr); });
@@ -164,7 +172,7 @@ void TileLowering::scatterLanes(Value value, Value base, Value offsets, Value ma
   if (bytesOf(element) >= 4 && features.hasScatter) {
     if (!mask)
       mask = constant(withLanes(b.getI1Type(), lanes), 1);
-    Value ptrs = LLVM::GEPOp::create(b, withLanes(ptrType, lanes), element, base, ArrayRef<LLVM::GEPArg>{offsets});
+    Value ptrs = lanePtr(base, element, offsets);
     LLVM::masked_scatter::create(b, value, ptrs, mask, uint32_t(bytesOf(element)));
     return;
   }
@@ -173,7 +181,7 @@ void TileLowering::scatterLanes(Value value, Value base, Value offsets, Value ma
   laneLoop(i64(lanes), [&](Value lane) {
     auto copy = [&] {
       Value offset = loadElements(offsetType, elementPtr(offsetSlot, offsetType, lane));
-      Value ptr = elementPtr(base, element, createIndexCast(offset, b.getI64Type(), /*isSigned=*/true));
+      Value ptr = lanePtr(base, element, offset);
       storeElements(loadElements(element, elementPtr(slot, element, lane)), ptr);
     };
     if (!mask)
@@ -283,40 +291,71 @@ LogicalResult TileLowering::lowerStore(tile::StoreOp op) {
   const Rows values = rows(op.getValue());
   auto addOffset = [&](Value base, Value offset) { return elementPtr(base, access.storage, offset); };
   forEachRow(b, access, addOffset, [&](int64_t row, Value ptr, Value count) {
-    Value value = toStorage(values[row]);
-    if (stride == 1 || access.lanes == 1)
+    Value value = toStorage(values[row]), mask;
+    if (op.getMask()) {
+      mask = rows(op.getMask())[row];
+      if (count)
+        mask = arith::AndIOp::create(
+            b, mask,
+            access.lanes == 1 ? arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0)).getResult()
+                              : prefixMask(count, access.lanes));
+      if (access.lanes == 1)
+        return guardedStore(mask, [&] { storeElements(value, ptr); });
+      if (stride == 1 && hasMaskedAccess(value.getType())) {
+        LLVM::MaskedStoreOp::create(b, value, ptr, mask, uint32_t(bytesOf(value.getType())));
+        return;
+      }
+    } else if (stride == 1 || access.lanes == 1) {
       return storeContiguous(value, ptr, count);
+    }
     bool isSmall = stride && llvm::isInt<32>(*stride * access.lanes);
     Type offsetType = withLanes(b.getIntegerType(isSmall ? 32 : 64), access.lanes);
     Value offsets =
         stride ? iota(offsetType, *stride)
                : arith::MulIOp::create(b, iota(offsetType), broadcast(access.strides.back(), offsetType)).getResult();
-    scatterLanes(value, ptr, offsets, count ? prefixMask(count, access.lanes) : Value());
+    if (!mask && count)
+      mask = prefixMask(count, access.lanes);
+    scatterLanes(value, ptr, offsets, mask);
   });
   return success();
 }
 
 //===-- indexed access ------------------------------------------------------------------------------------------===//
 
+/// Where the elements of an access lie: a base and offsets in elements, or no base and addresses.
+std::pair<Value, TileLowering::Rows> TileLowering::elementAddresses(Value base, Value offsets) {
+  if (isa<tile::PtrType>(base.getType()))
+    return {scalar(base), offsets ? rows(offsets) : Rows{i64(0)}};
+  Rows addresses = rows(base);
+  if (!offsets)
+    return {Value(), addresses};
+  int64_t bytes = bytesOf(storageOf(cast<tile::PtrType>(getElementTypeOrSelf(base.getType())).getElementType()));
+  const Rows moves = rows(offsets);
+  for (auto [address, move] : llvm::zip_equal(addresses, moves)) {
+    Value wide = createIndexCast(move, b.getI64Type(), /*isSigned=*/true);
+    address = arith::AddIOp::create(b, address, arith::MulIOp::create(b, wide, constant(wide.getType(), bytes)));
+  }
+  return {Value(), addresses};
+}
+
 LogicalResult TileLowering::lowerGather(tile::GatherOp op) {
-  Type element = cast<tile::PtrType>(op.getBase().getType()).getElementType(), storage = storageOf(element);
+  Type element = getElementTypeOrSelf(op.getType()), storage = storageOf(element);
   auto pick = [&](Value operand, size_t row) -> Value {
     if (!operand)
       return Value();
     const Rows &list = rows(operand);
     return list[list.size() == 1 ? 0 : row];
   };
-  const Rows offsets = rows(op.getOffsets());
-  if (numRowsOf(op.getType()) != (int64_t)offsets.size() || lanesOf(op.getType()) != lanesOf(op.getOffsets().getType()))
-    return op.emitOpError("expected a result of the offsets' shape, got ")
-           << op.getType() << " and " << op.getOffsets().getType();
+  auto [base, offsets] = elementAddresses(op.getBase(), op.getOffsets());
+  if (numRowsOf(op.getType()) != (int64_t)offsets.size() || lanesOf(op.getType()) != lanesOf(offsets[0].getType()))
+    return op.emitOpError("expected a result of the offsets' shape, got ") << op.getType();
   Type type = withLanes(storage, lanesOf(op.getType()));
   Rows result;
   for (auto [row, offset] : llvm::enumerate(offsets)) {
     Value mask = pick(op.getMask(), row), other = pick(op.getOther(), row);
     if (mask)
       mask = broadcast(mask, withLanes(b.getI1Type(), lanesOf(type)));
-    Value loaded = gatherLanes(type, scalar(op.getBase()), offset, mask, other ? toStorage(other) : Value());
+    Value loaded = gatherLanes(type, base, offset, mask, other ? toStorage(other) : Value());
     result.push_back(fromStorage(loaded, element));
   }
   set(op.getResult(), result);
@@ -324,17 +363,17 @@ LogicalResult TileLowering::lowerGather(tile::GatherOp op) {
 }
 
 LogicalResult TileLowering::lowerScatter(tile::ScatterOp op) {
-  const Rows offsets = rows(op.getOffsets()), stored = rows(op.getValue());
-  if (offsets.size() != stored.size() || lanesOf(op.getValue().getType()) != lanesOf(op.getOffsets().getType()))
-    return op.emitOpError("expected values of the offsets' shape, got ")
-           << op.getValue().getType() << " and " << op.getOffsets().getType();
+  auto [base, offsets] = elementAddresses(op.getBase(), op.getOffsets());
+  const Rows stored = rows(op.getValue());
+  if (offsets.size() != stored.size() || lanesOf(op.getValue().getType()) != lanesOf(offsets[0].getType()))
+    return op.emitOpError("expected values of the offsets' shape, got ") << op.getValue().getType();
   for (auto [row, offset] : llvm::enumerate(offsets)) {
     Value mask;
     if (op.getMask()) {
       const Rows &list = rows(op.getMask());
       mask = broadcast(list[list.size() == 1 ? 0 : row], withLanes(b.getI1Type(), lanesOf(offset.getType())));
     }
-    scatterLanes(toStorage(stored[row]), scalar(op.getBase()), offset, mask);
+    scatterLanes(toStorage(stored[row]), base, offset, mask);
   }
   return success();
 }

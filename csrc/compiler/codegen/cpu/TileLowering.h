@@ -53,7 +53,10 @@ private:
   /// Contiguous lanes; `count` may be null. Values are in storage form.
   mlir::Value loadContiguous(mlir::Type type, mlir::Value ptr, mlir::Value count, mlir::Value other);
   void storeContiguous(mlir::Value value, mlir::Value ptr, mlir::Value count);
-  /// Lanes at base + offsets; `mask` and `other` may be null.
+  std::pair<mlir::Value, Rows> elementAddresses(mlir::Value base, mlir::Value offsets);
+  /// Pointers to base + offsets, or to the addresses `offsets` where base is null.
+  mlir::Value lanePtr(mlir::Value base, mlir::Type element, mlir::Value offsets);
+  /// Lanes at base + offsets; `mask` and `other` may be null; see lanePtr.
   mlir::Value gatherLanes(mlir::Type type, mlir::Value base, mlir::Value offsets, mlir::Value mask, mlir::Value other);
   void scatterLanes(mlir::Value value, mlir::Value base, mlir::Value offsets, mlir::Value mask);
 

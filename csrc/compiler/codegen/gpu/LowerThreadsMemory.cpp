@@ -182,6 +182,8 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
 }
 
 LogicalResult ThreadLowering::lowerStore(tile::StoreOp op) {
+  if (op.getMask())
+    return op.emitOpError("unsupported on gpu: a store with a mask");
   orderAccess(op);
   auto access = makeAccess(op, op.getValue().getType(), op.getBase(), op.getOffset(), op.getStrides(),
                            op.getStaticStrides(), op.getValid());
@@ -236,8 +238,10 @@ LogicalResult ThreadLowering::lowerStore(tile::StoreOp op) {
 //===-- access by index -----------------------------------------------------------------------------------------===//
 
 LogicalResult ThreadLowering::lowerGather(tile::GatherOp op) {
+  if (!op.getOffsets() || !isa<tile::PtrType>(op.getBase().getType()))
+    return op.emitOpError("unsupported on gpu: a tile of pointers");
   orderAccess(op);
-  Type storage = storageOf(op.getBase().getType().getElementType()), element = getElementTypeOrSelf(op.getType());
+  Type element = getElementTypeOrSelf(op.getType()), storage = storageOf(element);
   const Rows offsets = rows(op.getOffsets());
   if (numRowsOf(op.getType()) != (int64_t)offsets.size() || lanesOf(op.getType()) != lanesOf(op.getOffsets().getType()))
     return op.emitOpError("expected a result of the offsets' shape, got ")
@@ -261,8 +265,10 @@ LogicalResult ThreadLowering::lowerGather(tile::GatherOp op) {
 }
 
 LogicalResult ThreadLowering::lowerScatter(tile::ScatterOp op) {
+  if (!op.getOffsets() || !isa<tile::PtrType>(op.getBase().getType()))
+    return op.emitOpError("unsupported on gpu: a tile of pointers");
   orderAccess(op);
-  Type storage = storageOf(op.getBase().getType().getElementType());
+  Type storage = storageOf(getElementTypeOrSelf(op.getValue().getType()));
   const Rows offsets = rows(op.getOffsets()), stored = rows(op.getValue());
   if (offsets.size() != stored.size() || lanesOf(op.getValue().getType()) != lanesOf(op.getOffsets().getType()))
     return op.emitOpError("expected values of the offsets' shape, got ")

@@ -11,6 +11,7 @@ using namespace mlir;
 using namespace mlir::tile;
 
 #include "compiler/tile/ir/TileDialect.cpp.inc"
+#include "compiler/tile/ir/TileEnums.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "compiler/tile/ir/TileAttrs.cpp.inc"

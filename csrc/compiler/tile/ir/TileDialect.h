@@ -12,6 +12,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include "compiler/tile/ir/TileDialect.h.inc"
+#include "compiler/tile/ir/TileEnums.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "compiler/tile/ir/TileAttrs.h.inc"

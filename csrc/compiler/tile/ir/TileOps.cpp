@@ -40,6 +40,19 @@ static void printStrideList(OpAsmPrinter &printer, Operation *, OperandRange str
   printer << ']';
 }
 
+/// The offset of tile.ptr_add: i64 unless another type follows.
+static ParseResult parseOffsetType(OpAsmParser &parser, Type &type) {
+  if (succeeded(parser.parseOptionalComma()))
+    return parser.parseType(type);
+  type = parser.getBuilder().getI64Type();
+  return success();
+}
+
+static void printOffsetType(OpAsmPrinter &printer, Operation *, Type type) {
+  if (!type.isInteger(64))
+    printer << ", " << type;
+}
+
 #define GET_OP_CLASSES
 #include "compiler/tile/ir/TileOps.cpp.inc"
 
@@ -95,8 +108,73 @@ LogicalResult LoadOp::verify() {
 }
 
 LogicalResult StoreOp::verify() {
+  if (getMask() && getMask().getType() != cloneWithElement(getValue().getType(), IntegerType::get(getContext(), 1)))
+    return emitOpError("expected mask shape to match the value's, got ")
+           << getMask().getType() << " and " << getValue().getType();
   return verifyAccess(*this, getValue().getType(), getBase().getType(), getStaticStrides(), getStrides().size(),
                       getValid().size());
+}
+
+/// Accesses with an address per element: what a tile of `value` may go with.
+static LogicalResult verifyElements(Operation *op, Type value, Value base, Value offsets, Value mask) {
+  Type pointers = base.getType(), element = cast<PtrType>(getElementTypeOrSelf(pointers)).getElementType();
+  if (getElementTypeOrSelf(value) != element)
+    return op->emitOpError("expected element type to match the pointer's, got ")
+           << getElementTypeOrSelf(value) << " and " << element;
+  auto hasShapeOfValue = [&](Type type) {
+    return cloneWithElement(value, getElementTypeOrSelf(type)) == type ||
+           (isa<RankedTensorType>(type) && isa<RankedTensorType>(value) &&
+            cast<RankedTensorType>(type).getShape() == cast<RankedTensorType>(value).getShape());
+  };
+  if (!isa<PtrType>(pointers) && !hasShapeOfValue(pointers))
+    return op->emitOpError("expected pointers to have the shape of the value, got ") << pointers << " and " << value;
+  if (isa<PtrType>(pointers) && isa<RankedTensorType>(value) && !offsets)
+    return op->emitOpError("expected offsets or a tile of pointers for ") << value;
+  if (offsets && !hasShapeOfValue(offsets.getType()))
+    return op->emitOpError("expected offsets to have the shape of the value, got ")
+           << offsets.getType() << " and " << value;
+  if (mask && !hasShapeOfValue(mask.getType()))
+    return op->emitOpError("expected mask shape to match the value's, got ") << mask.getType() << " and " << value;
+  return success();
+}
+
+LogicalResult GatherOp::verify() {
+  return verifyElements(*this, getResult().getType(), getBase(), getOffsets(), getMask());
+}
+
+LogicalResult ScatterOp::verify() {
+  return verifyElements(*this, getValue().getType(), getBase(), getOffsets(), getMask());
+}
+
+LogicalResult AtomicRmwOp::verify() {
+  return verifyElements(*this, getValue().getType(), getBase(), getOffsets(), getMask());
+}
+
+LogicalResult AtomicCasOp::verify() {
+  return verifyElements(*this, getValue().getType(), getBase(), getOffsets(), getMask());
+}
+
+LogicalResult PtrAddOp::verify() {
+  auto tile = dyn_cast<RankedTensorType>(getBase().getType());
+  auto offset = dyn_cast<RankedTensorType>(getOffset().getType());
+  if (bool(tile) != bool(offset) || (tile && tile.getShape() != offset.getShape()))
+    return emitOpError("expected offsets to have the shape of the pointers, got ")
+           << getOffset().getType() << " and " << getBase().getType();
+  return success();
+}
+
+//===-- tile.dot ------------------------------------------------------------------------------------------------===//
+
+LogicalResult DotOp::verify() {
+  auto lhs = cast<RankedTensorType>(getLhs().getType()), rhs = cast<RankedTensorType>(getRhs().getType()),
+       acc = cast<RankedTensorType>(getAcc().getType());
+  int64_t rank = acc.getRank();
+  if ((rank != 2 && rank != 3) || lhs.getRank() != rank || rhs.getRank() != rank ||
+      lhs.getDimSize(rank - 1) != rhs.getDimSize(rank - 2) || lhs.getDimSize(rank - 2) != acc.getDimSize(rank - 2) ||
+      rhs.getDimSize(rank - 1) != acc.getDimSize(rank - 1) ||
+      (rank == 3 && (lhs.getDimSize(0) != acc.getDimSize(0) || rhs.getDimSize(0) != acc.getDimSize(0))))
+    return emitOpError("expected M x K, K x N and M x N, got ") << lhs << ", " << rhs << " and " << acc;
+  return success();
 }
 
 //===-- tile.reduce ---------------------------------------------------------------------------------------------===//
@@ -104,6 +182,21 @@ LogicalResult StoreOp::verify() {
 LogicalResult ReduceOp::verify() {
   if (getSources().empty() || getSources().size() != getNumResults())
     return emitOpError("expected one result per source, got ") << getNumResults() << " for " << getSources().size();
+  auto first = cast<RankedTensorType>(getSources()[0].getType());
+  if (getAxis() >= (uint64_t)first.getRank())
+    return emitOpError("expected axis below the rank ") << first.getRank() << ", got " << getAxis();
+  for (Value source : getSources())
+    if (cast<RankedTensorType>(source.getType()).getShape() != first.getShape())
+      return emitOpError("expected sources of one shape, got ") << first << " and " << source.getType();
+  if (getCombine().front().getNumArguments() != 2 * getSources().size())
+    return emitOpError("expected a combiner of ")
+           << 2 * getSources().size() << " arguments, got " << getCombine().front().getNumArguments();
+  return success();
+}
+
+LogicalResult ScanOp::verify() {
+  if (getSources().empty() || getSources().getTypes() != getResultTypes())
+    return emitOpError("expected results of the sources' types, got ") << getResultTypes();
   auto first = cast<RankedTensorType>(getSources()[0].getType());
   if (getAxis() >= (uint64_t)first.getRank())
     return emitOpError("expected axis below the rank ") << first.getRank() << ", got " << getAxis();

@@ -51,8 +51,17 @@ def Tile_Layout : AttrDef<Tile_Dialect, "Layout"> {
 def Tile_Scalar : AnyTypeOf<[AnyInteger, AnyFloat, Index, Tile_Ptr], "a scalar">;
 def Tile_Tile : RankedTensorOf<[AnyInteger, AnyFloat, Index, Tile_Ptr], [HasStaticShapePred], "a tile">;
 def Tile_Value : AnyTypeOf<[Tile_Scalar, Tile_Tile]>;
+def Tile_PtrTile : RankedTensorOf<[Tile_Ptr], [HasStaticShapePred], "a tile of pointers">;
+def Tile_PtrLike : AnyTypeOf<[Tile_Ptr, Tile_PtrTile], "a pointer or a tile of pointers">;
 def Tile_BoolLike : AnyTypeOf<[I1, RankedTensorOf<[I1]>]>;
 def Tile_OffsetLike : AnyTypeOf<[I32, I64, RankedTensorOf<[I32, I64]>]>;
+
+def Tile_AtomicKind : I32EnumAttr<"AtomicKind", "what an atomic update does", [
+  I32EnumAttrCase<"And", 0, "and">, I32EnumAttrCase<"Or", 1, "or">, I32EnumAttrCase<"Xor", 2, "xor">, I32EnumAttrCase<"Add", 3, "add">,
+  I32EnumAttrCase<"Max", 4, "max">, I32EnumAttrCase<"Min", 5, "min">, I32EnumAttrCase<"UMax", 6, "umax">, I32EnumAttrCase<"UMin", 7, "umin">,
+  I32EnumAttrCase<"Exchange", 8, "xchg">]> {
+  let cppNamespace = "::mlir::tile";
+}
 
 //===-- structure -----------------------------------------------------------------------------------------------===//
 
@@ -142,6 +151,66 @@ def Tile_TransOp : Tile_Op<"trans", [Pure]> {
   let assemblyFormat = "$source `perm` $perm attr-dict `:` type($source) `->` type($result)";
 }
 
+def Tile_CatOp : Tile_Op<"cat", [Pure, SameTypeOperands]> {
+  let summary = "the right tile after the left one along the first axis";
+  let arguments = (ins Tile_Tile:$lhs, Tile_Tile:$rhs);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
+}
+
+def Tile_JoinOp : Tile_Op<"join", [Pure, SameTypeOperands]> {
+  let summary = "a new last axis of size 2: the left tile at 0, the right one at 1; scalars make a tile of 2";
+  let arguments = (ins Tile_Value:$lhs, Tile_Value:$rhs);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
+}
+
+def Tile_SplitOp : Tile_Op<"split", [Pure, AllTypesMatch<["lhs", "rhs"]>]> {
+  let summary = "takes the last axis, of size 2, apart";
+  let arguments = (ins Tile_Tile:$source);
+  let results = (outs Tile_Value:$lhs, Tile_Value:$rhs);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($lhs)";
+}
+
+def Tile_TakeOp : Tile_Op<"take", [Pure]> {
+  let summary = "element (.., i, ..) of the result is element (.., indices(.., i, ..), ..) of the source along `axis`";
+  let description = [{
+    Sizes of source and indices agree on the other axes. An index outside the axis is undefined, but reads no memory of others.
+
+    ```mlir
+    %t = tile.take %source[%indices] axis 1 : tensor<4x32xf32>, tensor<4x8xi32> -> tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Tile_Tile:$source, RankedTensorOf<[AnyInteger]>:$indices, I64Attr:$axis);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$source `[` $indices `]` `axis` $axis attr-dict `:` type($source) `,` type($indices) `->` type($result)";
+}
+
+def Tile_HistogramOp : Tile_Op<"histogram", [Pure]> {
+  let summary = "how often each of 0, 1, ... (as many as the result is long) occurs where `mask` is true; other values are not counted";
+  let arguments = (ins RankedTensorOf<[AnyInteger]>:$source, Optional<RankedTensorOf<[I1]>>:$mask);
+  let results = (outs RankedTensorOf<[AnyInteger]>:$result);
+  let assemblyFormat = "$source (`mask` $mask^ `:` type($mask))? attr-dict `:` type($source) `->` type($result)";
+}
+
+//===-- matrices ------------------------------------------------------------------------------------------------===//
+
+def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
+  let summary = "acc + lhs @ rhs over the last two axes; a leading axis counts matrices";
+  let description = [{
+    [B,] M x K times [B,] K x N. Products and sums are made in the type of `acc`: f32 for f32, f16, bf16 and f8 operands, f64, or i32 for i8 operands. The order of
+    summation along K is fixed per shape.
+
+    ```mlir
+    %c = tile.dot %a, %b, %acc : tensor<16x32xbf16>, tensor<32x8xbf16> -> tensor<16x8xf32>
+    ```
+  }];
+  let arguments = (ins Tile_Tile:$lhs, Tile_Tile:$rhs, Tile_Tile:$acc);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$lhs `,` $rhs `,` $acc attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 //===-- memory --------------------------------------------------------------------------------------------------===//
 
 def Tile_LoadOp : Tile_Op<"load", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
@@ -167,38 +236,119 @@ def Tile_LoadOp : Tile_Op<"load", [AttrSizedOperandSegments, MemoryEffects<[MemR
 
 def Tile_StoreOp : Tile_Op<"store", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
   let summary = "structured access: element (i0, i1, ...) goes to base + offset + sum of i_k * stride_k";
-  let description = "Elements with i_k >= valid_k on any axis are not written.";
+  let description = "Elements with i_k >= valid_k on any axis are not written; likewise those where `mask`, of the value's shape, is false.";
   let arguments = (ins Tile_Value:$value, Tile_Ptr:$base, I64:$offset, Variadic<I64>:$strides, DenseI64ArrayAttr:$static_strides,
-                       Variadic<I64>:$valid);
+                       Variadic<I64>:$valid, Optional<Tile_BoolLike>:$mask);
   let assemblyFormat = [{
-    $value `,` $base `[` $offset `]` `strides` custom<StrideList>($strides, $static_strides) (`valid` `[` $valid^ `]`)? attr-dict
+    $value `,` $base `[` $offset `]` `strides` custom<StrideList>($strides, $static_strides) (`valid` `[` $valid^ `]`)? (`mask` $mask^ `:` type($mask))? attr-dict
     `:` type($value) `,` qualified(type($base))
   }];
+  let builders = [
+    OpBuilder<(ins "::mlir::Value":$value, "::mlir::Value":$base, "::mlir::Value":$offset, "::mlir::ValueRange":$strides,
+                   "::llvm::ArrayRef<int64_t>":$staticStrides, "::mlir::ValueRange":$valid),
+              [{ build($_builder, $_state, value, base, offset, strides, staticStrides, valid, ::mlir::Value()); }]>
+  ];
   let hasVerifier = 1;
 }
 
 def Tile_GatherOp : Tile_Op<"gather", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
   let summary = "element i comes from base + offsets[i]; masked-off lanes are not read and hold `other` (0 if absent)";
-  let arguments = (ins Tile_Ptr:$base, Tile_OffsetLike:$offsets, Optional<Tile_BoolLike>:$mask, Optional<AnyType>:$other);
+  let description = [{
+    A tile of pointers as base gives each element its own; offsets may then be left out. `other` is a scalar or a tile of the result's type.
+
+    ```mlir
+    %t = tile.gather %pointers mask %m : tensor<16xi1> : tensor<16x!tile.ptr<f32>> -> tensor<16xf32>
+    ```
+  }];
+  let arguments = (ins Tile_PtrLike:$base, Optional<Tile_OffsetLike>:$offsets, Optional<Tile_BoolLike>:$mask, Optional<AnyType>:$other);
   let results = (outs Tile_Value:$result);
   let assemblyFormat = [{
-    $base `[` $offsets `]` (`mask` $mask^ `:` type($mask))? (`other` $other^ `:` type($other))? attr-dict `:` qualified(type($base)) `,` type($offsets) `->` type($result)
+    $base (`[` $offsets^ `]`)? (`mask` $mask^ `:` type($mask))? (`other` $other^ `:` type($other))? attr-dict
+    `:` qualified(type($base)) (`,` type($offsets)^)? `->` type($result)
   }];
+  let hasVerifier = 1;
 }
 
-def Tile_ScatterOp : Tile_Op<"scatter", [MemoryEffects<[MemWrite]>]> {
+def Tile_ScatterOp : Tile_Op<"scatter", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
   let summary = "element i goes to base + offsets[i]; where offsets collide, the last lane wins (on GPU: one of them)";
-  let arguments = (ins Tile_Value:$value, Tile_Ptr:$base, Tile_OffsetLike:$offsets, Optional<Tile_BoolLike>:$mask);
+  let description = "A tile of pointers as base gives each element its own; offsets may then be left out.";
+  let arguments = (ins Tile_Value:$value, Tile_PtrLike:$base, Optional<Tile_OffsetLike>:$offsets, Optional<Tile_BoolLike>:$mask);
   let assemblyFormat = [{
-    $value `,` $base `[` $offsets `]` (`mask` $mask^ `:` type($mask))? attr-dict `:` type($value) `,` qualified(type($base)) `,` type($offsets)
+    $value `,` $base (`[` $offsets^ `]`)? (`mask` $mask^ `:` type($mask))? attr-dict
+    `:` type($value) `,` qualified(type($base)) (`,` type($offsets)^)?
   }];
+  let hasVerifier = 1;
+}
+
+def Tile_AtomicRmwOp : Tile_Op<"atomic_rmw", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>, AllTypesMatch<["value", "result"]>]> {
+  let summary = "each element of memory is updated in one step; the result is what was there before";
+  let description = [{
+    `add`, `max` and `min` are of the element's kind: floats or signed integers; `umax` and `umin` of unsigned ones. Lanes go in order, so colliding lanes each take
+    effect. Masked-off lanes touch nothing and yield 0. Float `max` and `min` follow IEEE maxNum.
+
+    ```mlir
+    %old = tile.atomic_rmw add %v, %p[%i] mask %m : tensor<16xi1> : tensor<16xf32>, !tile.ptr<f32>, tensor<16xi32>
+    ```
+  }];
+  let arguments = (ins Tile_AtomicKind:$kind, Tile_Value:$value, Tile_PtrLike:$base, Optional<Tile_OffsetLike>:$offsets, Optional<Tile_BoolLike>:$mask);
+  let results = (outs Tile_Value:$result);
+  let assemblyFormat = [{
+    $kind $value `,` $base (`[` $offsets^ `]`)? (`mask` $mask^ `:` type($mask))? attr-dict
+    `:` type($value) `,` qualified(type($base)) (`,` type($offsets)^)?
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_AtomicCasOp : Tile_Op<"atomic_cas", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>, AllTypesMatch<["expected", "value", "result"]>]> {
+  let summary = "each element of memory that equals `expected`, bit for bit, becomes `value`; the result is what was there before";
+  let description = [{
+    ```mlir
+    %old = tile.atomic_cas %expected, %v, %p[%i] : tensor<16xi32>, !tile.ptr<i32>, tensor<16xi32>
+    ```
+  }];
+  let arguments = (ins Tile_Value:$expected, Tile_Value:$value, Tile_PtrLike:$base, Optional<Tile_OffsetLike>:$offsets, Optional<Tile_BoolLike>:$mask);
+  let results = (outs Tile_Value:$result);
+  let assemblyFormat = [{
+    $expected `,` $value `,` $base (`[` $offsets^ `]`)? (`mask` $mask^ `:` type($mask))? attr-dict
+    `:` type($value) `,` qualified(type($base)) (`,` type($offsets)^)?
+  }];
+  let hasVerifier = 1;
 }
 
 def Tile_PtrAddOp : Tile_Op<"ptr_add", [Pure, AllTypesMatch<["base", "result"]>]> {
-  let summary = "a pointer some elements on";
-  let arguments = (ins Tile_Ptr:$base, I64:$offset);
-  let results = (outs Tile_Ptr:$result);
-  let assemblyFormat = "$base `,` $offset attr-dict `:` qualified(type($result))";
+  let summary = "a pointer some elements on; on a tile of pointers, each by its own offset";
+  let description = [{
+    A tile of pointers begins as `tile.splat` of a pointer.
+
+    ```mlir
+    %q = tile.ptr_add %pointers, %i : tensor<16x!tile.ptr<f32>>, tensor<16xi32>
+    ```
+  }];
+  let arguments = (ins Tile_PtrLike:$base, Tile_OffsetLike:$offset);
+  let results = (outs Tile_PtrLike:$result);
+  let assemblyFormat = "$base `,` $offset attr-dict `:` qualified(type($result)) `` custom<OffsetType>(type($offset))";
+  let hasVerifier = 1;
+}
+
+def Tile_PtrToIntOp : Tile_Op<"ptr_to_int", [Pure]> {
+  let summary = "addresses of pointers, in bytes";
+  let arguments = (ins Tile_PtrLike:$source);
+  let results = (outs AnyTypeOf<[I64, RankedTensorOf<[I64]>]>:$result);
+  let assemblyFormat = "$source attr-dict `:` qualified(type($source)) `->` type($result)";
+}
+
+def Tile_IntToPtrOp : Tile_Op<"int_to_ptr", [Pure]> {
+  let summary = "pointers from addresses in bytes";
+  let arguments = (ins AnyTypeOf<[I64, RankedTensorOf<[I64]>]>:$source);
+  let results = (outs Tile_PtrLike:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` qualified(type($result))";
+}
+
+def Tile_PtrCastOp : Tile_Op<"ptr_cast", [Pure]> {
+  let summary = "the same addresses, pointing to elements of another type";
+  let arguments = (ins Tile_PtrLike:$source);
+  let results = (outs Tile_PtrLike:$result);
+  let assemblyFormat = "$source attr-dict `:` qualified(type($source)) `->` qualified(type($result))";
 }
 
 def Tile_ScratchOp : Tile_Op<"scratch", [Pure]> {
@@ -245,7 +395,46 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure, SingleBlock]> {
   let hasVerifier = 1;
 }
 
-def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ParentOneOf<["ReduceOp"]>]> {
+def Tile_ScanOp : Tile_Op<"scan", [Pure, SingleBlock]> {
+  let summary = "combines all elements up to each one along an axis; `reverse` begins at the end";
+  let description = [{
+    N tiles of one shape, N results of that shape. The combiner takes the N values so far and N more and is taken to be associative; elements are combined one after
+    the other.
+
+    ```mlir
+    %s = tile.scan (%t) axis 0 : (tensor<64xf32>) -> tensor<64xf32> {
+    ^bb0(%a: f32, %b: f32):
+      %c = arith.addf %a, %b : f32
+      tile.yield %c : f32
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Tile_Tile>:$sources, I64Attr:$axis, UnitAttr:$reverse);
+  let results = (outs Variadic<Tile_Tile>:$outputs);
+  let regions = (region SizedRegion<1>:$combine);
+  let assemblyFormat = "`(` $sources `)` `axis` $axis (`reverse` $reverse^)? attr-dict `:` functional-type($sources, $outputs) $combine";
+  let hasVerifier = 1;
+}
+
+def Tile_MapOp : Tile_Op<"map", [SingleBlock]> {
+  let summary = "a region of scalars, with any control flow, for each element";
+  let description = [{
+    `pack` neighbours are given to the region at once: it takes pack values of each source, in order, and yields pack values of each result.
+
+    ```mlir
+    %r = tile.map (%t) pack 1 : (tensor<64xf32>) -> tensor<64xf32> {
+    ^bb0(%a: f32):
+      tile.yield %a : f32
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Tile_Tile>:$sources, I64Attr:$pack);
+  let results = (outs Variadic<Tile_Tile>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`(` $sources `)` `pack` $pack attr-dict `:` functional-type($sources, $outputs) $body";
+}
+
+def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ParentOneOf<["ReduceOp", "ScanOp", "MapOp"]>]> {
   let summary = "the combined values";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
@@ -258,6 +447,27 @@ def Tile_UniformOp : Tile_Op<"uniform", [Pure]> {
   let arguments = (ins I64:$seed, AnyTypeOf<[I64, RankedTensorOf<[I64]>]>:$counter, I64Attr:$salt);
   let results = (outs AnyTypeOf<[F32, RankedTensorOf<[F32]>]>:$result);
   let assemblyFormat = "$seed `,` $counter attr-dict `:` type($counter) `->` type($result)";
+}
+
+//===-- debugging -----------------------------------------------------------------------------------------------===//
+
+def Tile_PrintOp : Tile_Op<"print", [MemoryEffects<[MemWrite]>]> {
+  let summary = "prints values with the program's ids and each element's index to standard output";
+  let description = [{
+    `is_signed` says of each value how its integers are read; 1 if the attribute is absent.
+
+    ```mlir
+    tile.print "x = " %x, %n hex : tensor<16xi32>, i32
+    ```
+  }];
+  let arguments = (ins StrAttr:$prefix, Variadic<Tile_Value>:$values, UnitAttr:$hex, OptionalAttr<DenseI32ArrayAttr>:$is_signed);
+  let assemblyFormat = "$prefix ($values^)? (`hex` $hex^)? attr-dict (`:` qualified(type($values))^)?";
+}
+
+def Tile_AssertOp : Tile_Op<"assert", [MemoryEffects<[MemWrite]>]> {
+  let summary = "ends the kernel with Assertion and `message` where a condition is false";
+  let arguments = (ins Tile_BoolLike:$condition, StrAttr:$message);
+  let assemblyFormat = "$condition `,` $message attr-dict `:` type($condition)";
 }
 
 #endif
