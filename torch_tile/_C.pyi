@@ -23,7 +23,10 @@ class ExternRow(TypedDict):
 class Program:
     """A loaded graph. Immutable, thread-safe and re-entrant."""
 
+    __name__: str
     _boxed_call: bool
+    _fx_graph_cache_key: str
+    _fx_graph_cache_debug_lines: list[str]
     num_kernels: int
     """Distinct kernels; `num_launches` counts launches."""
     num_launches: int
@@ -38,8 +41,8 @@ class Program:
     """`compiled` or `disk`."""
     compile_ms: float
 
-    def __call__(self, inputs: list[torch.Tensor | int], /) -> list[torch.Tensor | int | None]:
-        """Run with the inputs of the graph in order; the list comes back empty.
+    def __call__(self, *inputs: torch.Tensor | int | list[torch.Tensor | int]) -> list[torch.Tensor | int | None]:
+        """Run with the inputs of the graph in order, or with one list of them, which comes back empty.
 
         Raises:
             RuntimeError: an input does not have the dtype, sizes and strides the program was compiled for.

@@ -325,9 +325,12 @@ def test_wrong_call(runtime: ModuleType) -> None:
         program(["1"])
     with pytest.raises(OverflowError):
         program([1 << 70])
-    for arguments in ((), (1,), ([1], [2])):
-        with pytest.raises(TypeError, match="exactly one list"):
+    assert program(7) == program([7])
+    for arguments in ((), (1, 2)):
+        with pytest.raises(RuntimeError, match=f"expected 1 inputs, got {len(arguments)}"):
             program(*arguments)
+    with pytest.raises(TypeError, match="no keyword arguments"):
+        program(inputs=[1])
     with pytest.raises(TypeError):
         runtime.Program()
 

@@ -11,17 +11,22 @@ from torch._dynamo.utils import flatten_graph_inputs
 from torch._functorch.aot_autograd import aot_module_simplified
 
 from torch_tile.config import Settings
-from torch_tile.frontend.compile import compile_graph
+from torch_tile.frontend.compile import compile_graph, reload_graph
 from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.fx_passes import run_passes
 from torch_tile.frontend.partition import partition
+from torch_tile.frontend.tracing import untraced
+
+_CACHED_VERSIONS = ("2.13.",)
 
 
-def _untraced(function: Callable[..., Any], reason: str) -> Callable[..., Any]:
-    result: Callable[..., Any] = torch._dynamo.disable(function, reason=reason)  # type: ignore[no-untyped-call]
-    if getattr(function, "_boxed_call", False):
-        result._boxed_call = True  # type: ignore[attr-defined]  # a property of the type, which wrapping does not copy
-    return result
+def _compile_by_cache(settings: Settings) -> Callable[..., Any] | None:
+    """`autograd_cache.compile_module`, where torch is a version whose private parts it was tried with."""
+    if not torch.__version__.startswith(_CACHED_VERSIONS):
+        return None
+    from torch_tile.frontend import autograd_cache
+
+    return autograd_cache.compile_module if autograd_cache.is_wanted(settings) else None
 
 
 def compile_with_autograd(
@@ -39,8 +44,8 @@ def compile_with_autograd(
 
     def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         # Backward graphs are compiled on an autograd thread; Dynamo must trace neither the compile nor its result.
-        compiled = _untraced(compile_graph, "do not trace the compiler")(gm, example_inputs, "backward", settings)
-        return _untraced(compiled, "do not trace compiled code")
+        compiled = untraced(compile_graph, "do not trace the compiler")(gm, example_inputs, "backward", settings)
+        return untraced(compiled, "do not trace compiled code")
 
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         run_passes(gm, settings)
@@ -50,20 +55,22 @@ def compile_with_autograd(
         run_passes(joint, settings)
         return partition(joint, joint_inputs, **kwargs)
 
+    compilers: dict[str, Any] = {
+        "fw_compiler": forward,
+        "bw_compiler": backward,
+        "inference_compiler": inference,
+        "partition_fn": partition_joint,
+        "decompositions": decomposition_table(),
+    }
     dynamo_counters["aot_autograd"]["total"] += 1
     try:
-        compiled = aot_module_simplified(
-            gm,
-            example_inputs,
-            fw_compiler=forward,
-            bw_compiler=backward,
-            inference_compiler=inference,
-            partition_fn=partition_joint,
-            decompositions=decomposition_table(),
-            keep_inference_input_mutations=True,
-        )
+        cached = _compile_by_cache(settings)
+        if cached is not None:
+            compiled: Callable[..., Any] = cached(gm, example_inputs, settings, reload_graph, **compilers)
+        else:
+            compiled = aot_module_simplified(gm, example_inputs, keep_inference_input_mutations=True, **compilers)
     except Exception:
         dynamo_counters["aot_autograd"]["not_ok"] += 1
         raise
     dynamo_counters["aot_autograd"]["ok"] += 1
-    return _untraced(compiled, "do not trace AOT-compiled graph")
+    return compiled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 import warnings
@@ -93,6 +94,39 @@ def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Du
         if node is not None:
             error.text += f"; from {node}"
         raise
+    _count(program, name)
+    record.add(record.GraphRecord.of(gm, graph, program, name, kind, recorded, printed_ms))
+    for node_name, op, reason in graph.externs:
+        log.debug("%s: %s (%s) runs outside: %s", name, node_name, op, reason)
+    if dump:
+        dump.write_kernels(gm, graph, program)
+    if not graph.constants and not graph.pycalls:
+        # All that the program is made of; Python callables and tensors would have to be kept too.
+        program._fx_graph_cache_key = json.dumps({"name": name, "kind": kind, "text": graph.text})
+        program._fx_graph_cache_debug_lines = []
+        program._boxed_call = True  # wrappers copy what an object has, not what its type has
+    return _with_constants(program, graph.constants)
+
+
+def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
+    """The program of a graph again, from the `_fx_graph_cache_key` that `compile_graph` gave it."""
+    graph = json.loads(payload)
+    program = _C.compile_graph(
+        graph["text"],
+        settings.compiler_options(),
+        settings.cache_dir(),
+        settings["cache_limit_bytes"],
+        None,
+        [],
+        poison=settings["poison"],
+    )
+    _count(program, graph["name"])
+    record.add(record.GraphRecord(graph["name"], graph["kind"]))
+    return program
+
+
+def _count(program: _C.Program, name: str) -> None:
+    program.__name__ = name  # Dynamo asks for it in every call
     counters.add("graphs")
     if program.loaded_from == "disk":
         counters.add("graphs_from_disk")
@@ -101,16 +135,10 @@ def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Du
     counters.add("externs", program.num_externs)
     counters.add("pycalls", program.num_pycalls)
     counters.add("compile_ms", program.compile_ms)
-    record.add(record.GraphRecord.of(gm, graph, program, name, kind, recorded, printed_ms))
     log.info(
         "%s: %d kernels, %d calls outside, %s in %.1f ms",
         name, program.num_kernels, program.num_externs + program.num_pycalls, program.loaded_from, program.compile_ms,
     )  # fmt: skip
-    for node_name, op, reason in graph.externs:
-        log.debug("%s: %s (%s) runs outside: %s", name, node_name, op, reason)
-    if dump:
-        dump.write_kernels(gm, graph, program)
-    return _with_constants(program, graph.constants)
 
 
 def _sink(dump: Dump | None, recorded: dict[str, str]) -> Callable[[str, str | bytes], None] | None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._functorch import config as functorch_config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from torch_tile.frontend.common_subexpressions import merge_common_subexpressions
 
 
 def partition(
@@ -18,6 +21,9 @@ def partition(
         joint_inputs: (primals, tangents).
         kwargs: what AOTAutograd passes on: num_fwd_outputs, static_lifetime_input_indices.
     """
-    # "inductor" selects the heuristics for backends that fuse.
-    forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
+    if functorch_config.cse:
+        merge_common_subexpressions(joint.graph)
+    with functorch_config.patch(cse=False):
+        # "inductor" selects the heuristics for backends that fuse.
+        forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
     return forward, backward

@@ -71,6 +71,19 @@ void listEntries(int folder, std::vector<Entry> &entries) {
   ::closedir(stream);
 }
 
+/// The folders inside a folder, opened.
+std::vector<FileDescriptor> openFoldersIn(const std::string &path) {
+  std::vector<FileDescriptor> folders;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    FileDescriptor folder(::open(it->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat info;
+    if (folder.isOpen() && ::fstat(folder.get(), &info) == 0 && isTrusted(info))
+      folders.push_back(std::move(folder));
+  }
+  return folders;
+}
+
 } // namespace
 
 DiskCache::DiskCache(const std::string &folder, int64_t limitBytes) : path(folder), limitBytes(limitBytes) {
@@ -148,6 +161,10 @@ void DiskCache::evict() {
   for (const FileDescriptor *folder : {&graphs, &kernels})
     if (folder->isOpen())
       listEntries(folder->get(), entries);
+  // What the front end keeps of AOTAutograd's work (torch_tile/frontend/autograd_cache.py): one folder a key.
+  std::vector<FileDescriptor> autograd = openFoldersIn(path + "/autograd");
+  for (const FileDescriptor &folder : autograd)
+    listEntries(folder.get(), entries);
   int64_t total = 0;
   for (const Entry &entry : entries)
     total += entry.sizeBytes;

@@ -57,11 +57,10 @@ private:
   PyThreadState *state = nullptr;
 };
 
-void setInputs(const Artifact &artifact, PyObject *list, Call &call) {
-  size_t count = static_cast<size_t>(PyList_GET_SIZE(list));
+void setInputs(const Artifact &artifact, PyObject *const *items, size_t count, Call &call) {
   TORCH_CHECK(count == artifact.inputs.size(), "expected ", artifact.inputs.size(), " inputs, got ", count);
   for (uint32_t i = 0; i < count; ++i) {
-    PyObject *item = PyList_GET_ITEM(list, i);
+    PyObject *item = items[i];
     if (artifact.inputs[i].kind == Input::Kind::Tensor) {
       TORCH_CHECK(THPVariable_Check(item), "input ", i, " expected a tensor, got ", Py_TYPE(item)->tp_name);
       call.setTensor(i, THPVariable_Unpack(item));
@@ -98,17 +97,22 @@ PyObject *takeOutputs(const Artifact &artifact, const Call &call) {
 PyObject *callProgram(PyObject *self, PyObject *const *args, size_t flags, PyObject *keywords) {
   HANDLE_TH_ERRORS
   auto *object = reinterpret_cast<ProgramObject *>(self);
-  bool hasOneList =
-      PyVectorcall_NARGS(flags) == 1 && PyList_CheckExact(args[0]) && (!keywords || PyTuple_GET_SIZE(keywords) == 0);
-  TORCH_CHECK_TYPE(hasOneList, "a program is called with exactly one list of its inputs");
+  TORCH_CHECK_TYPE(!keywords || PyTuple_GET_SIZE(keywords) == 0, "a program takes no keyword arguments");
+  size_t count = static_cast<size_t>(PyVectorcall_NARGS(flags));
+  // A list is emptied, so that inputs can be freed before the end of the call.
+  PyObject *list = count == 1 && PyList_CheckExact(args[0]) ? args[0] : nullptr;
   // Held here, for a callable may drop the last reference to the object.
   std::shared_ptr<const Program> program = object->compiled.program;
   auto callables = py::reinterpret_borrow<py::object>(object->callables);
   PythonHost host(callables.ptr());
   Call call(*program, host);
-  setInputs(program->artifact(), args[0], call);
-  if (PyList_SetSlice(args[0], 0, PY_SSIZE_T_MAX, nullptr) != 0)
-    throw python_error();
+  if (list) {
+    setInputs(program->artifact(), PySequence_Fast_ITEMS(list), static_cast<size_t>(PyList_GET_SIZE(list)), call);
+    if (PyList_SetSlice(list, 0, PY_SSIZE_T_MAX, nullptr) != 0)
+      throw python_error();
+  } else {
+    setInputs(program->artifact(), args, count, call);
+  }
   call.run();
   host.takeBack();
   return takeOutputs(program->artifact(), call);
@@ -274,8 +278,8 @@ PyType_Slot slots[] = {
     {Py_tp_clear, reinterpret_cast<void *>(clear)},
     {Py_tp_getset, getters},
     {Py_tp_members, members},
-    {Py_tp_doc,
-     const_cast<char *>("A compiled graph. Call it with one list of its inputs; the list comes back empty.")},
+    {Py_tp_doc, const_cast<char *>(
+                    "A compiled graph. Call it with its inputs, or with one list of them, which comes back empty.")},
     {0, nullptr}};
 
 PyType_Spec spec = {

@@ -1,0 +1,216 @@
+"""What AOTAutograd made of a graph is kept on disk: a second process traces nothing, and is never wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.utils import counters as dynamo_counters
+from torch._functorch import config as functorch_config
+
+import torch_tile
+from torch_tile.frontend import aot
+
+pytestmark = pytest.mark.skipif(
+    not torch.__version__.startswith(aot._CACHED_VERSIONS), reason="entries are kept with tried versions of torch only"
+)
+
+
+@pytest.fixture
+def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the graphs that the front end printed; none where an entry was used."""
+    names: list[str] = []
+    compile_graph = aot.compile_graph
+
+    def spy(gm: Any, inputs: Any, kind: str, settings: Any) -> Any:
+        names.append(kind)
+        return compile_graph(gm, inputs, kind, settings)
+
+    monkeypatch.setattr(aot, "compile_graph", spy)
+    yield names
+
+
+def again(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """The result of a first call, as a new process would make it."""
+    torch.compiler.reset()
+    return torch.compile(function, backend="tile", **options)(*args)
+
+
+def loss(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.tanh(x @ w).square().sum()
+
+
+def test_inference_is_not_traced_again(cache_dir: Path, traced: list[str]) -> None:
+    x = torch.randn(8, 4)
+    first = again(lambda x: torch.softmax(x, -1) * 2, x)
+    assert traced == ["inference"]
+    second = again(lambda x: torch.softmax(x, -1) * 2, x)
+    assert traced == ["inference"]
+    assert torch.equal(first, second)
+    assert torch_tile.counters["graphs"] == 2
+
+
+def test_training_is_not_traced_again(cache_dir: Path, traced: list[str]) -> None:
+    x, w = torch.randn(8, 4), torch.randn(4, 4, requires_grad=True)
+    grads = []
+    for _ in range(3):
+        again(loss, x, w).backward()
+        grads.append(w.grad)
+        w.grad = None
+    assert traced == ["forward", "backward"]
+    expected = torch.autograd.grad(loss(x, w), w)[0]
+    for grad in grads:
+        torch.testing.assert_close(grad, expected)
+
+
+def test_options_grad_mode_and_autocast_have_entries_of_their_own(cache_dir: Path, traced: list[str]) -> None:
+    x = torch.randn(8, 8).bfloat16()
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (x @ x).exp() * 3
+
+    again(f, x)
+    again(f, x, options={"emulate_precision_casts": True})
+    with torch.no_grad():
+        again(f, x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        again(f, x)
+    assert len(traced) == 4
+
+
+def test_sizes_and_dtypes_have_entries_of_their_own(cache_dir: Path, traced: list[str]) -> None:
+    for x in (torch.randn(3, 5), torch.randn(5, 3), torch.randn(3, 5).double(), torch.randn(5, 3).t()):
+        assert torch.equal(again(lambda x: x * 2 + 1, x), x * 2 + 1)
+    assert len(traced) == 4
+
+
+def test_guards_of_an_entry_are_checked(cache_dir: Path, traced: list[str]) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x + 1 if x.shape[0] > 10 else x - 1
+
+    for size in (20, 5, 30, 6):
+        x = torch.randn(size, 3)
+        torch.compiler.reset()
+        assert torch.equal(torch.compile(f, backend="tile", dynamic=True)(x), f(x))
+    assert len(traced) == 2
+
+
+def test_dynamic_sizes_work_after_a_hit(cache_dir: Path, traced: list[str]) -> None:
+    for _ in range(2):
+        torch.compiler.reset()
+        compiled = torch.compile(lambda x: torch.softmax(x, 0).sum(1), backend="tile", dynamic=True)
+        for size in (4, 9, 17):
+            x = torch.randn(size, 3)
+            torch.testing.assert_close(compiled(x), torch.softmax(x, 0).sum(1))
+    assert len(traced) == 1
+
+
+def test_mutated_and_aliased_results(cache_dir: Path, traced: list[str]) -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x.mul_(2)
+        return x[1:], y.t()
+
+    for _ in range(2):
+        x, y = torch.ones(4, 3), torch.randn(3, 4)
+        a, b = again(f, x, y)
+        assert torch.equal(x, torch.full((4, 3), 2.0))
+        assert a._base is x and b._base is y
+    assert len(traced) == 1
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "foreign"])
+def test_damaged_entries_are_not_used(cache_dir: Path, traced: list[str], damage: str) -> None:
+    x = torch.randn(8, 4)
+    again(lambda x: x * 2 + 1, x)
+    (file,) = [f for f in (cache_dir / "autograd").rglob("*") if f.is_file()]
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 4
+    written = {"flip": content, "truncate": content[:100], "empty": b"", "foreign": b"not a pickle"}[damage]
+    file.write_bytes(written)
+    assert torch.equal(again(lambda x: x * 2 + 1, x), x * 2 + 1)
+    assert len(traced) == 2
+    assert torch.equal(again(lambda x: x * 2 + 1, x), x * 2 + 1)
+    assert len(traced) == 2  # the damaged file is gone, the new one is used
+
+
+def test_entries_that_others_may_write_are_not_used(cache_dir: Path, traced: list[str]) -> None:
+    x = torch.randn(8, 4)
+    again(lambda x: x * 2 + 1, x)
+    (file,) = [f for f in (cache_dir / "autograd").rglob("*") if f.is_file()]
+    file.chmod(0o666)
+    again(lambda x: x * 2 + 1, x)
+    assert len(traced) == 2
+
+
+def test_no_folder_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, traced: list[str]) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    monkeypatch.setenv("TORCH_TILE_CACHE_DIR", str(blocked / "cache"))
+    x = torch.randn(4)
+    for _ in range(2):
+        assert torch.equal(again(lambda x: x * 3, x), x * 3)
+    assert len(traced) == 2
+
+
+def test_off_with_the_cache_and_while_somebody_looks(cache_dir: Path, traced: list[str]) -> None:
+    x = torch.randn(4)
+    again(lambda x: x.sin(), x)
+    again(lambda x: x.sin(), x, options={"cache": False})
+    torch.compiler.reset()
+    assert torch_tile.explain(lambda x: x.sin(), x).graphs
+    with functorch_config.patch(enable_autograd_cache=False):
+        again(lambda x: x.sin(), x)
+    assert len(traced) == 4
+
+
+def test_graphs_that_call_python_are_not_kept(cache_dir: Path, traced: list[str]) -> None:
+    def f(p: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(p, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+    for value in (True, False):
+        x = torch.randn(4)
+        torch.testing.assert_close(again(f, torch.tensor(value), x), x.sin() if value else x.cos())
+    assert len(traced) >= 2
+
+
+_SCRIPT = """
+import json, sys, torch, torch_tile
+import torch._dynamo.utils
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 4))
+compiled = torch.compile(model, backend="tile")
+loss = compiled(torch.randn(8, 16)).square().mean()
+loss.backward()
+forbidden = [m for m in sys.modules if m.startswith("torch._inductor.") and
+             m.split(".")[2] in ("compile_fx", "lowering", "scheduler", "pattern_matcher", "select_algorithm")]
+print(json.dumps({"loss": loss.item(), "grad": model[0].weight.grad.sum().item(), "forbidden": forbidden,
+                  "from_disk": torch_tile.counters["graphs_from_disk"],
+                  "traced": torch._dynamo.utils.compile_times("csv")[0].count("create_joint") }))
+"""
+
+
+def test_a_second_process_traces_nothing(cache_dir: Path) -> None:
+    results = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True, env=dict(os.environ)
+        )
+        results.append(json.loads(done.stdout.splitlines()[-1]))
+    first, second = results
+    assert first["forbidden"] == second["forbidden"] == []
+    assert (first["loss"], first["grad"]) == (second["loss"], second["grad"])
+    assert first["from_disk"] == 0 and second["from_disk"] == 2
+
+
+def test_dynamo_counts_the_compile(cache_dir: Path) -> None:
+    for _ in range(2):
+        dynamo_counters.clear()
+        again(lambda x: x.sin() + 1, torch.randn(4))
+        assert dynamo_counters["aot_autograd"]["ok"] == 1
