@@ -136,7 +136,7 @@ _IRRELEVANT = frozenset({"cache_dir", "cache_limit_bytes", "threads", "cache"})
 
 def _fingerprint() -> list[tuple[str, int, int]]:
     """Changes whenever a source of the front end or the extension does, installed or edited in place."""
-    files = [*_SOURCES.glob("*.py"), Path(_C.__file__)]
+    files = [*_SOURCES.rglob("*.py"), Path(_C.__file__)]
     stats = [(file.name, file.stat()) for file in sorted(files)]
     return [(name, s.st_size, s.st_mtime_ns) for name, s in stats]
 
