@@ -1,7 +1,7 @@
 """Runs torch's operator database under the backend, in worker processes that may crash or hang, one row per check.
 
-    python -m tests.ops.sweep --out rows.jsonl [--match REGEX] [--kinds forward,gradient] [--dtypes float32] [--count 3]
-    TORCH_TILE_TEST_BACKEND=aot_eager python -m tests.ops.sweep --out reference.jsonl
+python -m tests.ops.sweep --out rows.jsonl [--match REGEX] [--kinds forward,gradient] [--dtypes float32] [--count 3]
+TORCH_TILE_TEST_BACKEND=aot_eager python -m tests.ops.sweep --out reference.jsonl
 """
 
 from __future__ import annotations

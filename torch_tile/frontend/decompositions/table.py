@@ -12,6 +12,10 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
+from torch_tile.frontend.decompositions.pointwise import pointwise
+from torch_tile.frontend.decompositions.pooling import pooling
+from torch_tile.frontend.decompositions.special import special_functions
+
 aten = torch.ops.aten
 
 # Ops of the graph dialect, or written by the importer with fewer ops than torch's decomposition.
@@ -65,14 +69,9 @@ _OUTSIDE = (
     aten.bernoulli,
     aten.dot,
     aten.embedding_dense_backward,
-    aten.grid_sampler_2d,
     aten.index_add,
     aten.mv,
     aten.native_dropout,
-    aten.upsample_bicubic2d,
-    aten.upsample_bilinear2d,
-    aten.upsample_linear1d,
-    aten.upsample_trilinear3d,
     aten.vdot,
 )
 # Beyond core ATen.
@@ -83,13 +82,23 @@ _ALSO = (
     aten._native_batch_norm_legit_functional,
     aten._native_batch_norm_legit_no_training,
     aten.batch_norm_backward,
+    aten._adaptive_avg_pool2d,
+    aten.adaptive_max_pool2d,
+    aten.adaptive_max_pool3d,
     aten.elu,
+    aten.grid_sampler_2d,
     aten.hardtanh,
     aten.leaky_relu,
     aten.linalg_vector_norm,
     aten.native_batch_norm,
     aten.native_group_norm,
     aten.std_mean,
+    aten.tril_indices,
+    aten.triu_indices,
+    aten.upsample_bicubic2d,
+    aten.upsample_bilinear2d,
+    aten.upsample_linear1d,
+    aten.upsample_trilinear3d,
 )
 
 
@@ -142,6 +151,9 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
             if getattr(op, "_overloadname", "") in ("default", "dim")
         )
     table.update(get_decompositions([aten.std_mean]))
+    table.update(pointwise())
+    table.update(pooling())
+    table.update(special_functions())
     table[aten.nll_loss_backward.default] = _nll_loss_backward
     table[aten.nll_loss2d_backward.default] = _nll_loss_backward
     return table

@@ -1,0 +1,217 @@
+"""Pointwise operators that the graph dialect has no op for, and searches in sorted sequences, from those it has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+_LOW = (torch.float16, torch.bfloat16)
+
+
+def _fmax(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    # torch.maximum where neither is NaN; a comparison with NaN is false.
+    return torch.where((a >= b) | torch.isnan(b), a, b)
+
+
+def _fmin(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return torch.where((a <= b) | torch.isnan(b), a, b)
+
+
+def _signbit(x: torch.Tensor) -> torch.Tensor:
+    if x.dtype is torch.bool:
+        return torch.zeros_like(x)
+    if not x.dtype.is_floating_point:
+        return x < 0
+    return torch.copysign(torch.ones((), dtype=x.dtype, device=x.device), x) < 0
+
+
+def _hypot(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Scaled by the larger operand, so that squares neither overflow nor vanish."""
+    dtype = torch.promote_types(a.dtype, b.dtype)
+    wide = torch.float32 if dtype in _LOW else dtype
+    a, b = a.to(wide).abs(), b.to(wide).abs()
+    large, small = torch.maximum(a, b), torch.minimum(a, b)
+    ratio = small / large
+    value = torch.where(large == 0, large, large * torch.sqrt(1.0 + ratio * ratio))
+    return torch.where(a.isinf() | b.isinf(), math.inf, value).to(dtype)
+
+
+def _angle(x: torch.Tensor) -> Any:
+    if x.dtype.is_complex:
+        return NotImplemented
+    if not x.dtype.is_floating_point:
+        if x.dtype is torch.bool:
+            return torch.zeros_like(x, dtype=torch.get_default_dtype())
+        return torch.where(x < 0, math.pi, 0.0)
+    return torch.where(torch.isnan(x), x, torch.where(x < 0, math.pi, 0.0).to(x.dtype))
+
+
+def _round_decimals(x: torch.Tensor, *, decimals: int) -> Any:
+    if not x.dtype.is_floating_point or decimals == 0:
+        return torch.round(x)
+    power = 10.0 ** abs(decimals)
+    if decimals < 0:
+        return torch.round((x / power).to(x.dtype)) * power
+    return torch.round((x * power).to(x.dtype)) / power
+
+
+def _ldexp(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return x * torch.pow(2.0, other)
+
+
+def _integer_power(base: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
+    """By squaring, wrapping around; a negative exponent leaves something of 1 and -1 alone."""
+    is_negative = exponent < 0
+    result = torch.ones((), dtype=base.dtype, device=base.device)
+    square = base
+    bits = torch.iinfo(base.dtype).bits - (0 if base.dtype is torch.uint8 else 1)
+    for bit in range(bits):
+        is_set = torch.bitwise_and(torch.bitwise_right_shift(exponent, bit), 1) == 1
+        result = torch.where(is_set, result * square, result)
+        square = square * square
+    if base.dtype is torch.uint8:
+        return result
+    unit = torch.where(torch.bitwise_and(exponent, 1) == 1, base, 1)
+    return torch.where(is_negative, torch.where(base.abs() == 1, unit, 0), result)
+
+
+def _is_integer(dtype: torch.dtype) -> bool:
+    return not dtype.is_floating_point and not dtype.is_complex and dtype is not torch.bool
+
+
+def _pow_tensors(base: torch.Tensor, exponent: torch.Tensor) -> Any:
+    dtype = torch.result_type(base, exponent)
+    if not _is_integer(dtype):
+        return NotImplemented
+    return _integer_power(base.to(dtype), exponent.to(dtype))
+
+
+def _pow_of_number(base: Any, exponent: torch.Tensor) -> Any:
+    if not isinstance(base, int) or isinstance(base, bool):
+        return NotImplemented
+    dtype = torch.result_type(base, exponent)
+    if not _is_integer(dtype):
+        return NotImplemented
+    return _integer_power(torch.full((), base, dtype=dtype, device=exponent.device), exponent.to(dtype))
+
+
+def _pow_to_number(base: torch.Tensor, exponent: Any) -> Any:
+    if not isinstance(exponent, int) or isinstance(exponent, bool) or exponent < 0:
+        return NotImplemented
+    if not _is_integer(torch.result_type(base, exponent)) or not _is_integer(base.dtype):
+        return NotImplemented
+    if exponent <= 3:
+        return torch.ones_like(base) if exponent == 0 else NotImplemented
+    result: Any = None
+    square = base
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else result * square
+        exponent >>= 1
+        if exponent:
+            square = square * square
+    return result
+
+
+def _searched(
+    sequence: Callable[[torch.Tensor], Any], length: int, values: torch.Tensor, out_int32: bool, right: bool
+) -> torch.Tensor:
+    """How many leading elements of a sorted sequence lie before each value, by halving.
+
+    Args:
+        sequence: its elements at given positions.
+        length: of the sequence.
+        values: what is looked for; NaN is past all numbers.
+        out_int32: the result's dtype, int64 otherwise.
+        right: equal elements lie before the value.
+    """
+    position = torch.zeros_like(values, dtype=torch.int64)
+    step = 1 << length.bit_length()
+    while step > 1:
+        step //= 2
+        candidate = position + step
+        element = sequence((candidate - 1).clamp(max=length - 1))
+        is_past = element > values if right else element >= values
+        position = torch.where((candidate <= length) & ~is_past, candidate, position)
+    return position.to(torch.int32 if out_int32 else torch.int64)
+
+
+def _may_search(length: Any, *dtypes: torch.dtype) -> bool:
+    return isinstance(length, int) and not any(dtype.is_complex for dtype in dtypes)
+
+
+def _bucketize(values: torch.Tensor, boundaries: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
+    length = boundaries.shape[0]
+    if not _may_search(length, values.dtype, boundaries.dtype):
+        return NotImplemented
+    if length == 0:
+        return torch.zeros_like(values, dtype=torch.int32 if out_int32 else torch.int64)
+    dtype = torch.promote_types(values.dtype, boundaries.dtype)
+    return _searched(
+        lambda at: aten._unsafe_index.Tensor(boundaries, [at]).to(dtype), length, values.to(dtype), out_int32, right
+    )
+
+
+def _bucketize_number(value: Any, boundaries: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
+    tensor = torch.scalar_tensor(
+        value, dtype=boundaries.dtype if isinstance(value, int) else None, device=boundaries.device
+    )
+    return _bucketize(tensor, boundaries, out_int32=out_int32, right=right)
+
+
+def _searchsorted(
+    sequence: torch.Tensor,
+    values: torch.Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: torch.Tensor | None = None,
+) -> Any:
+    if sequence.dim() == 0:
+        return NotImplemented
+    length = sequence.shape[-1]
+    if not _may_search(length, sequence.dtype, values.dtype):
+        return NotImplemented
+    if length == 0 or values.numel() == 0:
+        return torch.zeros_like(values, dtype=torch.int32 if out_int32 else torch.int64)
+    right = right or side == "right"
+    dtype = torch.promote_types(sequence.dtype, values.dtype)
+    if sequence.dim() == 1:
+
+        def element(at: torch.Tensor) -> Any:
+            if sorter is not None:
+                at = aten._unsafe_index.Tensor(sorter, [at])
+            return aten._unsafe_index.Tensor(sequence, [at]).to(dtype)
+    else:
+
+        def element(at: torch.Tensor) -> Any:
+            if sorter is not None:
+                at = torch.gather(sorter, -1, at)
+            return torch.gather(sequence, -1, at).to(dtype)
+
+    return _searched(element, length, values.to(dtype).contiguous(), out_int32, right)
+
+
+def pointwise() -> dict[Any, Callable[..., Any]]:
+    """Overload -> decomposition."""
+    return {
+        aten.angle.default: _angle,
+        aten.bucketize.Scalar: _bucketize_number,
+        aten.bucketize.Tensor: _bucketize,
+        aten.fmax.default: _fmax,
+        aten.fmin.default: _fmin,
+        aten.hypot.default: _hypot,
+        aten.ldexp.Tensor: _ldexp,
+        aten.pow.Scalar: _pow_of_number,
+        aten.pow.Tensor_Scalar: _pow_to_number,
+        aten.pow.Tensor_Tensor: _pow_tensors,
+        aten.round.decimals: _round_decimals,
+        aten.searchsorted.Tensor: _searchsorted,
+        aten.signbit.default: _signbit,
+    }

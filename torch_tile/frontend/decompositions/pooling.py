@@ -1,0 +1,316 @@
+"""Pooling as sums and maxima of shifted views, its gradients as sums over the windows that hold an element."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+# Views of one kernel; more and the operator is called outside.
+_MOST_TAPS = 81
+
+
+def _listed(value: Any, rank: int, default: Any = None) -> list[int]:
+    items = list(value) if isinstance(value, (list, tuple)) else [value]
+    if not items:
+        items = list(default)
+    return items * rank if len(items) == 1 else items
+
+
+def _output_size(size: Any, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> Any:
+    reach = size + 2 * padding - dilation * (kernel - 1) - 1 + (stride - 1 if ceil_mode else 0)
+    count = reach // stride + 1
+    if ceil_mode and (count - 1) * stride >= size + padding:
+        count = count - 1  # the last window would start in the padding
+    return count
+
+
+class _Windows:
+    """Where the windows of a pooling lie along each of the last `rank` dimensions."""
+
+    def __init__(
+        self, x: torch.Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, rank: int
+    ) -> None:
+        self.rank = rank
+        self.kernel = _listed(kernel, rank)
+        self.stride = _listed(stride, rank, self.kernel)
+        self.padding = _listed(padding, rank)
+        self.dilation = _listed(dilation, rank)
+        self.sizes = list(x.shape[-rank:])
+        self.counts = [
+            _output_size(*each, ceil_mode)
+            for each in zip(self.sizes, self.kernel, self.stride, self.padding, self.dilation, strict=True)
+        ]
+        self.device = x.device
+
+    def taps(self) -> list[tuple[int, ...]]:
+        return list(itertools.product(*map(range, self.kernel)))
+
+    def is_padded(self, dim: int) -> bool:
+        """Some window reaches beyond the operand (in doubt)."""
+        if self.padding[dim]:
+            return True
+        reach = (self.counts[dim] - 1) * self.stride[dim] + self.dilation[dim] * (self.kernel[dim] - 1) + 1
+        return bool(reach > self.sizes[dim])
+
+    def padded(self, x: torch.Tensor, value: float) -> torch.Tensor:
+        """x amid `value`, so that every tap of every window has an element."""
+        amounts: list[Any] = []
+        for dim in reversed(range(self.rank)):
+            if not self.is_padded(dim):
+                amounts += [0, 0]
+                continue
+            low = self.padding[dim]
+            reach = (self.counts[dim] - 1) * self.stride[dim] + self.dilation[dim] * (self.kernel[dim] - 1) + 1
+            amounts += [low, max(reach - self.sizes[dim] - low, 0)]
+        return aten.constant_pad_nd(x, amounts, value) if any(map(bool, amounts)) else x
+
+    def tap(self, padded: torch.Tensor, at: Sequence[int]) -> torch.Tensor:
+        """The element of each window at offset `at`."""
+        for dim in range(self.rank):
+            start = at[dim] * self.dilation[dim]
+            end = start + (self.counts[dim] - 1) * self.stride[dim] + 1
+            padded = aten.slice.Tensor(padded, padded.dim() - self.rank + dim, start, end, self.stride[dim])
+        return padded
+
+    def along(self, dim: int, vector: torch.Tensor) -> torch.Tensor:
+        """A vector over dimension `dim` of the windows or the operand, ready to broadcast."""
+        return vector.view([-1 if k == dim else 1 for k in range(self.rank)])
+
+    def positions(self, dim: int, at: int) -> torch.Tensor:
+        """Of the element that tap `at` of each window reads along `dim`."""
+        starts = torch.arange(self.counts[dim], device=self.device) * self.stride[dim]
+        return self.along(dim, starts + (at * self.dilation[dim] - self.padding[dim]))
+
+    def lengths(self, dim: int, include_padding: bool) -> torch.Tensor:
+        """Elements of each window along `dim`, without what lies beyond the padding, or beyond the operand."""
+        start = torch.arange(self.counts[dim], device=self.device) * self.stride[dim] - self.padding[dim]
+        size, padding = self.sizes[dim], self.padding[dim]
+        end = torch.clamp(start + self.kernel[dim], max=size + padding)
+        if not include_padding:
+            start, end = torch.clamp(start, min=0), torch.clamp(end, max=size)
+        return self.along(dim, end - start)
+
+    def divisor(self, include_padding: bool, override: int | None) -> Any:
+        if override is not None:
+            return override
+        if not any(map(self.is_padded, range(self.rank))) or (
+            include_padding
+            and all(
+                (n - 1) * s + k <= size + 2 * p
+                for n, s, k, size, p in zip(
+                    self.counts, self.stride, self.kernel, self.sizes, self.padding, strict=True
+                )
+            )
+        ):
+            return math.prod(self.kernel)
+        total: Any = 1
+        for dim in range(self.rank):
+            total = total * self.lengths(dim, include_padding)
+        return total
+
+    def covering(self) -> list[tuple[int, ...]]:
+        """Windows that may hold an element, counted back from the last that does."""
+        each = [
+            range(-(-(d * (k - 1) + 1) // s)) for k, s, d in zip(self.kernel, self.stride, self.dilation, strict=True)
+        ]
+        return list(itertools.product(*each))
+
+    def window(self, dim: int, back: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """For each element along `dim` the `back`-last window that starts at or before it, and whether it exists."""
+        position = torch.arange(self.sizes[dim], device=self.device) + self.padding[dim]
+        window = torch.div(position, self.stride[dim], rounding_mode="floor") - back
+        exists = (window >= 0) & (window < self.counts[dim])
+        return window, exists
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def _laid_out(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """In the memory format that ATen's pooling chooses for the operand."""
+    if like.dim() in (4, 5):
+        memory_format = torch._prims_common.suggest_memory_format(like)
+        return value.contiguous(memory_format=memory_format)
+    return value.contiguous()
+
+
+def _average(rank: int) -> Callable[..., Any]:
+    def avg_pool(
+        x: torch.Tensor,
+        kernel_size: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Any:
+        windows = _Windows(x, kernel_size, stride, padding, 1, ceil_mode, rank)
+        if math.prod(windows.kernel) > _MOST_TAPS or divisor_override == 0:
+            return NotImplemented
+        padded = windows.padded(x.to(_wide(x.dtype)), 0)
+        total: Any = None
+        for at in windows.taps():
+            value = windows.tap(padded, at)
+            total = value if total is None else total + value
+        divisor = windows.divisor(count_include_pad, divisor_override)
+        is_float = x.dtype.is_floating_point
+        result = total / divisor if is_float else torch.div(total, divisor, rounding_mode="trunc")
+        return _laid_out(result.to(x.dtype), x)
+
+    return avg_pool
+
+
+def _average_backward(rank: int) -> Callable[..., Any]:
+    def avg_pool_backward(
+        grad: torch.Tensor,
+        x: torch.Tensor,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Any:
+        windows = _Windows(x, kernel_size, stride, padding, 1, ceil_mode, rank)
+        if len(windows.covering()) > _MOST_TAPS or not x.dtype.is_floating_point:
+            return NotImplemented
+        divided = grad.to(_wide(grad.dtype)) / windows.divisor(count_include_pad, divisor_override)
+        total: Any = None
+        for back in windows.covering():
+            indices: list[Any] = [None] * (x.dim() - rank)
+            holds: Any = None
+            for dim in range(rank):
+                window, exists = windows.window(dim, back[dim])
+                position = torch.arange(windows.sizes[dim], device=x.device) + windows.padding[dim]
+                exists = exists & (position - window * windows.stride[dim] < windows.kernel[dim])
+                indices.append(windows.along(dim, window.clamp(0, windows.counts[dim] - 1)))
+                along = windows.along(dim, exists)
+                holds = along if holds is None else holds & along
+            value = torch.where(holds, aten._unsafe_index.Tensor(divided, indices), 0.0)
+            total = value if total is None else total + value
+        return _laid_out(total.to(grad.dtype), x)
+
+    return avg_pool_backward
+
+
+def _maximum(rank: int) -> Callable[..., Any]:
+    def max_pool_with_indices(
+        x: torch.Tensor,
+        kernel_size: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+    ) -> Any:
+        windows = _Windows(x, kernel_size, stride, padding, dilation, ceil_mode, rank)
+        if math.prod(windows.kernel) > _MOST_TAPS:
+            return NotImplemented
+        lowest = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
+        padded = windows.padded(x, lowest)
+        best: Any = None
+        best_index: Any = None
+        for at in windows.taps():
+            value = windows.tap(padded, at)
+            index: Any = 0
+            valid: Any = None
+            for dim in range(rank):
+                position = windows.positions(dim, at[dim])
+                index = index * windows.sizes[dim] + position
+                if windows.is_padded(dim):
+                    inside = (position >= 0) & (position < windows.sizes[dim])
+                    valid = inside if valid is None else valid & inside
+            if best is None:
+                best = value
+                best_index = index if valid is None else torch.where(valid, index, -1)
+                continue
+            takes = value > best
+            if x.dtype.is_floating_point:
+                takes = takes | torch.isnan(value)  # as in ATen the last NaN wins
+            if valid is not None:
+                takes = valid & (takes | (best_index < 0))  # the first element of a window stands for equal ones
+            best = torch.where(takes, value, best)
+            best_index = torch.where(takes, index, best_index)
+        best_index = best_index.expand(best.shape)
+        return _laid_out(best, x), _laid_out(best_index, x)
+
+    return max_pool_with_indices
+
+
+def _maximum_backward(rank: int) -> Callable[..., Any]:
+    def max_pool_with_indices_backward(
+        grad: torch.Tensor,
+        x: torch.Tensor,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        ceil_mode: bool,
+        indices: torch.Tensor,
+    ) -> Any:
+        windows = _Windows(x, kernel_size, stride, padding, dilation, ceil_mode, rank)
+        if len(windows.covering()) > _MOST_TAPS:
+            return NotImplemented
+        place: Any = 0
+        for dim in range(rank):
+            own = torch.arange(windows.sizes[dim], device=x.device)
+            place = place * windows.sizes[dim] + windows.along(dim, own)
+        total: Any = None
+        wide = grad.to(_wide(grad.dtype))
+        for back in windows.covering():
+            at: list[Any] = [None] * (x.dim() - rank)
+            exists: Any = None
+            for dim in range(rank):
+                window, is_there = windows.window(dim, back[dim])
+                at.append(windows.along(dim, window.clamp(0, windows.counts[dim] - 1)))
+                along = windows.along(dim, is_there)
+                exists = along if exists is None else exists & along
+            chosen = exists & (aten._unsafe_index.Tensor(indices, at) == place)
+            value = torch.where(chosen, aten._unsafe_index.Tensor(wide, at), 0.0)
+            total = value if total is None else total + value
+        return _laid_out(total.to(grad.dtype), x)
+
+    return max_pool_with_indices_backward
+
+
+def _adaptive_average(rank: int) -> Callable[..., Any]:
+    plain = _average(rank)
+
+    def adaptive_avg_pool(x: torch.Tensor, output_size: Any) -> Any:
+        sizes, outputs = list(x.shape[-rank:]), list(output_size)
+        if not all(isinstance(n, int) and isinstance(m, int) for n, m in zip(sizes, outputs, strict=True)):
+            return NotImplemented
+        if not all(n > 0 and m > 0 and n % m == 0 for n, m in zip(sizes, outputs, strict=True)):
+            return NotImplemented
+        kernel = [n // m for n, m in zip(sizes, outputs, strict=True)]
+        if math.prod(kernel) <= _MOST_TAPS:
+            return plain(x, kernel)
+        # Long windows are reduced along dimensions of their own.
+        split = list(x.shape[:-rank])
+        for m, k in zip(outputs, kernel, strict=True):
+            split += [m, k]
+        dims = [len(split) - 1 - 2 * k for k in range(rank)]
+        return _laid_out(x.contiguous().view(split).mean(dims), x)
+
+    return adaptive_avg_pool
+
+
+def pooling() -> dict[Any, Callable[..., Any]]:
+    """Overload -> decomposition."""
+    return {
+        aten.avg_pool2d.default: _average(2),
+        aten.avg_pool3d.default: _average(3),
+        aten.avg_pool2d_backward.default: _average_backward(2),
+        aten.avg_pool3d_backward.default: _average_backward(3),
+        aten.max_pool2d_with_indices.default: _maximum(2),
+        aten.max_pool3d_with_indices.default: _maximum(3),
+        aten.max_pool2d_with_indices_backward.default: _maximum_backward(2),
+        aten.max_pool3d_with_indices_backward.default: _maximum_backward(3),
+        aten._adaptive_avg_pool3d.default: _adaptive_average(3),
+    }
