@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch._dynamo.utils import counters as dynamo_counters
 from torch._dynamo.utils import flatten_graph_inputs
+from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_module_simplified
 
 from torch_tile.config import Settings
@@ -65,10 +66,12 @@ def compile_with_autograd(
     dynamo_counters["aot_autograd"]["total"] += 1
     try:
         cached = _compile_by_cache(settings)
-        if cached is not None:
-            compiled: Callable[..., Any] = cached(gm, example_inputs, settings, reload_graph, **compilers)
-        else:
-            compiled = aot_module_simplified(gm, example_inputs, keep_inference_input_mutations=True, **compilers)
+        # Tokens that order effects are made within the graph; they are no inputs and outputs of ours.
+        with functorch_config.patch(unlift_effect_tokens=True):
+            if cached is not None:
+                compiled: Callable[..., Any] = cached(gm, example_inputs, settings, reload_graph, **compilers)
+            else:
+                compiled = aot_module_simplified(gm, example_inputs, keep_inference_input_mutations=True, **compilers)
     except Exception:
         dynamo_counters["aot_autograd"]["not_ok"] += 1
         raise

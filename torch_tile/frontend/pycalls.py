@@ -20,16 +20,21 @@ def make_pycall(gm: GraphModule, node: Node) -> Callable[..., Any]:
     """A function of the values of the node's inputs, in the order of `node.all_input_nodes`, without its modules."""
     constants: dict[Node, Any] = {}
     inputs: list[Node] = []
+    floats = set()  # positions of floats that depend on sizes; they come as 0-d tensors
     for each in node.all_input_nodes:
         value = _attribute(gm, str(each.target)) if each.op == "get_attr" else None
         if value is not None and not isinstance(value, torch.Tensor):
             constants[each] = value
         else:
+            if isinstance(each.meta.get("val"), torch.SymFloat):
+                floats.add(len(inputs))
             inputs.append(each)
     target, args, kwargs = node.target, node.args, node.kwargs
     assert callable(target)
 
     def call(*values: Any) -> Any:
+        if floats:
+            values = tuple(v.item() if k in floats else v for k, v in enumerate(values))
         environment = {**constants, **dict(zip(inputs, values, strict=True))}
         actual_args, actual_kwargs = torch.fx.map_arg((args, kwargs), environment.__getitem__)
         return target(*actual_args, **actual_kwargs)

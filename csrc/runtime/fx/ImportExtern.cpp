@@ -20,7 +20,9 @@ void appendTorch(std::string &out, std::string_view kind, py::handle object) {
 
 class ArgumentPrinter {
 public:
-  explicit ArgumentPrinter(const Importer &importer, Sizes &sizes) : importer(importer), sizes(sizes) {}
+  /// `takesFloats`: a float that depends on sizes may be passed as the 0-d tensor that holds it.
+  ArgumentPrinter(const Importer &importer, Sizes &sizes, bool takesFloats)
+      : importer(importer), sizes(sizes), takesFloats(takesFloats) {}
 
   void append(std::string &out, py::handle object, bool isFloat) {
     if (object.is_none()) {
@@ -81,8 +83,8 @@ private:
     case Value::Kind::Tensor:
       break;
     }
-    if (value.isPythonFloat)
-      throw UnsupportedGraph{"a float that depends on sizes goes to an operator outside"};
+    if (value.isPythonFloat && !takesFloats)
+      throw NotPrintable();
     auto it = std::find_if(operands.begin(), operands.end(), [&](const Value &v) { return v.name == value.name; });
     out.append("#graph.operand<").append(std::to_string(it - operands.begin())).append(">");
     if (it == operands.end())
@@ -100,13 +102,14 @@ private:
 
   const Importer &importer;
   Sizes &sizes;
+  bool takesFloats;
 };
 
 } // namespace
 
 void Importer::importExtern(py::handle node, const OpInfo &op, std::span<const py::handle> arguments,
                             const char *reason) {
-  ArgumentPrinter printer(*this, sizes);
+  ArgumentPrinter printer(*this, sizes, /*takesFloats=*/false);
   std::string args;
   std::vector<int64_t> written;
   try {
@@ -123,7 +126,7 @@ void Importer::importExtern(py::handle node, const OpInfo &op, std::span<const p
           written.push_back(static_cast<int64_t>(k));
     }
   } catch (const NotPrintable &) {
-    importPyCall(node, op.fullName, "an argument is no tensor, number, string or dtype");
+    importPyCall(node, op.fullName, "an argument is no tensor, number known beforehand, string or dtype");
     return;
   }
   NodeValues values = valuesOf(metaOf(node));
@@ -139,7 +142,7 @@ void Importer::importExtern(py::handle node, const OpInfo &op, std::span<const p
 }
 
 void Importer::importPyCall(py::handle node, const std::string &callee, const char *reason) {
-  ArgumentPrinter printer(*this, sizes);
+  ArgumentPrinter printer(*this, sizes, /*takesFloats=*/true);
   std::string args;
   for (py::handle input : node.attr("all_input_nodes")) {
     const NodeValues *values = find(input);

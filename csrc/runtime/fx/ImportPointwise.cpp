@@ -64,9 +64,8 @@ const char *importSame(Call &call) {
   const Value *x = call.tensor(0);
   if (!x)
     return kOddOperand;
-  if (x->type.dtype == at::kBool)
-    return "not generated for bool";
-  call.setPointwise(call.op(), {x, 1}, x->type.dtype);
+  // Of 0 and 1 every one of these but the negation, which ATen refuses, is the operand itself.
+  call.setPointwise(x->type.dtype == at::kBool ? "clone" : call.op(), {x, 1}, x->type.dtype);
   return nullptr;
 }
 

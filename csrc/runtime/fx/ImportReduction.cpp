@@ -51,8 +51,12 @@ const char *importReduceAll(Call &call) {
 /// argmax(x, dim=None, keepdim=False)
 const char *importArgReduction(Call &call) {
   const Value *x = call.tensor(0);
-  if (!x || x->type.rank() == 0 || x->type.dtype == at::kBool)
-    return "the operand is 0-d or of bools";
+  if (!x)
+    return kNoTensor;
+  if (isPlainCopy(*x)) {
+    call.set(call.importer.full(Scalar::of(int64_t{0}), call.type()));
+    return nullptr;
+  }
   std::optional<int64_t> dim;
   if (!call.isNone(1))
     dim = call.dim(1, x->type.rank());
@@ -63,13 +67,21 @@ const char *importArgReduction(Call &call) {
 /// max.dim and min.dim: both results agree on NaN and on the first of equal elements.
 const char *importMaxDim(Call &call) {
   const Value *x = call.tensor(0);
-  if (!x || x->type.rank() == 0 || x->type.dtype == at::kBool)
-    return "the operand is 0-d or of bools";
+  if (!x)
+    return kNoTensor;
+  if (isPlainCopy(*x)) {
+    call.set(call.importer.emit("clone", {*x}, "", call.type(0)), 0);
+    call.set(call.importer.full(Scalar::of(int64_t{0}), call.type(1)), 1);
+    return nullptr;
+  }
   int64_t dim = call.dim(1, x->type.rank());
   bool keepdim = call.flag(2), isMax = std::string_view(call.op()) == "amax";
   const int64_t dims[] = {dim};
   std::string attrs = joinAttrs({dimsAttr("dims", dims), keepdim ? "keepdim = true" : ""});
-  call.set(call.importer.emit(call.op(), {*x}, attrs, call.type(0)), 0);
+  std::string_view values = call.op();
+  if (x->type.dtype == at::kBool)
+    values = isMax ? "any" : "all";
+  call.set(call.importer.emit(values, {*x}, attrs, call.type(0)), 0);
   call.set(call.importer.emit(isMax ? "argmax" : "argmin", {*x}, argAttrs(dim, keepdim), call.type(1)), 1);
   return nullptr;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ import torch
 aten = torch.ops.aten
 
 # Views of one kernel; more and the operator is called outside.
-_MOST_TAPS = 81
+MOST_TAPS = 81
 
 
 def _listed(value: Any, rank: int, default: Any = None) -> list[int]:
@@ -70,12 +71,16 @@ class _Windows:
             amounts += [low, max(reach - self.sizes[dim] - low, 0)]
         return aten.constant_pad_nd(x, amounts, value) if any(map(bool, amounts)) else x
 
+    def tap_along(self, padded: torch.Tensor, dim: int, at: int) -> torch.Tensor:
+        start = at * self.dilation[dim]
+        end = start + (self.counts[dim] - 1) * self.stride[dim] + 1
+        value: torch.Tensor = aten.slice.Tensor(padded, padded.dim() - self.rank + dim, start, end, self.stride[dim])
+        return value
+
     def tap(self, padded: torch.Tensor, at: Sequence[int]) -> torch.Tensor:
         """The element of each window at offset `at`."""
         for dim in range(self.rank):
-            start = at[dim] * self.dilation[dim]
-            end = start + (self.counts[dim] - 1) * self.stride[dim] + 1
-            padded = aten.slice.Tensor(padded, padded.dim() - self.rank + dim, start, end, self.stride[dim])
+            padded = self.tap_along(padded, dim, at[dim])
         return padded
 
     def along(self, dim: int, vector: torch.Tensor) -> torch.Tensor:
@@ -129,11 +134,11 @@ class _Windows:
         return window, exists
 
 
-def _wide(dtype: torch.dtype) -> torch.dtype:
+def wide_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def _laid_out(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def laid_out(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """In the memory format that ATen's pooling chooses for the operand."""
     if like.dim() in (4, 5):
         memory_format = torch._prims_common.suggest_memory_format(like)
@@ -152,17 +157,20 @@ def _average(rank: int) -> Callable[..., Any]:
         divisor_override: int | None = None,
     ) -> Any:
         windows = _Windows(x, kernel_size, stride, padding, 1, ceil_mode, rank)
-        if math.prod(windows.kernel) > _MOST_TAPS or divisor_override == 0:
+        if sum(windows.kernel) > MOST_TAPS or divisor_override == 0:
             return NotImplemented
-        padded = windows.padded(x.to(_wide(x.dtype)), 0)
-        total: Any = None
-        for at in windows.taps():
-            value = windows.tap(padded, at)
-            total = value if total is None else total + value
+        total = windows.padded(x.to(wide_dtype(x.dtype)), 0)
+        if math.prod(windows.kernel) <= MOST_TAPS:
+            taps = [windows.tap(total, at) for at in windows.taps()]
+            total = functools.reduce(torch.add, taps)
+        else:  # along one dimension after the other
+            for dim in range(rank):
+                taps = [windows.tap_along(total, dim, at) for at in range(windows.kernel[dim])]
+                total = functools.reduce(torch.add, taps)
         divisor = windows.divisor(count_include_pad, divisor_override)
         is_float = x.dtype.is_floating_point
         result = total / divisor if is_float else torch.div(total, divisor, rounding_mode="trunc")
-        return _laid_out(result.to(x.dtype), x)
+        return laid_out(result.to(x.dtype), x)
 
     return avg_pool
 
@@ -179,9 +187,9 @@ def _average_backward(rank: int) -> Callable[..., Any]:
         divisor_override: int | None,
     ) -> Any:
         windows = _Windows(x, kernel_size, stride, padding, 1, ceil_mode, rank)
-        if len(windows.covering()) > _MOST_TAPS or not x.dtype.is_floating_point:
+        if len(windows.covering()) > MOST_TAPS or not x.dtype.is_floating_point:
             return NotImplemented
-        divided = grad.to(_wide(grad.dtype)) / windows.divisor(count_include_pad, divisor_override)
+        divided = grad.to(wide_dtype(grad.dtype)) / windows.divisor(count_include_pad, divisor_override)
         total: Any = None
         for back in windows.covering():
             indices: list[Any] = [None] * (x.dim() - rank)
@@ -195,7 +203,7 @@ def _average_backward(rank: int) -> Callable[..., Any]:
                 holds = along if holds is None else holds & along
             value = torch.where(holds, aten._unsafe_index.Tensor(divided, indices), 0.0)
             total = value if total is None else total + value
-        return _laid_out(total.to(grad.dtype), x)
+        return laid_out(total.to(grad.dtype), x)
 
     return avg_pool_backward
 
@@ -210,7 +218,7 @@ def _maximum(rank: int) -> Callable[..., Any]:
         ceil_mode: bool = False,
     ) -> Any:
         windows = _Windows(x, kernel_size, stride, padding, dilation, ceil_mode, rank)
-        if math.prod(windows.kernel) > _MOST_TAPS:
+        if math.prod(windows.kernel) > MOST_TAPS:
             return NotImplemented
         lowest = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
         padded = windows.padded(x, lowest)
@@ -238,7 +246,7 @@ def _maximum(rank: int) -> Callable[..., Any]:
             best = torch.where(takes, value, best)
             best_index = torch.where(takes, index, best_index)
         best_index = best_index.expand(best.shape)
-        return _laid_out(best, x), _laid_out(best_index, x)
+        return laid_out(best, x), laid_out(best_index, x)
 
     return max_pool_with_indices
 
@@ -255,14 +263,14 @@ def _maximum_backward(rank: int) -> Callable[..., Any]:
         indices: torch.Tensor,
     ) -> Any:
         windows = _Windows(x, kernel_size, stride, padding, dilation, ceil_mode, rank)
-        if len(windows.covering()) > _MOST_TAPS:
+        if len(windows.covering()) > MOST_TAPS:
             return NotImplemented
         place: Any = 0
         for dim in range(rank):
             own = torch.arange(windows.sizes[dim], device=x.device)
             place = place * windows.sizes[dim] + windows.along(dim, own)
         total: Any = None
-        wide = grad.to(_wide(grad.dtype))
+        wide = grad.to(wide_dtype(grad.dtype))
         for back in windows.covering():
             at: list[Any] = [None] * (x.dim() - rank)
             exists: Any = None
@@ -274,31 +282,9 @@ def _maximum_backward(rank: int) -> Callable[..., Any]:
             chosen = exists & (aten._unsafe_index.Tensor(indices, at) == place)
             value = torch.where(chosen, aten._unsafe_index.Tensor(wide, at), 0.0)
             total = value if total is None else total + value
-        return _laid_out(total.to(grad.dtype), x)
+        return laid_out(total.to(grad.dtype), x)
 
     return max_pool_with_indices_backward
-
-
-def _adaptive_average(rank: int) -> Callable[..., Any]:
-    plain = _average(rank)
-
-    def adaptive_avg_pool(x: torch.Tensor, output_size: Any) -> Any:
-        sizes, outputs = list(x.shape[-rank:]), list(output_size)
-        if not all(isinstance(n, int) and isinstance(m, int) for n, m in zip(sizes, outputs, strict=True)):
-            return NotImplemented
-        if not all(n > 0 and m > 0 and n % m == 0 for n, m in zip(sizes, outputs, strict=True)):
-            return NotImplemented
-        kernel = [n // m for n, m in zip(sizes, outputs, strict=True)]
-        if math.prod(kernel) <= _MOST_TAPS:
-            return plain(x, kernel)
-        # Long windows are reduced along dimensions of their own.
-        split = list(x.shape[:-rank])
-        for m, k in zip(outputs, kernel, strict=True):
-            split += [m, k]
-        dims = [len(split) - 1 - 2 * k for k in range(rank)]
-        return _laid_out(x.contiguous().view(split).mean(dims), x)
-
-    return adaptive_avg_pool
 
 
 def pooling() -> dict[Any, Callable[..., Any]]:
@@ -312,5 +298,4 @@ def pooling() -> dict[Any, Callable[..., Any]]:
         aten.max_pool3d_with_indices.default: _maximum(3),
         aten.max_pool2d_with_indices_backward.default: _maximum_backward(2),
         aten.max_pool3d_with_indices_backward.default: _maximum_backward(3),
-        aten._adaptive_avg_pool3d.default: _adaptive_average(3),
     }

@@ -12,9 +12,12 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
+from torch_tile.frontend.decompositions.adaptive_pooling import adaptive_pooling
 from torch_tile.frontend.decompositions.pointwise import pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
 from torch_tile.frontend.decompositions.special import special_functions
+from torch_tile.frontend.decompositions.views import views
+from torch_tile.frontend.decompositions.zero_dim import zero_dim
 
 aten = torch.ops.aten
 
@@ -82,9 +85,6 @@ _ALSO = (
     aten._native_batch_norm_legit_functional,
     aten._native_batch_norm_legit_no_training,
     aten.batch_norm_backward,
-    aten._adaptive_avg_pool2d,
-    aten.adaptive_max_pool2d,
-    aten.adaptive_max_pool3d,
     aten.elu,
     aten.grid_sampler_2d,
     aten.hardtanh,
@@ -153,7 +153,10 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
     table.update(get_decompositions([aten.std_mean]))
     table.update(pointwise())
     table.update(pooling())
+    table.update(adaptive_pooling())
     table.update(special_functions())
+    table.update(views())
+    table.update(zero_dim())
     table[aten.nll_loss_backward.default] = _nll_loss_backward
     table[aten.nll_loss2d_backward.default] = _nll_loss_backward
     return table

@@ -1,0 +1,86 @@
+"""Writes into part of a tensor, where the importer has no form of its own, as reads at computed positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+
+def _in_place_of_part(x: torch.Tensor, source: torch.Tensor, dim: int, start: Any, end: Any, step: Any) -> torch.Tensor:
+    """x, but source at positions start, start + step, ... before `end` of `dim`."""
+    size = x.shape[dim]
+    position = torch.arange(size, device=x.device)
+    distance = position - start
+    chosen = (distance >= 0) & (position < end) & (torch.remainder(distance, step) == 0)
+    at = torch.div(distance, step, rounding_mode="floor").clamp(0, max(source.shape[dim] - 1, 0))
+    indices: list[Any] = [None] * dim + [at]
+    shape = [1] * x.dim()
+    shape[dim] = size
+    result: torch.Tensor = torch.where(chosen.view(shape), aten._unsafe_index.Tensor(source, indices), x)
+    return result
+
+
+def _clamped(position: Any, size: Any) -> Any:
+    if position < 0:
+        position = position + size
+    return max(0, min(position, size))
+
+
+def _slice_scatter(
+    x: torch.Tensor, source: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> Any:
+    if step == 1:
+        return NotImplemented  # the importer's own
+    dim = dim % x.dim()
+    size = x.shape[dim]
+    if source.shape[dim] == 0:
+        return x.clone()
+    first = 0 if start is None else _clamped(start, size)
+    last = size if end is None else _clamped(end, size)
+    return _in_place_of_part(x, source.to(x.dtype), dim, first, last, step)
+
+
+def _slice_backward(grad: torch.Tensor, input_sizes: Any, dim: int, start: Any, end: Any, step: Any) -> Any:
+    if step == 1:
+        return NotImplemented
+    return _slice_scatter(grad.new_zeros(input_sizes), grad, dim, start, end, step)
+
+
+def _diagonal_scatter(x: torch.Tensor, source: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    dim1, dim2 = dim1 % x.dim(), dim2 % x.dim()
+    rows = torch.arange(x.shape[dim1], device=x.device)
+    columns = torch.arange(x.shape[dim2], device=x.device)
+    length = source.shape[-1]
+    if length == 0:
+        return x.clone()
+    at = (rows - max(-offset, 0)).clamp(0, length - 1)
+    # The diagonal is the last dimension of `source`; dim1 and dim2 are where they are in x.
+    spread = aten._unsafe_index.Tensor(source.to(x.dtype), [None] * (source.dim() - 1) + [at])
+    spread = spread.unsqueeze(-1)
+    others = [d for d in range(x.dim()) if d not in (dim1, dim2)]
+    order = [0] * x.dim()
+    for place, d in enumerate((*others, dim1, dim2)):
+        order[d] = place
+    spread = spread.permute(order)
+    shape1, shape2 = [1] * x.dim(), [1] * x.dim()
+    shape1[dim1], shape2[dim2] = -1, -1
+    chosen = columns.view(shape2) - rows.view(shape1) == offset
+    return torch.where(chosen, spread, x)
+
+
+def _as_strided_copy(x: torch.Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+    return torch.as_strided(x, size, stride, storage_offset).clone(memory_format=torch.contiguous_format)
+
+
+def views() -> dict[Any, Callable[..., Any]]:
+    """Overload -> decomposition."""
+    return {
+        aten.as_strided_copy.default: _as_strided_copy,
+        aten.diagonal_scatter.default: _diagonal_scatter,
+        aten.slice_backward.default: _slice_backward,
+        aten.slice_scatter.default: _slice_scatter,
+    }

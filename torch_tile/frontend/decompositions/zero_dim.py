@@ -1,0 +1,76 @@
+"""Operators along a dimension, of tensors that have none: ATen takes a 0-d tensor for one of a single element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+
+def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
+    if x.dim():
+        return NotImplemented
+    return aten._softmax.default(x.unsqueeze(0), 0, half_to_float).squeeze(0)
+
+
+def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
+    if x.dim():
+        return NotImplemented
+    return aten._log_softmax.default(x.unsqueeze(0), 0, half_to_float).squeeze(0)
+
+
+def _softmax_backward(grad: torch.Tensor, output: torch.Tensor, dim: int, input_dtype: torch.dtype) -> Any:
+    if output.dim():
+        return NotImplemented
+    return aten._softmax_backward_data.default(grad.unsqueeze(0), output.unsqueeze(0), 0, input_dtype).squeeze(0)
+
+
+def _log_softmax_backward(grad: torch.Tensor, output: torch.Tensor, dim: int, input_dtype: torch.dtype) -> Any:
+    if output.dim():
+        return NotImplemented
+    return aten._log_softmax_backward_data.default(grad.unsqueeze(0), output.unsqueeze(0), 0, input_dtype).squeeze(0)
+
+
+def _gather(x: torch.Tensor, dim: int, index: torch.Tensor, *, sparse_grad: bool = False) -> Any:
+    if x.dim() and index.dim():
+        return NotImplemented
+    wide = x if x.dim() else x.unsqueeze(0)
+    result = aten.gather.default(wide, 0, index if index.dim() else index.unsqueeze(0))
+    return result if index.dim() else result.squeeze(0)
+
+
+def _index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> Any:
+    if x.dim() and index.dim():
+        return NotImplemented
+    wide = x if x.dim() else x.unsqueeze(0)
+    result = aten.index_select.default(wide, dim, index if index.dim() else index.unsqueeze(0))
+    return result if x.dim() else result.squeeze(0)
+
+
+def _along_one(op: Any) -> Callable[..., Any]:
+    """For (x, dims, *, correction, keepdim): none of a 0-d tensor's dimensions can be kept."""
+
+    def decomposition(x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+        if x.dim():
+            return NotImplemented
+        return op(x.unsqueeze(0), [0], correction=correction)
+
+    return decomposition
+
+
+def zero_dim() -> dict[Any, Callable[..., Any]]:
+    """Overload -> decomposition."""
+    return {
+        aten._log_softmax.default: _log_softmax,
+        aten._log_softmax_backward_data.default: _log_softmax_backward,
+        aten._softmax.default: _softmax,
+        aten._softmax_backward_data.default: _softmax_backward,
+        aten.gather.default: _gather,
+        aten.index_select.default: _index_select,
+        aten.std.correction: _along_one(aten.std.correction),
+        aten.var.correction: _along_one(aten.var.correction),
+        aten.var_mean.correction: _along_one(aten.var_mean.correction),
+    }
