@@ -1,0 +1,44 @@
+"""`emulate_precision_casts`: low-precision chains round where eager does, so they equal it bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.compiling import assert_same, compiled, tile_only
+
+CHAINS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "arithmetic": lambda a, b: (a + b) * a - b / (a.abs() + 1),
+    "scalars": lambda a, b: a * 0.1 + b * 3 - 0.7,
+    "compare": lambda a, b: torch.where(a * b > 0.3, a * 1.1, b / 3),
+    "activation": lambda a, b: torch.relu(a * b) + torch.clamp(a, -0.5, 0.7) * b,
+    "rounding": lambda a, b: torch.floor(a * 4) / 4 + torch.round(b * 3) * a,
+    "accumulated": lambda a, b: sum((a * k + b for k in range(1, 6)), torch.zeros_like(a)),
+    "powers": lambda a, b: a.pow(2) * b + b.pow(3),
+    "square_root": lambda a, b: torch.sqrt(a.abs()) + torch.rsqrt(b.abs() + 1),
+    "addcmul": lambda a, b: torch.addcmul(a, a, b, value=0.3) + torch.lerp(a, b, 0.3),
+    "mixed": lambda a, b: (a.float() * 1.7).to(a.dtype) + b,
+    "leaky": lambda a, b: F.leaky_relu(a, 0.1) * F.hardtanh(b) + F.threshold(a, 0.1, 0.2),
+}
+
+
+@tile_only
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
+@pytest.mark.parametrize("name", CHAINS)
+def test_bits_are_eagers(name: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    a, b = torch.randn(64, 37).to(dtype), torch.randn(64, 37).to(dtype)
+    chain = CHAINS[name]
+    assert_same(compiled(chain, emulate_precision_casts=True)(a, b), chain(a, b), exact=True)
+
+
+@tile_only
+def test_roundings_are_left_out_by_default() -> None:
+    a, b = torch.randn(64, 64).bfloat16(), torch.randn(64, 64).bfloat16()
+    chain = CHAINS["accumulated"]
+    wide = chain(a.float(), b.float()).bfloat16()
+    default = compiled(chain)(a, b)
+    assert (default.float() - wide.float()).abs().max() <= (chain(a, b).float() - wide.float()).abs().max()
