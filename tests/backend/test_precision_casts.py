@@ -19,7 +19,9 @@ CHAINS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "accumulated": lambda a, b: sum((a * k + b for k in range(1, 6)), torch.zeros_like(a)),
     "powers": lambda a, b: a.pow(2) * b + b.pow(3),
     "square_root": lambda a, b: torch.sqrt(a.abs()) + torch.rsqrt(b.abs() + 1),
-    "addcmul": lambda a, b: torch.addcmul(a, a, b, value=0.3) + torch.lerp(a, b, 0.3),
+    "addcmul": lambda a, b: torch.addcmul(a, a, b, value=0.3) + torch.addcdiv(a, a, b),
+    "scaled": lambda a, b: torch.add(a, b, alpha=0.3) - torch.sub(a, b, alpha=1.7) + (0.7 - a),
+    "remainders": lambda a, b: torch.remainder(a, 0.7) * b + torch.fmod(b, 0.3),
     "mixed": lambda a, b: (a.float() * 1.7).to(a.dtype) + b,
     "leaky": lambda a, b: F.leaky_relu(a, 0.1) * F.hardtanh(b) + F.threshold(a, 0.1, 0.2),
 }

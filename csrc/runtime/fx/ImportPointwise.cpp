@@ -128,9 +128,14 @@ static const char *importScaled(Call &call, size_t first, size_t second) {
   bool isScaled = alpha && !alpha->is(1);
   if (isScaled)
     operands.add(*alpha); // takes no part in promotion: torch wants it to fit the dtype of the result
-  at::ScalarType dtype = operands.widened(isScaled ? call.type().dtype : operands.promoted());
+  // Unlike factors, terms and alpha are rounded to a low-precision dtype first; the product is not.
+  at::ScalarType dtype = isScaled ? call.type().dtype : operands.promoted();
   std::vector<Value> values = operands.castTo(dtype);
   if (isScaled) {
+    if (c10::isReducedFloatingType(dtype))
+      dtype = at::kFloat;
+    for (Value &value : values)
+      value = call.importer.cast(value, dtype);
     TensorType type = call.importer.withDtype(values[1].type, dtype);
     values[1] = call.importer.emit("mul", {values[1], values[2]}, "", std::move(type));
     values.pop_back();
@@ -165,8 +170,8 @@ static bool importSmallPower(Call &call, const Value &base, double exponent, at:
   } else if (exponent == 2) {
     call.set(call.pointwise("mul", {x, x}, dtype));
   } else if (exponent == 3) {
-    // Low precision rounds once, at the end.
-    at::ScalarType wide = c10::isReducedFloatingType(dtype) ? at::kFloat : dtype;
+    // ATen's float16 rounds once, at the end; its bfloat16 after each product.
+    at::ScalarType wide = dtype == at::kHalf ? at::kFloat : dtype;
     Value y = importer.cast(x, wide);
     call.set(call.pointwise("mul", {call.pointwise("mul", {y, y}, wide), y}, wide));
   } else if (isFloatType && exponent == 0.5) {
@@ -196,7 +201,6 @@ const char *importPow(Call &call) {
     return nullptr;
   if (!isFloat(dtype))
     return "integer powers are not generated";
-  dtype = operands.widened(dtype);
   call.setPointwise("pow", operands.castTo(dtype), dtype);
   return nullptr;
 }

@@ -23,7 +23,7 @@ const OpRule *findRule(std::string_view name);
 
 // ImportPointwise.cpp
 const char *importPromoted(Call &call);
-const char *importArithmetic(Call &call); // low precision computes with Python numbers in f32
+const char *importArithmetic(Call &call); // a Python number is a factor in f32, not rounded to low precision
 const char *importIntToFloat(Call &call);
 const char *importIntToFloatUnary(Call &call);
 const char *importDivide(Call &call);

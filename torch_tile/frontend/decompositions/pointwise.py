@@ -60,6 +60,15 @@ def _round_decimals(x: torch.Tensor, *, decimals: int) -> Any:
     return torch.round((x * power).to(x.dtype)) / power
 
 
+def _addcdiv(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, value: Any = 1) -> Any:
+    """In float32 and rounded once, as ATen's kernel; torch's decomposition rounds between its steps."""
+    dtype = torch.promote_types(torch.promote_types(x.dtype, a.dtype), b.dtype)
+    if dtype not in _LOW:
+        return x + (a / b if value == 1 else value * a / b)
+    x, a, b = x.float(), a.float(), b.float()
+    return (x + (a / b if value == 1 else value * a / b)).to(dtype)
+
+
 def _ldexp(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return x * torch.pow(2.0, other)
 
@@ -201,6 +210,7 @@ def _searchsorted(
 def pointwise() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
+        aten.addcdiv.default: _addcdiv,
         aten.angle.default: _angle,
         aten.bucketize.Scalar: _bucketize_number,
         aten.bucketize.Tensor: _bucketize,

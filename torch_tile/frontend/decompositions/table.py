@@ -73,6 +73,8 @@ _OUTSIDE = (
     aten.dot,
     aten.embedding_dense_backward,
     aten.index_add,
+    aten.max_unpool2d,
+    aten.max_unpool3d,
     aten.mv,
     aten.native_dropout,
     aten.vdot,
