@@ -101,13 +101,14 @@ PYTHON: dict[str, list[str]] = {
     "counters": [],
     "config": ["errors"],
     "frontend": [*FOUNDATION, "debug"],
-    "language": [*FOUNDATION, "interpreter"],
+    "language": [*FOUNDATION, "interpreter", "testing", "__init__"],
     "interpreter": FOUNDATION,
     "debug": [*FOUNDATION, "frontend"],
+    "testing": FOUNDATION,
     "backend": [*FOUNDATION, *MIDDLE],
     "cli": [*FOUNDATION, *MIDDLE, "backend"],
     "__main__": ["cli"],
-    "__init__": [*FOUNDATION, *MIDDLE, "backend"],
+    "__init__": [*FOUNDATION, *MIDDLE, "backend", "testing"],
 }
 # Inductor's compiler: importing it costs over a second and is never needed.
 FORBIDDEN_MODULES = (

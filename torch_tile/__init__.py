@@ -9,27 +9,77 @@ from typing import TYPE_CHECKING, Any
 
 from torch_tile import config
 from torch_tile.counters import counters
-from torch_tile.errors import CompileError, InvalidKernelError, OptionError, TileError, UnsupportedError
+from torch_tile.errors import (
+    CompileError,
+    InvalidKernelError,
+    MemoryAccessError,
+    OptionError,
+    RaceError,
+    TileError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
+    from torch_tile import language, testing
     from torch_tile.debug.explain import explain
+    from torch_tile.language.autotune import Config, autotune, heuristics
+    from torch_tile.language.foreign import interpret
+    from torch_tile.language.jit import JITFunction, jit
 
 __version__ = "0.1.0"
 __all__ = [
     "CompileError",
+    "Config",
     "InvalidKernelError",
+    "JITFunction",
+    "MemoryAccessError",
     "OptionError",
+    "RaceError",
     "TileError",
     "UnsupportedError",
+    "autotune",
+    "cdiv",
     "config",
     "counters",
     "explain",
+    "heuristics",
+    "interpret",
+    "jit",
+    "language",
+    "next_power_of_2",
+    "testing",
 ]
+
+# Name -> module it comes from, imported when it is first asked for.
+_LAZY = {
+    "Config": "torch_tile.language.autotune",
+    "JITFunction": "torch_tile.language.jit",
+    "autotune": "torch_tile.language.autotune",
+    "explain": "torch_tile.debug.explain",
+    "heuristics": "torch_tile.language.autotune",
+    "interpret": "torch_tile.language.foreign",
+    "jit": "torch_tile.language.jit",
+    "language": "",
+    "testing": "",
+}
+
+
+def cdiv(x: Any, y: Any) -> Any:
+    """How many pieces of `y` hold `x`: (x + y - 1) // y."""
+    return (x + y - 1) // y
+
+
+def next_power_of_2(n: int) -> int:
+    """The least power of two that is not below `n`; 1 for 0."""
+    return 1 if n <= 1 else 1 << (n - 1).bit_length()
 
 
 def __getattr__(name: str) -> Any:
-    if name == "explain":
-        from torch_tile.debug.explain import explain
+    if name in _LAZY:
+        import importlib
 
-        return explain
+        module = importlib.import_module(_LAZY[name] or f"torch_tile.{name}")
+        value = getattr(module, name) if _LAZY[name] else module
+        globals()[name] = value
+        return value
     raise AttributeError(f"module 'torch_tile' has no attribute {name!r}")

@@ -73,6 +73,7 @@ KNOBS: dict[str, Knob] = {
             ("TORCH_TILE_CACHE_LIMIT_BYTES",),
             "Least recently used entries go beyond this size; 0: no limit.",
         ),
+        Knob("interpret", bool, False, ("TORCH_TILE_INTERPRET",), "Run kernels of the tile language in Python."),
         Knob("force_compile", bool, False, ("TORCH_TILE_FORCE_COMPILE",), "Compile even what the disk cache has."),
         Knob(
             "debug",

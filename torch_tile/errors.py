@@ -37,3 +37,11 @@ class CompileError(TileError):
 
 class OptionError(ValueError):
     """An unknown mode or option, or a value of the wrong type."""
+
+
+class MemoryAccessError(InvalidKernelError, IndexError):
+    """A kernel reads or writes outside the storage of an argument; the interpreter finds these."""
+
+
+class RaceError(InvalidKernelError):
+    """What a kernel does depends on the order in which its programs run; the interpreter finds these on request."""

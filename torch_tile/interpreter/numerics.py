@@ -1,0 +1,82 @@
+"""Number formats that numpy lacks, on float32: rounding to them, and their bits in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+_FLOAT8 = {
+    "fp8e5": torch.float8_e5m2,
+    "fp8e4nv": torch.float8_e4m3fn,
+    "fp8e5b16": torch.float8_e5m2fnuz,
+    "fp8e4b8": torch.float8_e4m3fnuz,
+}
+_tables: dict[str, Any] = {}
+_ABS = np.uint32(0x7FFFFFFF)
+_INF = np.uint32(0x7F800000)
+
+
+def bfloat16_bits(value: Any) -> Any:
+    """The upper halves of float32 numbers, rounded to nearest even; NaN stays NaN."""
+    bits = np.ascontiguousarray(value, dtype=np.float32).view(np.uint32)
+    rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(16)
+    is_nan = (bits & _ABS) > _INF
+    if is_nan.any():
+        rounded = np.where(is_nan, np.uint32(0x7FC0) | ((bits >> np.uint32(16)) & np.uint32(0x8000)), rounded)
+    return rounded.astype(np.uint16)
+
+
+def round_narrow(name: str, value: Any) -> Any:
+    """float32 values (or float64, for float16) rounded to nearest even in the format `name`, as float32."""
+    if name == "fp16":
+        return np.asarray(value).astype(np.float16).astype(np.float32)[()]
+    shape = np.shape(value)
+    if name == "bf16":
+        bits = bfloat16_bits(_to_float32_odd(value))
+        return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(shape)[()]
+    return decode(name, encode(name, value)).reshape(shape)[()]
+
+
+def _to_float32_odd(value: Any) -> Any:
+    """float64 to float32 with the last bit set where inexact, so that a second rounding does not round twice."""
+    value = np.asarray(value)
+    if value.dtype != np.float64:
+        return value
+    near = value.astype(np.float32)
+    with np.errstate(all="ignore"):
+        error = value - near.astype(np.float64)
+    bits = near.view(np.uint32).copy() if near.ndim else np.array(near).view(np.uint32)
+    away = (error != 0) & np.isfinite(near)
+    # `near` lies beyond `value` where the error has the other sign: step back, then set the last bit.
+    beyond = away & ((error < 0) == (value > 0))
+    bits = np.where(beyond, bits - np.uint32(1), bits)
+    return np.where(away, bits | np.uint32(1), bits).astype(np.uint32).view(np.float32)
+
+
+def encode(name: str, value: Any) -> Any:
+    """Bits in memory of values that are held as float32."""
+    if name == "fp16":
+        return np.asarray(value).astype(np.float16)
+    if name == "bf16":
+        return bfloat16_bits(value)
+    numbers = torch.from_numpy(np.array(value, dtype=np.float32, copy=True, ndmin=1))
+    return numbers.to(_FLOAT8[name]).view(torch.uint8).numpy().reshape(np.shape(value))
+
+
+def decode(name: str, bits: Any) -> Any:
+    """float32 values of bits in memory."""
+    if name == "fp16":
+        return np.asarray(bits).view(np.float16).astype(np.float32)[()]
+    if name == "bf16":
+        return (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)[()]
+    table = _tables.get(name)
+    if table is None:
+        table = torch.arange(256, dtype=torch.uint8).view(_FLOAT8[name]).float().numpy()
+        _tables[name] = table
+    return table[bits]
+
+
+def supports(name: str) -> bool:
+    return name in ("fp16", "bf16") or name in _FLOAT8

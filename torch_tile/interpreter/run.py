@@ -1,0 +1,255 @@
+"""Runs one launch: the grid loop, and what operations ask of the interpreter."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from torch_tile.errors import InvalidKernelError, RaceError
+from torch_tile.interpreter import numerics
+from torch_tile.interpreter.memory import Memory, Region
+from torch_tile.interpreter.races import AccessLog
+
+CHECKS = ("races", "division", "nan", "uninitialized")
+_BITS = {1: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+class Interpreter:
+    """What the operations of a kernel see while it is interpreted."""
+
+    tracing = False
+
+    def __init__(self, regions: list[Region], grid: tuple[int, int, int], checks: Iterable[str] = ()) -> None:
+        self.memory = Memory(regions)
+        self.sizes = tuple(np.int32(n) for n in grid)
+        self.grid = grid
+        self.ids: tuple[Any, ...] = (np.int32(0),) * 3
+        self.checks = frozenset(checks)
+        unknown = self.checks - set(CHECKS)
+        if unknown:
+            raise ValueError(f"unknown check {sorted(unknown)[0]!r}; known: {', '.join(CHECKS)}")
+        self.checks_nan = "nan" in self.checks
+        self.stored: list[Any] | None = None  # of a first run, where uninitialised elements are looked for
+        self.step = 0
+        self.junk = False
+        self.arguments: dict[int, str] = {}
+
+    @property
+    def program(self) -> tuple[int, ...]:
+        return tuple(int(i) for i in self.ids)
+
+    # --- the grid --------------------------------------------------------------------------------------------------
+
+    def run(self, body: Callable[[], None], programs: Iterable[Any] | None) -> None:
+        if "uninitialized" in self.checks:
+            programs = None if programs is None else list(programs)
+            self._run_twice(body, programs)
+        else:
+            self._run_once(body, programs)
+
+    def _run_once(self, body: Callable[[], None], programs: Iterable[Any] | None) -> None:
+        log = self.memory.log = AccessLog() if "races" in self.checks else None
+        x_size, y_size, z_size = self.grid
+        if programs is None:
+            order: Iterable[Any] = itertools.product(range(z_size), range(y_size), range(x_size))
+        else:
+            order = [self._program(p) for p in programs]
+        for z, y, x in order:
+            self.ids = (np.int32(x), np.int32(y), np.int32(z))
+            if log is not None:
+                log.begin((x, y, z))
+            body()
+
+    def _program(self, program: Any) -> tuple[int, int, int]:
+        ids = (program,) if isinstance(program, int) else tuple(program)
+        x, y, z = (*ids, 0, 0)[:3]
+        if not (0 <= x < self.grid[0] and 0 <= y < self.grid[1] and 0 <= z < self.grid[2]) or len(ids) > 3:
+            raise ValueError(f"programs: expected ids inside the grid {self.grid}, got {program}")
+        return z, y, x
+
+    def _run_twice(self, body: Callable[[], None], programs: Any) -> None:
+        """Runs with 0 in elements that nothing initialised, then with junk: what is stored must not change."""
+        before = [region.bytes.copy() for region in self.memory.regions]
+        self.stored, self.junk, self.step = [], False, 0
+        self._run_once(body, programs)
+        for region, data in zip(self.memory.regions, before, strict=True):
+            region.bytes[:] = data
+        self.junk, self.step = True, 0
+        self._run_once(body, programs)
+        self.stored = None
+
+    # --- numbers ---------------------------------------------------------------------------------------------------
+
+    def round(self, type_: Any, value: Any) -> Any:
+        return numerics.round_narrow(type_.name, value)
+
+    def convert(self, source: Any, to: Any, value: Any) -> Any:
+        value = np.asarray(value)
+        if to.is_floating():
+            if to.is_narrow_float:
+                wide = value if value.dtype.kind == "f" else value.astype(np.float64)
+                if wide.dtype == np.float64 and to.name not in ("fp16", "bf16"):
+                    wide = wide.astype(np.float32)
+                return numerics.round_narrow(to.name, wide)
+            return value.astype(to.carrier)[()]
+        if value.dtype.kind == "f" and to.carrier.kind == "u":
+            return value.astype(np.int64 if to.primitive_bitwidth < 64 else np.uint64).astype(to.carrier)[()]
+        if value.dtype.kind == "f" and to.primitive_bitwidth < 32:
+            return value.astype(np.int32).astype(to.carrier)[()]
+        return value.astype(to.carrier)[()]
+
+    def to_bits(self, type_: Any, value: Any) -> Any:
+        bits = _BITS[type_.primitive_bitwidth]
+        if type_.is_narrow_float:
+            return np.ascontiguousarray(numerics.encode(type_.name, value)).view(bits).reshape(np.shape(value))
+        return np.ascontiguousarray(value).view(bits).reshape(np.shape(value))
+
+    def from_bits(self, type_: Any, bits: Any) -> Any:
+        if type_.is_narrow_float:
+            return numerics.decode(type_.name, bits)
+        return np.asarray(bits).view(type_.carrier)[()]
+
+    def check_divisor(self, divisor: Any, dims: Any) -> None:
+        if "division" in self.checks and not np.all(divisor):
+            at = np.argwhere(np.atleast_1d(np.asarray(divisor)) == 0)[0]
+            raise InvalidKernelError(
+                "kernel",
+                f"integer division by zero in program {self.program}, lane {', '.join(str(int(i)) for i in at)}",
+            )
+
+    def check_nan(self, value: Any, operands: Any) -> None:
+        born = np.isnan(value)
+        if born.any():
+            for operand in operands:
+                born = born & ~np.isnan(operand)
+            if np.any(born):
+                at = np.argwhere(np.atleast_1d(born))[0]
+                raise InvalidKernelError(
+                    "kernel", f"NaN is born in program {self.program}, lane {', '.join(str(int(i)) for i in at)}"
+                )
+
+    # --- memory ----------------------------------------------------------------------------------------------------
+
+    def _decode(self, element: Any, raw: Any) -> Any:
+        if element.is_narrow_float:
+            return numerics.decode(element.name, raw)
+        return raw != 0 if element.name == "int1" else raw
+
+    def _encode(self, element: Any, value: Any) -> Any:
+        if element.is_narrow_float:
+            return numerics.encode(element.name, value)
+        return value.view(np.uint8) if element.name == "int1" and isinstance(value, np.ndarray) else value
+
+    def _filler(self, element: Any) -> Any:
+        """What masked-off elements hold: 0; junk where dependence on them is looked for."""
+        if not self.junk:
+            return element.carrier.type(0)
+        return element.carrier.type(1 if element.name == "int1" else 77)
+
+    def load(self, pointer: Any, mask: Any, other: Any) -> Any:
+        element = pointer.dtype.element_ty
+        m = None if mask is None else mask.value
+        raw = self.memory.read(pointer.value, element.memory, pointer.origin, m, self.program)
+        value = self._decode(element, raw)
+        if m is None:
+            return value
+        return np.where(m, value, self._filler(element) if other is None else other.value)[()]
+
+    def store(self, pointer: Any, value: Any, mask: Any) -> None:
+        element = pointer.dtype.element_ty
+        m = None if mask is None else mask.value
+        if self.stored is not None:
+            self._compare(pointer, value.value, m)
+        raw = self._encode(element, value.value)
+        self.memory.write(pointer.value, raw, element.memory, pointer.origin, m, self.program)
+
+    def _compare(self, pointer: Any, value: Any, mask: Any) -> None:
+        assert self.stored is not None
+        if not self.junk:
+            self.stored.append((np.array(value), np.array(pointer.value), None if mask is None else np.array(mask)))
+            return
+        first = self.stored[self.step] if self.step < len(self.stored) else None
+        self.step += 1
+        active = (
+            np.ones(np.shape(pointer.value), bool) if mask is None else np.broadcast_to(mask, np.shape(pointer.value))
+        )
+        if first is not None and first[1].shape == np.shape(pointer.value):
+            a, b = np.broadcast_to(first[0], active.shape), np.broadcast_to(value, active.shape)
+            if a.dtype == np.asarray(b).dtype:
+                equal = (a == b) | ((a != a) & (b != b))
+                differs = active & (~equal | (first[1] != pointer.value))
+                if not differs.any():
+                    return
+                at = np.argwhere(np.atleast_1d(differs))[0]
+                address = int(np.atleast_1d(pointer.value)[tuple(at)])
+                name = f"`{pointer.origin.name}`" if pointer.origin is not None else "memory"
+                index = ""
+                if pointer.origin is not None:
+                    index = f" at element {(address - pointer.origin.address) // pointer.dtype.element_ty.itemsize}"
+                raise RaceError(
+                    "kernel",
+                    f"what is stored to {name}{index} in program {self.program} depends on elements that a masked "
+                    "tl.load did not read; give them a value with `other=`, or mask the store",
+                )
+        raise RaceError(
+            "kernel",
+            f"which stores program {self.program} makes depends on elements that a masked "
+            "did not read; give them a value with `other=`",
+        )
+
+    def atomic(self, kind: str, pointer: Any, value: Any, mask: Any, expected: Any = None) -> Any:
+        element = pointer.dtype.element_ty
+        dims = np.shape(pointer.value)
+        m = None if mask is None else mask.value
+        origin = pointer.origin
+        if origin is not None:
+            log, self.memory.log = self.memory.log, None
+        try:
+            old = self._atomic(kind, pointer, value, m, expected, element, dims)
+        finally:
+            if origin is not None:
+                self.memory.log = log
+        if origin is not None and log is not None:
+            log.atomic(origin, pointer.value, element.itemsize, m)
+        return old
+
+    def _atomic(self, kind: str, pointer: Any, value: Any, m: Any, expected: Any, element: Any, dims: Any) -> Any:
+        read, write, origin = self.memory.read, self.memory.write, pointer.origin
+        flat = np.asarray(pointer.value).reshape(-1)
+        values = np.broadcast_to(value.value, dims).reshape(-1)
+        active = np.ones(flat.shape, bool) if m is None else np.broadcast_to(m, dims).reshape(-1)
+        wanted = None if expected is None else np.broadcast_to(expected.value, dims).reshape(-1)
+        chosen = flat[active]
+        if chosen.size == np.unique(chosen).size:
+            old = self._decode(element, read(flat, element.memory, origin, active, self.program))
+            new = self._update(kind, element, old, values, wanted)
+            write(flat, self._encode(element, new), element.memory, origin, active, self.program)
+            return np.where(active, old, element.carrier.type(0)).reshape(dims)[()]
+        result = np.zeros(flat.shape, element.carrier)
+        for lane in np.flatnonzero(active):
+            at = slice(lane, lane + 1)
+            old = self._decode(element, read(flat[at], element.memory, origin, None, self.program))
+            new = self._update(kind, element, old, values[at], None if wanted is None else wanted[at])
+            write(flat[at], self._encode(element, new), element.memory, origin, None, self.program)
+            result[at] = old
+        return result.reshape(dims)[()]
+
+    def _update(self, kind: str, element: Any, old: Any, value: Any, expected: Any) -> Any:
+        if kind == "xchg":
+            return value
+        if kind == "cas":
+            same = self.to_bits(element, old) == self.to_bits(element, expected)
+            return np.where(same, value, old)
+        function = {
+            "add": np.add,
+            "max": np.fmax,
+            "min": np.fmin,
+            "and": np.bitwise_and,
+            "or": np.bitwise_or,
+            "xor": np.bitwise_xor,
+        }[kind]
+        new = function(old, value)
+        return self.round(element, new) if element.is_narrow_float else new

@@ -1,0 +1,178 @@
+"""The tile language: what kernels under `@torch_tile.jit` are written in. Triton's names with Triton's meaning.
+
+Inside a kernel, values are scalars and tiles (`tensor`); functions and operators of this module work on them, and
+everything else is Python, run when the kernel is compiled.
+"""
+
+# ruff: noqa: F401
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from torch_tile.language import arith as _arith
+from torch_tile.language import libdevice
+from torch_tile.language.control import condition, range, static_range
+from torch_tile.language.core import tensor
+from torch_tile.language.dtypes import (
+    bfloat16,
+    block_type,
+    const,
+    constexpr,
+    dtype,
+    float8e4b8,
+    float8e4b15,
+    float8e4nv,
+    float8e5,
+    float8e5b16,
+    float16,
+    float32,
+    float64,
+    get_int_dtype,
+    int1,
+    int8,
+    int16,
+    int32,
+    int64,
+    pi32_t,
+    pointer_type,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    void,
+)
+from torch_tile.language.ops import math
+from torch_tile.language.ops.descriptors import (
+    advance,
+    load_tensor_descriptor,
+    make_block_ptr,
+    make_tensor_descriptor,
+    store_tensor_descriptor,
+    tensor_descriptor,
+)
+from torch_tile.language.ops.math import (
+    PropagateNan,
+    abs,
+    add,
+    cdiv,
+    ceil,
+    clamp,
+    cos,
+    div_rn,
+    erf,
+    exp,
+    exp2,
+    fdiv,
+    floor,
+    fma,
+    log,
+    log2,
+    maximum,
+    minimum,
+    mul,
+    rsqrt,
+    sigmoid,
+    sin,
+    softmax,
+    sqrt,
+    sqrt_rn,
+    sub,
+    swizzle2d,
+    umulhi,
+    where,
+)
+from torch_tile.language.ops.matrices import dot, dot_scaled
+from torch_tile.language.ops.memory import (
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_load,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_store,
+    atomic_xchg,
+    atomic_xor,
+    load,
+    store,
+)
+from torch_tile.language.ops.programs import (
+    assume,
+    debug_barrier,
+    device_assert,
+    device_print,
+    inline_asm_elementwise,
+    max_constancy,
+    max_contiguous,
+    multiple_of,
+    num_programs,
+    program_id,
+    static_assert,
+    static_print,
+)
+from torch_tile.language.ops.random import (
+    pair_uniform_to_normal,
+    philox,
+    philox_impl,
+    rand,
+    rand4x,
+    randint,
+    randint4x,
+    randn,
+    randn4x,
+    uint_to_uniform_float,
+)
+from torch_tile.language.ops.reductions import (
+    argmax,
+    argmin,
+    associative_scan,
+    cumprod,
+    cumsum,
+    gather,
+    histogram,
+    map_elementwise,
+    max,
+    min,
+    reduce,
+    reduce_or,
+    sum,
+    xor_sum,
+)
+from torch_tile.language.ops.shapes import (
+    arange,
+    broadcast,
+    broadcast_to,
+    cat,
+    expand_dims,
+    full,
+    interleave,
+    join,
+    permute,
+    ravel,
+    reshape,
+    split,
+    squeeze,
+    to_tensor,
+    trans,
+    unsqueeze,
+    view,
+    zeros,
+    zeros_like,
+)
+from torch_tile.language.ops.shapes import cast_ as cast
+from torch_tile.language.ops.sorting import bitonic_merge, flip, sort, topk
+
+del _arith
+tuple = tuple
+slice = slice
+tensor_descriptor_type = tensor_descriptor
+extra = SimpleNamespace(libdevice=libdevice, cuda=SimpleNamespace(libdevice=libdevice))
+
+
+def constexpr_function(function: object) -> object:
+    """Marks a function that computes with values known when the kernel is compiled; Python runs it as it is."""
+    return function
+
+
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "SimpleNamespace")]

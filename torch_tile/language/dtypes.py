@@ -1,0 +1,501 @@
+"""Types of the tile language: element types, pointers, tiles."""
+
+from __future__ import annotations
+
+import builtins
+import enum
+from typing import Any
+
+import numpy as np
+import torch
+
+from torch_tile.errors import InvalidKernelError
+
+
+class dtype:
+    """An element type.
+
+    The interpreter computes in `carrier`, a numpy type: float32 carries float16, bfloat16 and the float8 types, and is
+    rounded to them after each operation. `memory` is the numpy type of one stored element.
+    """
+
+    class SIGNEDNESS(enum.Enum):
+        SIGNED = 0
+        UNSIGNED = 1
+
+    class KIND(enum.Enum):
+        BOOLEAN = 0
+        INTEGRAL = 1
+        FLOATING = 2
+
+    __slots__ = (
+        "_kind",
+        "carrier",
+        "fp_mantissa_width",
+        "is_narrow_float",
+        "is_signed",
+        "memory",
+        "mlir",
+        "name",
+        "primitive_bitwidth",
+        "torch",
+        "weight",
+    )
+
+    def __init__(self, name: str, mlir: str, bits: int, carrier: Any, memory: Any, torch_name: str, mantissa: int = 0):
+        self.name = name
+        self.mlir = mlir
+        self.primitive_bitwidth = bits
+        self.carrier: Any = np.dtype(carrier) if carrier is not None else None
+        self.memory: Any = np.dtype(memory) if memory is not None else None
+        self.torch: torch.dtype | None = getattr(torch, torch_name, None)
+        self.fp_mantissa_width = mantissa
+        self.is_signed = name.startswith("int")
+        is_float = name.startswith(("fp", "bf"))
+        self._kind = self.KIND.FLOATING if is_float else self.KIND.BOOLEAN if name == "int1" else self.KIND.INTEGRAL
+        self.is_narrow_float = is_float and bits < 32
+        self.weight = self._kind.value
+
+    # The value of a constexpr is asked for as `X.value`; a dtype passed as one answers too.
+    @property
+    def value(self) -> dtype:
+        return self
+
+    @property
+    def scalar(self) -> dtype:
+        return self
+
+    @property
+    def shape(self) -> list[int]:
+        return []
+
+    @property
+    def itemsize(self) -> int:
+        return max(1, self.primitive_bitwidth // 8)
+
+    @property
+    def int_bitwidth(self) -> int:
+        return self.primitive_bitwidth
+
+    @property
+    def int_signedness(self) -> SIGNEDNESS:
+        return self.SIGNEDNESS.SIGNED if self.is_signed else self.SIGNEDNESS.UNSIGNED
+
+    def kind(self) -> KIND:
+        return self._kind
+
+    def is_floating(self) -> bool:
+        return self.weight == 2
+
+    def is_standard_floating(self) -> bool:
+        return self.name in ("fp16", "bf16", "fp32", "fp64")
+
+    def is_int(self) -> bool:
+        return self.weight < 2
+
+    def is_int_signed(self) -> bool:
+        return self.weight < 2 and self.is_signed
+
+    def is_int_unsigned(self) -> bool:
+        return self.weight < 2 and not self.is_signed
+
+    def is_bool(self) -> bool:
+        return self.name == "int1"
+
+    def is_ptr(self) -> bool:
+        return False
+
+    def is_block(self) -> bool:
+        return False
+
+    def is_void(self) -> bool:
+        return self.name == "void"
+
+    def is_fp8(self) -> bool:
+        return self.name.startswith("fp8")
+
+    def get_int_max_value(self) -> int:
+        return (1 << (self.primitive_bitwidth - self.is_signed_number())) - 1
+
+    def get_int_min_value(self) -> int:
+        return -(1 << (self.primitive_bitwidth - 1)) if self.is_signed_number() else 0
+
+    def is_signed_number(self) -> bool:
+        return self.is_signed and self.name != "int1"
+
+    def with_element_ty(self, element_ty: Any) -> Any:
+        return element_ty
+
+    def __getattr__(self, name: str) -> Any:
+        # is_fp32(), is_bf16(), is_int64(), is_uint8(), ...
+        if name.startswith("is_"):
+            wanted = name[3:]
+            if wanted in _NAMES:
+                result = self.name == wanted
+                return lambda: result
+        raise AttributeError(f"dtype {self.name} has no attribute {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, constexpr) and self is other.value)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> Any:
+        return dtype_of_name, (self.name,)
+
+
+class pointer_type:
+    """Type of pointers to elements of `element_ty`."""
+
+    __slots__ = ("const", "element_ty")
+    primitive_bitwidth = 64
+    name = "pointer"
+    weight = -1
+    is_narrow_float = False
+    carrier = np.dtype(np.int64)
+    memory = np.dtype(np.int64)
+
+    def __init__(self, element_ty: Any, address_space: Any = 1, const: bool = False) -> None:
+        element_ty = unwrap(element_ty)
+        if not isinstance(element_ty, (dtype, pointer_type)):
+            raise InvalidKernelError("kernel", f"pointer_type expected an element type, got {element_ty!r}")
+        self.element_ty = element_ty
+        self.const = const
+
+    @property
+    def value(self) -> pointer_type:
+        return self
+
+    @property
+    def scalar(self) -> pointer_type:
+        return self
+
+    @property
+    def shape(self) -> list[int]:
+        return []
+
+    @property
+    def mlir(self) -> str:
+        return f"!tile.ptr<{self.element_ty.mlir}>"
+
+    @property
+    def itemsize(self) -> int:
+        return 8
+
+    def is_ptr(self) -> bool:
+        return True
+
+    def is_const(self) -> bool:
+        return self.const
+
+    def with_element_ty(self, element_ty: Any) -> Any:
+        return element_ty
+
+    def is_block(self) -> bool:
+        return False
+
+    def is_int(self) -> bool:
+        return False
+
+    is_floating = is_int_signed = is_int_unsigned = is_bool = is_fp8 = is_standard_floating = is_int
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("is_") and name[3:] in _NAMES:
+            return lambda: False
+        raise AttributeError(f"pointer type has no attribute {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, pointer_type) and self.element_ty == other.element_ty
+
+    def __hash__(self) -> int:
+        return hash(("pointer", self.element_ty))
+
+    def __str__(self) -> str:
+        return f"pointer<{self.element_ty}>"
+
+    __repr__ = __str__
+
+
+class block_type:
+    """Type of a tile: an element type and a shape."""
+
+    __slots__ = ("element_ty", "shape")
+
+    def __init__(self, element_ty: Any, shape: Any) -> None:
+        self.element_ty = element_ty
+        self.shape = builtins.tuple(shape)
+
+    @property
+    def scalar(self) -> Any:
+        return self.element_ty
+
+    @property
+    def numel(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def mlir(self) -> str:
+        return f"tensor<{'x'.join(map(str, self.shape))}x{self.element_ty.mlir}>"
+
+    def get_block_shapes(self) -> Any:
+        return self.shape
+
+    def with_element_ty(self, element_ty: Any) -> block_type:
+        return block_type(element_ty, self.shape)
+
+    def is_block(self) -> bool:
+        return True
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("is_"):
+            return getattr(self.element_ty, name)
+        raise AttributeError(f"block type has no attribute {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, block_type) and self.element_ty == other.element_ty and self.shape == other.shape
+
+    def __hash__(self) -> int:
+        return hash((self.element_ty, self.shape))
+
+    def __str__(self) -> str:
+        return f"<{list(self.shape)}, {self.element_ty}>"
+
+    __repr__ = __str__
+
+
+_types: dict[Any, block_type] = {}
+
+
+def tile_type(element: Any, shape: Any) -> Any:
+    """The type of a value of this element type and shape; the element type itself for shape ()."""
+    if not shape:
+        return element
+    key = (element, shape)
+    found = _types.get(key)
+    if found is None:
+        found = _types[key] = block_type(element, shape)
+    return found
+
+
+class constexpr:
+    """A value known when the kernel is compiled; as an annotation of a parameter, a request for one.
+
+    Inside a kernel such parameters are plain Python values. A `constexpr` made by hand behaves as the value it holds.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value: Any = value.value if isinstance(value, constexpr) else value
+
+    def __class_getitem__(cls, item: Any) -> Any:
+        return cls
+
+    def __repr__(self) -> str:
+        return f"constexpr[{self.value}]"
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __index__(self) -> int:
+        return int(self.value)
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __iter__(self) -> Any:
+        return iter(self.value)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.value(*args, **kwargs)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.value[unwrap(key)]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.value, name)
+
+    def __eq__(self, other: object) -> Any:
+        return self.value == unwrap(other)
+
+    def __ne__(self, other: object) -> Any:
+        return self.value != unwrap(other)
+
+
+def _lift(name: str) -> None:
+    import operator
+
+    function = getattr(operator, {"and": "and_", "or": "or_"}.get(name, name))
+    setattr(constexpr, f"__{name}__", lambda self, other: function(self.value, unwrap(other)))
+    if name not in ("lt", "le", "gt", "ge"):
+        setattr(constexpr, f"__r{name}__", lambda self, other: function(unwrap(other), self.value))
+
+
+for _name in [
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "lshift",
+    "rshift",
+    "and",
+    "or",
+    "xor",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+]:
+    _lift(_name)
+for _name in ("neg", "pos", "invert", "abs"):
+    setattr(
+        constexpr,
+        f"__{_name}__",
+        (lambda f: lambda self: f(self.value))(getattr(__import__("operator"), _name)),
+    )
+
+
+class const:
+    """As an annotation: a pointer that is only read."""
+
+
+class ConstInt(int):
+    """An integer passed for a constexpr parameter: an int that also answers `.value`."""
+
+    @property
+    def value(self) -> int:
+        return int(self)
+
+
+class ConstStr(str):
+    @property
+    def value(self) -> str:
+        return str(self)
+
+
+class ConstFloat(float):
+    @property
+    def value(self) -> float:
+        return float(self)
+
+
+def as_constant(value: Any) -> Any:
+    """What a kernel sees for the argument of a constexpr parameter."""
+    value = unwrap(value)
+    if type(value) is int:
+        return ConstInt(value)
+    if type(value) is str:
+        return ConstStr(value)
+    if type(value) is float:
+        return ConstFloat(value)
+    if isinstance(value, torch.dtype):
+        return dtype_of_torch(value)
+    return value
+
+
+def unwrap(value: Any) -> Any:
+    return value.value if isinstance(value, constexpr) else value
+
+
+int1 = dtype("int1", "i1", 1, np.bool_, np.uint8, "bool")
+int8 = dtype("int8", "i8", 8, np.int8, np.int8, "int8")
+int16 = dtype("int16", "i16", 16, np.int16, np.int16, "int16")
+int32 = dtype("int32", "i32", 32, np.int32, np.int32, "int32")
+int64 = dtype("int64", "i64", 64, np.int64, np.int64, "int64")
+uint8 = dtype("uint8", "i8", 8, np.uint8, np.uint8, "uint8")
+uint16 = dtype("uint16", "i16", 16, np.uint16, np.uint16, "uint16")
+uint32 = dtype("uint32", "i32", 32, np.uint32, np.uint32, "uint32")
+uint64 = dtype("uint64", "i64", 64, np.uint64, np.uint64, "uint64")
+float8e5 = dtype("fp8e5", "f8E5M2", 8, np.float32, np.uint8, "float8_e5m2", 2)
+float8e4nv = dtype("fp8e4nv", "f8E4M3FN", 8, np.float32, np.uint8, "float8_e4m3fn", 3)
+float8e5b16 = dtype("fp8e5b16", "f8E5M2FNUZ", 8, np.float32, np.uint8, "float8_e5m2fnuz", 2)
+float8e4b8 = dtype("fp8e4b8", "f8E4M3FNUZ", 8, np.float32, np.uint8, "float8_e4m3fnuz", 3)
+float8e4b15 = dtype("fp8e4b15", "f8E4M3B11FNUZ", 8, np.float32, np.uint8, "float8_e4m3b15", 3)
+float16 = dtype("fp16", "f16", 16, np.float32, np.float16, "float16", 10)
+bfloat16 = dtype("bf16", "bf16", 16, np.float32, np.uint16, "bfloat16", 7)
+float32 = dtype("fp32", "f32", 32, np.float32, np.float32, "float32", 23)
+float64 = dtype("fp64", "f64", 64, np.float64, np.float64, "float64", 52)
+void = dtype("void", "none", 0, None, None, "")
+pi32_t = pointer_type(int32)
+
+ALL: builtins.tuple[dtype, ...] = (
+    int1,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    float8e5,
+    float8e4nv,
+    float8e5b16,
+    float8e4b8,
+    float8e4b15,
+    float16,
+    bfloat16,
+    float32,
+    float64,
+)
+_NAMES = {
+    **{t.name: t for t in ALL},
+    "fp8e4b15": float8e4b15,
+    "void": void,
+}
+_OF_TORCH = {t.torch: t for t in ALL if t.torch is not None}
+
+
+def dtype_of_name(name: str) -> dtype:
+    return _NAMES[name]
+
+
+def dtype_of_torch(value: torch.dtype) -> dtype:
+    found = _OF_TORCH.get(value)
+    if found is None:
+        known = ", ".join(str(t).removeprefix("torch.") for t in _OF_TORCH)
+        raise InvalidKernelError("kernel", f"tensors of {value} are not supported in kernels; supported: {known}")
+    return found
+
+
+def dtype_of_number(value: Any) -> dtype:
+    """The type of a Python number that stands alone: int32 for integers that fit, float32 for floats."""
+    if isinstance(value, (bool, np.bool_)):
+        return int1
+    if isinstance(value, int):
+        for candidate in (int32, uint32, int64, uint64):
+            if candidate.get_int_min_value() <= value <= candidate.get_int_max_value():
+                return candidate
+        raise InvalidKernelError("kernel", f"the integer {value} does not fit into 64 bits")
+    magnitude = abs(value)
+    if magnitude == 0.0 or magnitude != magnitude or magnitude == float("inf"):
+        return float32
+    return float32 if 2.0**-126 <= magnitude <= (2 - 2**-23) * 2.0**127 else float64
+
+
+def int_type(bits: int, signed: bool) -> dtype:
+    return _NAMES["int1" if bits == 1 else f"{'' if signed else 'u'}int{bits}"]
+
+
+def get_int_dtype(bitwidth: int, signed: bool) -> dtype:
+    """The integer type of this width."""
+    return int_type(unwrap(bitwidth), unwrap(signed))

@@ -1,0 +1,125 @@
+"""Kernels written for Triton, interpreted here: their Python functions with the names of `triton.language` on ours."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from typing import Any
+
+from torch_tile.language.autotune import Autotuner, Config, Heuristics
+from torch_tile.language.dtypes import constexpr, dtype_of_name, pointer_type
+from torch_tile.language.jit import Interpreted, JITFunction
+
+_converted: dict[int, tuple[Any, JITFunction]] = {}
+
+
+def interpret(kernel: Any) -> Interpreted:
+    """The kernel, to be run in Python on CPU tensors: one of ours, or of Triton's with its wrappers.
+
+    Example:
+        >>> torch_tile.interpret(triton_kernel)[grid](x, y, n, BLOCK=1024)
+    """
+    return Interpreted(_wrapped(kernel))
+
+
+def _wrapped(kernel: Any) -> Any:
+    if isinstance(kernel, (JITFunction, Autotuner, Heuristics)):
+        return kernel
+    kind = type(kernel).__name__
+    if kind == "Autotuner":
+        configs = [Config(dict(c.kwargs), pre_hook=getattr(c, "pre_hook", None)) for c in kernel.configs]
+        return Autotuner(_wrapped(kernel.fn), configs, list(kernel.keys))
+    if kind == "Heuristics":
+        return Heuristics(_wrapped(kernel.fn), kernel.values)
+    function = getattr(kernel, "fn", kernel)
+    if not isinstance(function, types.FunctionType):
+        raise TypeError(f"torch_tile.interpret expected a kernel of torch_tile.jit or triton.jit, got {kernel!r}")
+    return convert(function)
+
+
+def convert(function: types.FunctionType) -> JITFunction:
+    """A kernel of ours with the function's code, looking its names up through a translation."""
+    found = _converted.get(id(function))
+    if found is not None:
+        return found[1]
+    names = _Globals(function.__globals__)
+    copy = types.FunctionType(
+        function.__code__,
+        names,
+        function.__name__,
+        function.__defaults__,
+        tuple(types.CellType(translate(c.cell_contents)) for c in function.__closure__ or ()),
+    )
+    copy.__kwdefaults__ = {k: translate(v) for k, v in (function.__kwdefaults__ or {}).items()} or None
+    copy.__defaults__ = tuple(translate(v) for v in function.__defaults__ or ()) or None
+    copy.__annotations__ = {k: _annotation(v) for k, v in function.__annotations__.items()}
+    copy.__module__, copy.__qualname__, copy.__doc__ = function.__module__, function.__qualname__, function.__doc__
+    kernel = JITFunction(copy)
+    _converted[id(function)] = (function, kernel)
+    return kernel
+
+
+def _annotation(value: Any) -> Any:
+    return constexpr if getattr(value, "__name__", "") == "constexpr" else value
+
+
+class _Globals(dict[str, Any]):
+    """Globals of a foreign kernel, translated when the kernel is first run."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        super().__init__({k: translate(v) for k, v in names.items() if not k.startswith("__builtins__")})
+        self["__builtins__"] = names.get("__builtins__", __builtins__)
+
+
+@functools.lru_cache(maxsize=1)
+def _tables() -> tuple[Any, dict[int, Any]]:
+    import torch_tile
+    from torch_tile import language
+    from torch_tile.language import libdevice, math
+
+    modules: dict[str, Any] = {
+        "triton": torch_tile,
+        "triton.language": language,
+        "triton.language.core": language,
+        "triton.language.standard": language,
+        "triton.language.math": math,
+        "triton.language.random": language,
+        "triton.language.extra": language.extra,
+        "triton.language.extra.libdevice": libdevice,
+        "triton.language.extra.cuda": language.extra.cuda,
+        "triton.language.extra.cuda.libdevice": libdevice,
+        "triton.language.extra.hip.libdevice": libdevice,
+    }
+    objects: dict[int, Any] = {}
+    for name in ("triton.language", "triton.language.math", "triton.language.extra.libdevice"):
+        source = sys.modules.get(name)
+        for key, value in list(vars(source).items()) if source is not None else ():
+            ours = getattr(modules[name], key, None)
+            if ours is not None and not key.startswith("_") and callable(value):
+                objects[id(value)] = ours
+    return modules, objects
+
+
+def translate(value: Any) -> Any:
+    """What a foreign name means here; itself if it is nothing of Triton's."""
+    module = getattr(type(value), "__module__", "") or ""
+    if isinstance(value, types.ModuleType):
+        return _tables()[0].get(value.__name__, value)
+    ours = _tables()[1].get(id(value))
+    if ours is not None:
+        return ours
+    if not module.startswith("triton."):
+        return value
+    kind = type(value).__name__
+    if kind == "JITFunction" or kind == "InterpretedFunction":
+        return convert(value.fn)
+    if kind == "ConstexprFunction":
+        return getattr(value, "fn", value)
+    if kind == "constexpr":
+        return constexpr(translate(value.value))
+    if kind == "dtype":
+        return dtype_of_name(value.name)
+    if kind == "pointer_type":
+        return pointer_type(translate(value.element_ty))
+    return value

@@ -1,0 +1,315 @@
+"""@torch_tile.jit: kernels as objects that are launched, interpreted, or called by other kernels."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from torch_tile import config
+from torch_tile.errors import InvalidKernelError, TileError
+from torch_tile.interpreter.memory import Region
+from torch_tile.interpreter.run import Interpreter
+from torch_tile.language import traceback
+from torch_tile.language.control import runtime
+from torch_tile.language.core import constant, state, tensor, unwrap
+from torch_tile.language.dtypes import (
+    as_constant,
+    constexpr,
+    dtype,
+    dtype_of_number,
+    dtype_of_torch,
+    float32,
+    float64,
+    int64,
+    pointer_type,
+)
+from torch_tile.language.rewrite import rewrite
+
+# Arguments of a launch that tune GPUs.
+HINTS = frozenset(
+    [
+        "num_warps",
+        "num_stages",
+        "num_ctas",
+        "maxnreg",
+        "enable_fp_fusion",
+        "launch_cooperative_grid",
+        "launch_pdl",
+        "debug",
+        "warmup",
+        "grid",
+        "stream",
+        "waves_per_eu",
+        "matrix_instr_nonkdim",
+        "kpack",
+        "allow_flush_denorm",
+        "sanitize_overflow",
+        "cluster_dims",
+    ]
+)
+
+
+class Parameter:
+    """One parameter of a kernel, as its annotation says it."""
+
+    __slots__ = ("default", "is_constexpr", "kind", "name", "type")
+
+    def __init__(self, parameter: inspect.Parameter) -> None:
+        self.name = parameter.name
+        self.kind = parameter.kind
+        self.default = parameter.default
+        annotation = parameter.annotation
+        text = annotation if isinstance(annotation, str) else ""
+        self.is_constexpr = annotation is constexpr or "constexpr" in text
+        self.is_constexpr |= getattr(annotation, "__name__", "") == "constexpr"
+        self.type = annotation if isinstance(annotation, dtype) else None
+
+
+class JITFunction:
+    """A kernel. `kernel[grid](*args)` launches it; `kernel.interpret[grid](*args)` runs it in Python.
+
+    Attributes:
+        fn: the undecorated function.
+    """
+
+    def __init__(self, fn: Any, **options: Any) -> None:
+        if not isinstance(fn, types.FunctionType):
+            raise TypeError(f"torch_tile.jit expected a function, got {fn!r}")
+        self.fn = fn
+        self.options = options
+        self.signature = inspect.signature(fn)
+        self.params = [Parameter(p) for p in self.signature.parameters.values()]
+        self.arg_names = [p.name for p in self.params]
+        self._forms: dict[bool, Any] = {}
+        self._compiled: Any = None
+        functools.update_wrapper(self, fn)
+
+    def __repr__(self) -> str:
+        return f"JITFunction({self.fn.__module__}:{self.fn.__qualname__})"
+
+    def form(self, for_tracing: bool) -> Any:
+        """The function as the interpreter or the tracer runs it."""
+        found = self._forms.get(for_tracing)
+        if found is None:
+            try:
+                found = rewrite(self.fn, for_tracing, runtime)
+            except InvalidKernelError as error:
+                error.stage = f"kernel {self.fn.__name__}"
+                raise
+            self._forms[for_tracing] = found
+        return found
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        run = state.run
+        if run is None:
+            raise RuntimeError(
+                f"kernel {self.fn.__name__} expected a grid: launch it as {self.fn.__name__}[grid](...), or "
+                "call it inside another kernel"
+            )
+        for hint in [k for k in kwargs if k in HINTS and k not in self.arg_names]:
+            del kwargs[hint]
+        return self.form(run.tracing)(*args, **kwargs)
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        return functools.partial(self.run, grid=grid)
+
+    def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        """Launches the kernel over a grid."""
+        if config.get("interpret"):
+            return self.interpret.run(*args, grid=grid, **kwargs)
+        from torch_tile.language.compile import launch
+
+        return launch(self, grid, args, kwargs)
+
+    @property
+    def interpret(self) -> Interpreted:
+        """The kernel, to be run in Python: `kernel.interpret[grid](...)`, `kernel.interpret(programs=[(3, 0, 0)])`."""
+        return Interpreted(self)
+
+    # --- arguments ---------------------------------------------------------------------------------------------------
+
+    def bind(self, args: Any, kwargs: Any) -> dict[str, Any]:
+        """Arguments by parameter, defaults filled in.
+
+        Raises:
+            TypeError: an argument is missing, unknown or given twice; names the parameters.
+        """
+        params = self.params
+        if not kwargs and len(args) == len(params) and all(p.kind is p.kind.POSITIONAL_OR_KEYWORD for p in params):
+            return dict(zip(self.arg_names, args, strict=True))
+        names = set(self.arg_names)
+        known = {k: v for k, v in kwargs.items() if k in names or k not in HINTS}
+        try:
+            bound = self.signature.bind(*args, **known)
+        except TypeError as error:
+            raise TypeError(f"kernel {self.fn.__name__}({', '.join(self.arg_names)}): {error}") from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def meta(self, bound: dict[str, Any]) -> dict[str, Any]:
+        return {k: unwrap(v) for k, v in bound.items()}
+
+
+def evaluate_grid(grid: Any, meta: dict[str, Any], name: str) -> tuple[int, int, int]:
+    """Sizes along x, y and z; a callable gets the arguments by name."""
+    if callable(grid):
+        grid = grid(meta)
+    sizes = tuple(grid) if isinstance(grid, (tuple, list, torch.Size)) else (grid,)
+    if not 1 <= len(sizes) <= 3:
+        raise ValueError(f"kernel {name} expected a grid of one to three sizes, got {grid!r}")
+    values = []
+    for size in sizes:
+        size = unwrap(size)
+        if isinstance(size, bool) or not hasattr(size, "__index__"):
+            raise TypeError(f"kernel {name} expected a grid of integers, got {grid!r}")
+        if int(size) < 0:
+            raise ValueError(f"kernel {name} expected a grid of sizes that are not negative, got {grid!r}")
+        values.append(int(size))
+    x, y, z = (*values, 1, 1)[:3]
+    return x, y, z
+
+
+class Interpreted:
+    """A kernel to be run in Python.
+
+    Calling it with options gives another one:
+        programs: ids of the programs to run, like [(3, 0, 0)]; all of them by default.
+        check: what to look for, of "races" (stores that collide, reads of what other programs store), "division" (of
+            integers by zero), "nan" (the operation that makes the first NaN), "uninitialized" (results that depend on
+            elements a masked load did not read); True for races, division and uninitialized.
+    """
+
+    def __init__(self, kernel: Any, programs: Iterable[Any] | None = None, check: Any = ()) -> None:
+        self.kernel = kernel
+        self.programs = programs
+        if check is True:
+            check = ("races", "division", "uninitialized")
+        self.check = (check,) if isinstance(check, str) else tuple(check or ())
+
+    def __call__(self, programs: Iterable[Any] | None = None, check: Any = ()) -> Interpreted:
+        return Interpreted(self.kernel, programs, check)
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        return functools.partial(self.run, grid=grid)
+
+    def run(self, *args: Any, grid: Any, **kwargs: Any) -> None:
+        """Runs the programs one after the other, in the order of their ids.
+
+        Raises:
+            MemoryAccessError: an address is outside the storage of its argument.
+            RaceError: on request; see `check`.
+        """
+        kernel = self.kernel
+        bound = kernel.bind(args, kwargs)
+        sizes = evaluate_grid(grid, kernel.meta(bound), kernel.fn.__name__)
+        regions: list[Region] = []
+        interpreter = Interpreter(regions, sizes, self.check)
+        outer, state.run = state.run, interpreter
+        try:
+            with np.errstate(all="ignore"):
+                values, extra = [], {}
+                for parameter in kernel.params:
+                    value = bound[parameter.name]
+                    if parameter.kind is parameter.kind.VAR_POSITIONAL:
+                        values += [
+                            interpret_argument(f"{parameter.name}[{k}]", v, regions) for k, v in enumerate(value)
+                        ]
+                    elif parameter.kind is parameter.kind.VAR_KEYWORD:
+                        extra.update({k: interpret_argument(k, v, regions) for k, v in value.items()})
+                    elif parameter.is_constexpr:
+                        item = as_constant(value)
+                        values.append(item)
+                    else:
+                        values.append(interpret_argument(parameter.name, value, regions, parameter.type))
+                interpreter.memory.__init__(regions)  # type: ignore[misc]
+                body = kernel.form(False)
+                positional, keywords = _split(kernel.params, values, extra)
+                interpreter.run(lambda: body(*positional, **keywords), self.programs)
+        except TileError as error:
+            raise traceback.at_user_line(error, kernel.fn) from None
+        finally:
+            state.run = outer
+
+
+def _split(params: list[Parameter], values: list[Any], extra: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Keyword-only parameters go by name."""
+    keywords = dict(extra)
+    names = [p.name for p in params if p.kind is p.kind.KEYWORD_ONLY]
+    if not names:
+        return values, keywords
+    keywords.update(zip(names, values[-len(names) :], strict=True))
+    return values[: -len(names)], keywords
+
+
+def interpret_argument(name: str, value: Any, regions: list[Region], type_: Any = None) -> Any:
+    """What a kernel sees of an argument of the launch."""
+    value = unwrap(value)
+    if isinstance(value, torch.Tensor):
+        if value.device.type != "cpu":
+            raise TypeError(
+                f"the interpreter expected CPU tensors, got `{name}` on {value.device}; pass `{name}.cpu()`"
+            )
+        element = dtype_of_torch(value.dtype)
+        region = Region(name, value)
+        regions.append(region)
+        return tensor(np.int64(value.data_ptr()), pointer_type(element), (), region)
+    if isinstance(value, (bool, int, float, np.generic)):
+        return constant(value.item() if isinstance(value, np.generic) else value, scalar_type(value, type_))
+    if isinstance(value, (tuple, list)):
+        items = [interpret_argument(f"{name}[{k}]", v, regions) for k, v in enumerate(value)]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(value, torch.SymInt):
+        return constant(int(value), scalar_type(int(value), type_))
+    if hasattr(value, "base") and isinstance(getattr(value, "base", None), torch.Tensor):
+        if hasattr(value, "block_shape"):
+            return host_descriptor(value, interpret_argument(name, value.base, regions))
+        pointer = interpret_argument(name, value.base, regions)
+        element = value.dtype if isinstance(value.dtype, dtype) else dtype_of_torch(value.dtype)
+        return tensor(pointer.value, pointer_type(element), (), pointer.origin)
+    return as_constant(value)
+
+
+def scalar_type(value: Any, type_: Any) -> Any:
+    """Type of a number passed at run time: int32 or int64 by its value, float32 for floats."""
+    if type_ is not None:
+        return type_
+    if isinstance(value, np.generic):
+        return {np.dtype(np.float64): float64, np.dtype(np.int64): int64}.get(
+            value.dtype, dtype_of_number(value.item())
+        )
+    if isinstance(value, float):
+        return float32
+    return dtype_of_number(value)
+
+
+def host_descriptor(value: Any, pointer: Any) -> Any:
+    """A tensor descriptor made outside of the kernel."""
+    from torch_tile.language.ops.descriptors import make_tensor_descriptor
+
+    padding = getattr(value, "padding", "zero")
+    return make_tensor_descriptor(pointer, list(value.shape), list(value.strides), list(value.block_shape), padding)
+
+
+def jit(fn: Any = None, **options: Any) -> Any:
+    """Makes a kernel of a function.
+
+    Args:
+        fn: a function in the tile language. Parameters annotated `tl.constexpr` are known when it is compiled.
+        options: hints of Triton's decorator (do_not_specialize, noinline, ...), without effect.
+
+    Example:
+        >>> @torch_tile.jit
+        ... def double(x_ptr, n, BLOCK: tl.constexpr):
+        ...     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        ...     tl.store(x_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)
+        >>> double[(torch_tile.cdiv(x.numel(), 256),)](x, x.numel(), BLOCK=256)
+    """
+    if fn is None:
+        return lambda function: JITFunction(function, **options)
+    return fn if isinstance(fn, JITFunction) else JITFunction(fn, **options)

@@ -1,0 +1,181 @@
+"""Products of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torch_tile.language.core import (
+    as_dtype,
+    as_tensor,
+    bitcast,
+    broadcast_to_dims,
+    cast,
+    constant,
+    current,
+    error,
+    mlir_type,
+    named,
+    tensor,
+    unwrap,
+)
+from torch_tile.language.dtypes import (
+    float8e4nv,
+    float8e5,
+    float16,
+    float32,
+    float64,
+    int32,
+    tile_type,
+    uint8,
+    uint32,
+)
+from torch_tile.language.ops.math import where
+from torch_tile.language.ops.shapes import join, reshape
+
+SECTION = "Matrices"
+
+
+@named(SECTION)
+def dot(
+    input: Any,
+    other: Any,
+    acc: Any = None,
+    input_precision: Any = None,
+    allow_tf32: Any = None,
+    max_num_imprecise_acc: Any = None,
+    out_dtype: Any = None,
+) -> tensor:
+    """input @ other + acc over the last two axes.
+
+    Args:
+        input: tile [M, K] or [B, M, K] of float32, float64, float16, bfloat16, an 8-bit float, or int8.
+        other: tile [K, N] or [B, K, N] of the same type.
+        acc: tile [M, N] or [B, M, N] to add to; 0 if absent.
+        input_precision, allow_tf32, max_num_imprecise_acc: without effect; products are of full precision.
+        out_dtype: float32, or float16 for operands of float16 or 8 bits.
+
+    Returns:
+        Tile [M, N] or [B, M, N]: float32 (sums are float32 too) for floats, float64 for float64, int32 for int8.
+
+    Raises:
+        InvalidKernelError: inner sizes or types differ, or an operand is no matrix.
+
+    Example:
+        >>> acc = tl.dot(a, b, acc)
+    """
+    a, b = as_tensor(input), as_tensor(other)
+    if len(a.dims) not in (2, 3) or len(a.dims) != len(b.dims):
+        raise error(
+            f"tl.dot expected two tiles of two axes, or of three, got {a.type} and {b.type}; add axes with `x[:, None]`"
+        )
+    if a.dims[-1] != b.dims[-2]:
+        raise error(
+            f"tl.dot expected the last axis of the first tile to match the second-last of the second, got "
+            f"{list(a.dims)} and {list(b.dims)} ({a.dims[-1]} and {b.dims[-2]})"
+        )
+    if a.dims[:-2] != b.dims[:-2]:
+        raise error(f"tl.dot expected equal leading axes, got {list(a.dims)} and {list(b.dims)}")
+    if not (a.dtype == b.dtype or (a.dtype.is_fp8() and b.dtype.is_fp8())):
+        raise error(f"tl.dot expected operands of one type, got {a.dtype} and {b.dtype}; cast one, `.to(...)`")
+    if a.dtype.is_int() and a.dtype.name not in ("int8", "uint8"):
+        raise error(f"tl.dot expected floats or int8, got {a.dtype}; cast to tl.float32 first")
+    dims = (*a.dims[:-1], b.dims[-1])
+    sums: Any = int32 if a.dtype.is_int() else float64 if a.dtype is float64 else float32
+    wanted = as_dtype(out_dtype, "tl.dot: out_dtype") if unwrap(out_dtype) is not None else None
+    result_type = sums
+    if acc is not None and unwrap(acc) is not None:
+        acc = as_tensor(acc)
+        if acc.dims != dims:
+            raise error(f"tl.dot expected acc of shape {list(dims)}, got {acc.type}")
+        if acc.dtype not in (sums, float16):
+            raise error(f"tl.dot expected acc of type {sums}, got {acc.dtype}")
+        result_type = acc.dtype
+    elif wanted is not None:
+        if wanted.name == "bf16":
+            raise error(
+                "tl.dot expected out_dtype float32 or float16, got bf16; convert the result, `.to(tl.bfloat16)`"
+            )
+        if sums is float32 and wanted in (float16, float32):
+            result_type = wanted
+    start = cast(acc, sums) if isinstance(acc, tensor) else constant(0, sums, dims)
+    run = current()
+    if run.tracing:
+        if a.dtype != b.dtype:
+            a, b = cast(a, float16), cast(b, float16)
+        if a.dtype.name == "uint8":
+            a, b = cast(a, int32), cast(b, int32)
+        text = f"{mlir_type(a)}, {mlir_type(b)} -> {tile_type(sums, dims).mlir}"
+        return cast(tensor(run.op("tile.dot", [a, b, start], text), sums, dims), result_type)
+    left, right = np.asarray(a.value).astype(sums.carrier), np.asarray(b.value).astype(sums.carrier)
+    return cast(tensor(np.matmul(left, right) + start.value, sums, dims), result_type)
+
+
+@named(SECTION)
+def dot_scaled(
+    lhs: Any,
+    lhs_scale: Any,
+    lhs_format: Any,
+    rhs: Any,
+    rhs_scale: Any,
+    rhs_format: Any,
+    acc: Any = None,
+    fast_math: Any = False,
+    lhs_k_pack: Any = True,
+    rhs_k_pack: Any = True,
+    out_dtype: Any = None,
+) -> tensor:
+    """Product of matrices in block-scaled formats (MX): elements are decoded, scaled by powers of two, and multiplied.
+
+    Args:
+        lhs: tile [M, K] of "e4m3", "e5m2", "bf16" or "fp16"; for "e2m1" of uint8 [M, K / 2].
+        lhs_scale: exponents in uint8 (bias 127), shape [M, K / 32], or None.
+        rhs: tile [K, N]; for "e2m1" of uint8 [K / 2, N].
+        rhs_scale: exponents, shape [N, K / 32], or None.
+        acc: float32 tile [M, N] to add to.
+    """
+    if not unwrap(lhs_k_pack) or not unwrap(rhs_k_pack):
+        raise error("tl.dot_scaled expected operands packed along K, got lhs_k_pack or rhs_k_pack false")
+    a = _decode(as_tensor(lhs), lhs_scale, unwrap(lhs_format), False)
+    b = _decode(as_tensor(rhs).trans(), rhs_scale, unwrap(rhs_format), True)
+    return dot(a, b.trans(), acc, out_dtype=out_dtype)
+
+
+_FLOATS = {"e4m3": float8e4nv, "e5m2": float8e5}
+
+
+def _decode(x: tensor, scale: Any, format: Any, is_transposed: bool) -> tensor:
+    """float32 values [rows, K] of a block-scaled operand."""
+    if format in _FLOATS:
+        values = cast(bitcast(x, _FLOATS[format]) if x.dtype.is_int() else x, float32)
+    elif format == "e2m1":
+        bits = cast(x, int32)
+        values = _decode_e2m1(reshape(join(bits & 0xF, (bits >> 4) & 0xF), (x.dims[0], 2 * x.dims[1])))
+    elif format in ("bf16", "fp16"):
+        values = cast(x, float32)
+    else:
+        raise error(f"tl.dot_scaled expected a format among e2m1, e4m3, e5m2, bf16, fp16, got {format!r}")
+    scale = unwrap(scale)
+    if scale is None:
+        return values
+    exponents = as_tensor(scale)
+    rows, inner = values.dims
+    if exponents.dims[0] != rows or inner % exponents.dims[1]:
+        side = "rhs" if is_transposed else "lhs"
+        raise error(f"tl.dot_scaled expected {side}_scale of shape [{rows}, {inner // 32}], got {exponents.type}")
+    wide = cast(exponents if exponents.dtype is uint8 else bitcast(exponents, uint8), uint32)
+    # 2^(e - 127): the exponent in place; 0 is the subnormal 2^-127, 255 is NaN.
+    bits = where(wide == 0, 0x400000, where(wide == 255, 0x7FC00000, wide << 23))
+    factors = bitcast(cast(bits, int32), float32)
+    group = inner // exponents.dims[1]
+    spread = broadcast_to_dims(reshape(factors, (rows, exponents.dims[1], 1)), (rows, exponents.dims[1], group))
+    return values * reshape(spread, (rows, inner))
+
+
+def _decode_e2m1(bits: tensor) -> tensor:
+    """Values of 4-bit floats: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives."""
+    exponent, mantissa = (bits >> 1) & 3, bits & 1
+    normal = cast(2 + mantissa, float32) * cast(1 << exponent, float32) * 0.25
+    magnitude = where(exponent == 0, cast(mantissa, float32) * 0.5, normal)
+    return where((bits & 8) != 0, -magnitude, magnitude)

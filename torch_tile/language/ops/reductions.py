@@ -1,0 +1,503 @@
+"""Reductions and scans."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from torch_tile.language import arith
+from torch_tile.language.core import (
+    as_axis,
+    as_int,
+    as_tensor,
+    broadcast_to_dims,
+    cast,
+    current,
+    describe,
+    emit,
+    error,
+    method,
+    mlir_type,
+    named,
+    tensor,
+    unwrap,
+)
+from torch_tile.language.dtypes import float32, int1, int32, tile_type, uint32
+from torch_tile.language.ops.math import where
+from torch_tile.language.ops.shapes import _expand, arange, ravel, reshape
+
+SECTION = "Reductions and scans"
+
+
+def _call_combine(combine_fn: Any, left: list[tensor], right: list[tensor]) -> list[tensor]:
+    function = unwrap(combine_fn)
+    if not callable(function):
+        raise error(f"expected a function that combines two values, got {describe(function)}")
+    got = function(*left, *right)
+    results = list(got) if isinstance(got, (list, builtins.tuple)) else [got]
+    if len(results) != len(left):
+        raise error(f"expected a combine function that returns {len(left)} values, got {len(results)}")
+    for result, operand in zip(results, left, strict=True):
+        if not isinstance(result, tensor):
+            raise error(f"expected a combine function that returns values of the tile language, got {describe(result)}")
+        if result.dtype != operand.dtype:
+            raise error(
+                f"expected a combine function that keeps the type {operand.dtype}, got {result.dtype}; cast its result"
+            )
+    return results
+
+
+def _take(x: tensor, axis: int, part: builtins.slice | int) -> tensor:
+    value = x.value[(builtins.slice(None),) * axis + (part,)]
+    return tensor(value, x.dtype, np.shape(value))
+
+
+def _halve(
+    tiles: list[tensor], axis: int, combine: Callable[[list[tensor], list[tensor]], list[tensor]]
+) -> list[tensor]:
+    """Combines the halves of an axis, element by element, until one is left: the order that compiled code has too."""
+    size = tiles[0].dims[axis]
+    while size > 1:
+        half = size // 2
+        left = [_take(t, axis, builtins.slice(0, half)) for t in tiles]
+        right = [_take(t, axis, builtins.slice(half, size)) for t in tiles]
+        tiles, size = combine(left, right), half
+    return [_take(t, axis, 0) for t in tiles]
+
+
+def _reduce(tiles: list[tensor], axis: int, combine_fn: Any, kind: str = "") -> list[tensor]:
+    """One axis. `kind` names a binary operation that the combine function is known to be."""
+    dims = tiles[0].dims[:axis] + tiles[0].dims[axis + 1 :]
+    run = current()
+    if run.tracing:
+        names = run.region(
+            "tile.reduce",
+            tiles,
+            f"axis {axis}",
+            [t.dtype for t in tiles],
+            dims,
+            lambda left, right: _call_combine(combine_fn, left, right),
+        )
+        return [tensor(name, t.dtype, dims) for name, t in zip(names, tiles, strict=True)]
+    ufunc = arith.BINARY[kind][0] if kind else None
+    source = tiles[0]
+    # Orders that make no difference are numpy's own.
+    if ufunc is not None and (source.dtype.is_int() or kind in ("maximum", "minimum")) and source.dtype is not int1:
+        value = ufunc.reduce(source.value, axis=axis)
+        return [tensor(value, source.dtype, dims)]
+    return _halve(tiles, axis, lambda left, right: _call_combine(combine_fn, left, right))
+
+
+def reduce_tiles(
+    inputs: list[tensor], axis: Any, combine_fn: Any, keep_dims: Any, what: str, kind: str = ""
+) -> list[tensor]:
+    dims = inputs[0].dims
+    for x in inputs:
+        if x.dims != dims:
+            raise error(f"{what} expected tiles of one shape, got {', '.join(str(t.type) for t in inputs)}")
+    axis = unwrap(axis)
+    if not dims:
+        raise error(f"{what} expected a tile, got the scalar {inputs[0].type}")
+    if axis is None:
+        results = _reduce([ravel(x) for x in inputs], 0, combine_fn, kind)
+        return [reshape(r, (1,) * len(dims)) for r in results] if unwrap(keep_dims) else results
+    axis = as_axis(axis, len(dims), what)
+    results = _reduce(inputs, axis, combine_fn, kind)
+    return [_expand(r, axis) for r in results] if unwrap(keep_dims) else results
+
+
+def _results(results: list[tensor], is_single: bool) -> Any:
+    return results[0] if is_single else builtins.tuple(results)
+
+
+def _inputs(x: Any, what: str) -> tuple[list[tensor], bool]:
+    x = unwrap(x)
+    if isinstance(x, (list, builtins.tuple)):
+        return [as_tensor(v, f"operands of {what}") for v in x], False
+    return [as_tensor(x, f"an operand of {what}")], True
+
+
+@named(SECTION)
+@method
+def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> Any:
+    """Combines all elements along an axis.
+
+    Args:
+        input: tile, or a tuple of tiles of one shape.
+        axis: axis to remove; None for all of them.
+        combine_fn: takes one value of each tile from the left and one of each from the right, returns one of each.
+            It is taken to be associative: halves of the axis are combined until one is left.
+        keep_dims: keep the axis with size 1.
+
+    Returns:
+        A tile, or a tuple of them.
+
+    Raises:
+        InvalidKernelError: `axis` is out of range, the shapes differ, or the combine function changes a type.
+
+    Example:
+        >>> largest = tl.reduce(x, 0, lambda a, b: tl.maximum(a, b))
+    """
+    tiles, is_single = _inputs(input, "tl.reduce")
+    return _results(reduce_tiles(tiles, axis, combine_fn, keep_dims, "tl.reduce"), is_single)
+
+
+def _sum_type(x: tensor, dtype: Any) -> Any:
+    dtype = unwrap(dtype)
+    if dtype is not None:
+        return dtype
+    if x.dtype.is_int() and x.dtype.primitive_bitwidth < 32:
+        return int32 if x.dtype.is_int_signed() else uint32
+    return x.dtype
+
+
+def _check_numbers(x: tensor, what: str) -> tensor:
+    if x.dtype.is_ptr():
+        raise error(f"{what} expected numbers, got {x.type}")
+    return x
+
+
+def _add(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def _multiply(a: Any, b: Any) -> Any:
+    return a * b
+
+
+def _xor(a: Any, b: Any) -> Any:
+    return a ^ b
+
+
+def _or(a: Any, b: Any) -> Any:
+    return a | b
+
+
+@named(SECTION)
+@method
+def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None) -> Any:
+    """Adds the elements along an axis.
+
+    Args:
+        input: tile. Integers narrower than 32 bits are added as 32 bits; floats in their own type.
+        axis: axis to remove; None for all of them.
+        keep_dims: keep the axis with size 1.
+        dtype: type in which to add.
+
+    The order of additions is fixed per shape: halves of the axis are added element by element until one is left.
+
+    Example:
+        >>> total = tl.sum(x, axis=0)
+    """
+    x = _check_numbers(as_tensor(input), "tl.sum")
+    x = cast(x, _sum_type(x, dtype))
+    return reduce_tiles([x], axis, _add, keep_dims, "tl.sum", "add")[0]
+
+
+@named(SECTION)
+@method
+def xor_sum(input: Any, axis: Any = None, keep_dims: Any = False) -> Any:
+    """Exclusive or of the elements along an axis. Integers."""
+    x = as_tensor(input)
+    if not x.dtype.is_int():
+        raise error(f"tl.xor_sum expected integers, got {x.type}")
+    return reduce_tiles([x], axis, _xor, keep_dims, "tl.xor_sum", "xor")[0]
+
+
+@named(SECTION)
+@method
+def reduce_or(input: Any, axis: Any = None, keep_dims: Any = False) -> Any:
+    """Bitwise or of the elements along an axis. Integers and conditions."""
+    x = as_tensor(input)
+    if not x.dtype.is_int():
+        raise error(f"tl.reduce_or expected integers, got {x.type}")
+    return reduce_tiles([x], axis, _or, keep_dims, "tl.reduce_or", "or")[0]
+
+
+def _wide(x: tensor) -> tensor:
+    if x.dtype.primitive_bitwidth >= 32:
+        return x
+    return cast(x, float32 if x.dtype.is_floating() else int32)
+
+
+def _extremum(kind: str, x: Any, axis: Any, return_indices: Any, tie_left: Any, keep_dims: Any) -> Any:
+    what = "tl.max" if kind == "maximum" else "tl.min"
+    x = _check_numbers(as_tensor(x), what)
+    if not unwrap(return_indices):
+        return reduce_tiles([_wide(x)], axis, lambda a, b: arith.apply(kind, a, b), keep_dims, what, kind)[0]
+    if unwrap(axis) is None:
+        raise error(f"{what} with return_indices expected an axis, got None; use x.ravel() first")
+    place = as_axis(axis, len(x.dims), what)
+    index = arange(0, x.dims[place])
+    for k in builtins.range(len(x.dims)):
+        if k != place:
+            index = _expand(index, k)
+    index = broadcast_to_dims(index, x.dims)
+    comparison = "gt" if kind == "maximum" else "lt"
+
+    def combine(v1: Any, i1: Any, v2: Any, i2: Any) -> Any:
+        better = arith.compare(comparison, v1, v2)
+        if unwrap(tie_left):
+            better = better | ((v1 == v2) & (i1 < i2))
+        return where(better, v1, v2), where(better, i1, i2)
+
+    return builtins.tuple(reduce_tiles([x, index], place, combine, keep_dims, what))
+
+
+@named(SECTION)
+@method
+def max(
+    input: Any,
+    axis: Any = None,
+    return_indices: Any = False,
+    return_indices_tie_break_left: Any = True,
+    keep_dims: Any = False,
+) -> Any:
+    """The greatest element along an axis; NaN are passed over.
+
+    Args:
+        input: tile. Without indices, types narrower than 32 bits become float32 or int32.
+        axis: axis to remove; None for all of them.
+        return_indices: also return where it is, as int32.
+        return_indices_tie_break_left: of equal elements take the first.
+        keep_dims: keep the axis with size 1.
+
+    Example:
+        >>> row_max = tl.max(row, axis=0)
+    """
+    return _extremum("maximum", input, axis, return_indices, return_indices_tie_break_left, keep_dims)
+
+
+@named(SECTION)
+@method
+def min(
+    input: Any,
+    axis: Any = None,
+    return_indices: Any = False,
+    return_indices_tie_break_left: Any = True,
+    keep_dims: Any = False,
+) -> Any:
+    """The least element along an axis; as tl.max otherwise."""
+    return _extremum("minimum", input, axis, return_indices, return_indices_tie_break_left, keep_dims)
+
+
+@named(SECTION)
+@method
+def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:
+    """Index of the greatest element along an axis, as int32; of equal ones the first."""
+    return _extremum("maximum", input, axis, True, tie_break_left, keep_dims)[1]
+
+
+@named(SECTION)
+@method
+def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:
+    """Index of the least element along an axis, as int32; of equal ones the first."""
+    return _extremum("minimum", input, axis, True, tie_break_left, keep_dims)[1]
+
+
+# --- scans ------------------------------------------------------------------------------------------------------
+
+
+def _scan(tiles: list[tensor], axis: int, combine_fn: Any, reverse: bool, kind: str = "") -> list[tensor]:
+    run = current()
+    dims = tiles[0].dims
+    if run.tracing:
+        names = run.region(
+            "tile.scan",
+            tiles,
+            f"axis {axis}{' reverse' if reverse else ''}",
+            [t.dtype for t in tiles],
+            dims,
+            lambda left, right: _call_combine(combine_fn, left, right),
+        )
+        return [tensor(name, t.dtype, dims) for name, t in zip(names, tiles, strict=True)]
+    source = tiles[0]
+    if kind and not source.dtype.is_narrow_float and source.dtype is not int1:
+        turned = np.flip(source.value, axis) if reverse else source.value
+        value = arith.BINARY[kind][0].accumulate(turned, axis=axis)
+        return [tensor(np.flip(value, axis) if reverse else value, source.dtype, dims)]
+    size = dims[axis]
+    order = builtins.range(size - 1, -1, -1) if reverse else builtins.range(size)
+    steps: dict[int, list[tensor]] = {}
+    so_far: list[tensor] = []
+    for k in order:
+        here = [_take(t, axis, k) for t in tiles]
+        so_far = _call_combine(combine_fn, so_far, here) if so_far else here
+        steps[k] = so_far
+    rest = dims[:axis] + dims[axis + 1 :]
+    return [
+        tensor(np.stack([np.broadcast_to(steps[k][n].value, rest) for k in builtins.range(size)], axis), t.dtype, dims)
+        for n, t in enumerate(tiles)
+    ]
+
+
+@named(SECTION)
+@method
+def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False) -> Any:
+    """Combines, for each element, all elements up to it along an axis.
+
+    Args:
+        input: tile, or a tuple of tiles of one shape.
+        axis: axis along which to go.
+        combine_fn: takes the values so far and the next ones, one of each tile; taken to be associative.
+        reverse: begin at the end.
+
+    Returns:
+        A tile of the same shape, or a tuple of them.
+
+    Example:
+        >>> running_max = tl.associative_scan(x, 0, lambda a, b: tl.maximum(a, b))
+    """
+    tiles, is_single = _inputs(input, "tl.associative_scan")
+    for x in tiles:
+        if x.dims != tiles[0].dims or not x.dims:
+            raise error(f"tl.associative_scan expected tiles of one shape, got {', '.join(str(t.type) for t in tiles)}")
+    axis = as_axis(axis, len(tiles[0].dims), "tl.associative_scan")
+    return _results(_scan(tiles, axis, combine_fn, bool(unwrap(reverse))), is_single)
+
+
+def _cumulative(what: str, combine: Any, kind: str, x: Any, axis: Any, reverse: Any, dtype: Any) -> tensor:
+    x = _check_numbers(as_tensor(x), what)
+    if not x.dims:
+        raise error(f"{what} expected a tile, got the scalar {x.type}")
+    x = cast(x, _sum_type(x, dtype))
+    return _scan([x], as_axis(axis, len(x.dims), what), combine, bool(unwrap(reverse)), kind)[0]
+
+
+@named(SECTION)
+@method
+def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> tensor:
+    """Sum of all elements up to each one along an axis, added one after the other."""
+    return _cumulative("tl.cumsum", _add, "add", input, axis, reverse, dtype)
+
+
+@named(SECTION)
+@method
+def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> tensor:
+    """Product of all elements up to each one along an axis."""
+    return _cumulative("tl.cumprod", _multiply, "mul", input, axis, reverse, dtype)
+
+
+# --- others that look along an axis --------------------------------------------------------------------------------
+
+
+@named(SECTION)
+@method
+def histogram(input: Any, num_bins: Any, mask: Any = None) -> tensor:
+    """How often each of 0, 1, ..., num_bins - 1 occurs.
+
+    Args:
+        input: tile of 32-bit integers of one axis; values outside are not counted.
+        num_bins: a power of two.
+        mask: conditions of the same shape; elements where it is false are not counted.
+
+    Returns:
+        Tile of int32, shape [num_bins].
+    """
+    x = as_tensor(input)
+    bins = as_int(num_bins, "tl.histogram: num_bins")
+    if len(x.dims) != 1 or not x.dtype.is_int() or x.dtype.primitive_bitwidth != 32:
+        raise error(f"tl.histogram expected a tile of 32-bit integers of one axis, got {x.type}")
+    if bins < 1 or bins & (bins - 1):
+        raise error(f"tl.histogram expected a number of bins that is a power of two, got {bins}")
+    if mask is not None:
+        mask = broadcast_to_dims(cast(as_tensor(mask), int1), x.dims)
+
+    def eager() -> Any:
+        inside = (x.value >= 0) & (x.value < bins)
+        if mask is not None:
+            inside &= mask.value
+        return np.bincount(x.value[inside].astype(np.int64), minlength=bins).astype(np.int32)
+
+    def build(run: Any) -> str:
+        masked = f" mask {run.ref(mask)} : {mlir_type(mask)}" if mask is not None else ""
+        return str(run.text(f"tile.histogram {run.ref(x)}{masked} : {mlir_type(x)} -> tensor<{bins}xi32>"))
+
+    return emit(int32, (bins,), eager, build)
+
+
+@named(SECTION)
+@method
+def gather(src: Any, index: Any, axis: Any) -> tensor:
+    """Elements of a tile at computed places along an axis.
+
+    Args:
+        src: tile of any type.
+        index: tile of integers in [0, size of `axis`); sizes agree with `src` on the other axes.
+        axis: axis of `src` that is indexed.
+
+    Returns:
+        Tile of the shape of `index`.
+    """
+    x, at = as_tensor(src), as_tensor(index)
+    if not at.dtype.is_int():
+        raise error(f"tl.gather expected integers as index, got {at.type}")
+    if len(at.dims) != len(x.dims) or not x.dims:
+        raise error(f"tl.gather expected an index of the rank of its source, got {at.type} for {x.type}")
+    axis = as_axis(axis, len(x.dims), "tl.gather")
+    for k, (m, n) in enumerate(zip(x.dims, at.dims, strict=True)):
+        if k != axis and m != n:
+            raise error(f"tl.gather expected equal sizes on axis {k}, got {m} and {n}")
+
+    def eager() -> Any:
+        places = at.value.astype(np.int64)
+        if ((places < 0) | (places >= x.dims[axis])).any():
+            raise error(
+                f"tl.gather expected indices in [0, {x.dims[axis]}), got {int(places.min())} to "
+                f"{int(places.max())} in program {current().program}"
+            )
+        return np.take_along_axis(np.asarray(x.value), places, axis)
+
+    def build(run: Any) -> str:
+        result = tile_type(x.dtype, at.dims).mlir
+        return str(
+            run.text(f"tile.take {run.ref(x)}[{run.ref(at)}] axis {axis} : {mlir_type(x)}, {mlir_type(at)} -> {result}")
+        )
+
+    return emit(x.dtype, at.dims, eager, build, x.origin)
+
+
+@named(SECTION)
+def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
+    """Applies a function of scalars, with any control flow, to each element.
+
+    Args:
+        scalar_fn: takes `pack` neighbours of each tile in order, returns `pack` values of each result.
+        args: tiles; they are broadcast to one shape.
+        pack: how many neighbours the function takes at once.
+
+    Returns:
+        A tile, or a tuple of them.
+    """
+    from torch_tile.language.core import common_shape
+
+    tiles = [as_tensor(a) for a in args]
+    dims: Any = ()
+    for t in tiles:
+        dims = common_shape(dims, t.dims)
+    tiles = [broadcast_to_dims(t, dims) for t in tiles]
+    pack = as_int(pack, "tl.map_elementwise: pack")
+    run = current()
+    function = unwrap(scalar_fn)
+    if run.tracing:
+        return run.map(tiles, pack, dims, function)
+    flat = [np.reshape(t.value, (-1, pack)) for t in tiles]
+    columns: list[list[Any]] = []
+    types: list[Any] = []
+    for k in builtins.range(flat[0].shape[0]):
+        scalars = [tensor(v[k, p], t.dtype) for v, t in zip(flat, tiles, strict=True) for p in builtins.range(pack)]
+        got = function(*scalars)
+        results = [as_tensor(r) for r in (got if isinstance(got, (list, builtins.tuple)) else [got])]
+        if len(results) % pack:
+            raise error(f"tl.map_elementwise expected a multiple of {pack} results, got {len(results)}")
+        types = [r.dtype for r in results[::pack]]
+        columns.append([r.value for r in results])
+    table = [
+        np.array([row[n * pack + p] for row in columns for p in builtins.range(pack)], t.carrier).reshape(dims)
+        for n, t in enumerate(types)
+    ]
+    outputs = [tensor(v, t, dims) for v, t in zip(table, types, strict=True)]
+    return outputs[0] if len(outputs) == 1 else builtins.tuple(outputs)

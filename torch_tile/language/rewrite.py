@@ -1,0 +1,461 @@
+"""Rewrites the control flow of a kernel's source; everything else of Python is left to Python.
+
+Two forms are made of one function. For the interpreter, `and`, `or`, `not`, chained comparisons, `assert` and the
+iterables of loops become calls, so that they mean on tiles and run-time values what compiled code means by them;
+statements stay as they are. For the tracer, `if`, `for`, `while` and conditional expressions become calls of local
+functions too: each takes the variables that its block assigns and returns them. The code is compiled with the file
+name and the positions of the source, so tracebacks and debuggers show the user's lines.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+import types
+from typing import Any
+
+from torch_tile.errors import InvalidKernelError
+
+RUNTIME = "__tile__"
+
+
+def parse(function: types.FunctionType) -> ast.FunctionDef:
+    """The function's source as a tree with the positions of its file."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        raise InvalidKernelError(
+            f"kernel {function.__name__}", "expected a function whose source is in a file, got one without source"
+        ) from None
+    source = "".join(lines)
+    indented = source[:1].isspace()
+    tree = ast.parse(f"if 1:\n{source}" if indented else source)
+    body = tree.body[0].body if indented else tree.body  # type: ignore[attr-defined]
+    definition = next((n for n in body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
+    if definition is None:
+        found = _find_lambda(tree)
+        if found is None:
+            raise InvalidKernelError(
+                f"kernel {function.__name__}", f"expected a function, got {textwrap.dedent(source)}"
+            )
+        definition = ast.FunctionDef(
+            name="_lambda",
+            args=found.args,
+            body=[ast.copy_location(ast.Return(found.body), found.body)],
+            decorator_list=[],
+            returns=None,
+            lineno=found.lineno,
+            col_offset=found.col_offset,
+            end_lineno=found.end_lineno,
+            end_col_offset=found.end_col_offset,
+        )
+        definition.type_params = []  # type: ignore[attr-defined]
+    if isinstance(definition, ast.AsyncFunctionDef):
+        raise _unsupported(definition, "async functions")
+    ast.increment_lineno(tree, first - (2 if indented else 1))
+    return definition
+
+
+def _find_lambda(tree: ast.AST) -> ast.Lambda | None:
+    return next((n for n in ast.walk(tree) if isinstance(n, ast.Lambda)), None)
+
+
+def _unsupported(node: ast.AST, what: str, advice: str = "") -> InvalidKernelError:
+    text = f"{what} are not supported in kernels{f'; {advice}' if advice else ''}"
+    return InvalidKernelError("kernel", text, getattr(node, "lineno", 0))
+
+
+def rewrite(function: types.FunctionType, for_tracing: bool, runtime: Any) -> types.FunctionType:
+    """The function in one of its two forms. Defaults, closure and globals are those of the original."""
+    definition = parse(function)
+    rewriter = _Rewriter(for_tracing)
+    arguments = definition.args
+    arguments.defaults, arguments.kw_defaults = [], [None] * len(arguments.kwonlyargs)
+    for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]:
+        if argument is not None:
+            argument.annotation = None
+    definition.decorator_list, definition.returns = [], None
+    definition.body = rewriter.function_body(definition.body)
+    if not rewriter.changed:
+        return function
+    free = function.__code__.co_freevars
+    factory = ast.parse(f"def __make__({', '.join([RUNTIME, *free])}):\n    pass\n    return {definition.name}")
+    outer: Any = factory.body[0]
+    outer.body[0] = definition
+    ast.fix_missing_locations(factory)
+    code = compile(factory, function.__code__.co_filename, "exec")
+    scope: dict[str, Any] = {}
+    exec(code, {"__name__": function.__module__}, scope)
+    made = scope["__make__"](runtime, *[None] * len(free))
+    cells = dict(zip(free, function.__closure__ or (), strict=True))
+    cells[RUNTIME] = types.CellType(runtime)
+    closure = tuple(cells[name] for name in made.__code__.co_freevars)
+    code_object = made.__code__.replace(co_name=function.__name__)
+    result = types.FunctionType(code_object, function.__globals__, function.__name__, function.__defaults__, closure)
+    result.__kwdefaults__ = function.__kwdefaults__
+    result.__qualname__ = function.__qualname__
+    result.__module__ = function.__module__
+    return result
+
+
+# --- what a block does ----------------------------------------------------------------------------------------------
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def _walk_block(nodes: Any) -> Any:
+    """Nodes of statements, without the inside of nested functions."""
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, _SCOPES):
+            continue
+        stack.extend(ast.iter_child_nodes(node))
+
+
+def _bound_names(target: ast.AST) -> list[str]:
+    return [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+
+
+def assigned_names(statements: list[ast.stmt]) -> list[str]:
+    """Variables that a block assigns, in order of appearance."""
+    found: dict[str, tuple[int, int]] = {}
+
+    def see(name: str, node: Any) -> None:
+        if not name.startswith("__tile"):
+            found.setdefault(name, (node.lineno, node.col_offset))
+
+    for node in _walk_block(statements):
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            continue
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            see(node.name, node)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            see(node.id, node)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                see((alias.asname or alias.name).split(".")[0], node)
+    for node in _walk_block(statements):  # targets of comprehensions are theirs alone
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            for generator in node.generators:
+                for name in _bound_names(generator.target):
+                    if not _is_assigned_outside(name, statements):
+                        found.pop(name, None)
+    return sorted(found, key=lambda name: found[name])
+
+
+def _is_assigned_outside(name: str, statements: list[ast.stmt]) -> bool:
+    targets = [
+        id(t)
+        for node in _walk_block(statements)
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
+        for generator in node.generators
+        for t in ast.walk(generator.target)
+    ]
+    return any(
+        isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id == name and id(n) not in targets
+        for n in _walk_block(statements)
+    )
+
+
+def _leaves(statements: list[ast.stmt], kinds: Any) -> bool:
+    """Whether a block holds one of these statements for its own loop or function."""
+    for statement in statements:
+        if isinstance(statement, kinds):
+            return True
+        if isinstance(statement, _SCOPES):
+            continue
+        inner = kinds
+        if isinstance(statement, (ast.For, ast.While)):
+            inner = tuple(k for k in kinds if k is ast.Return)
+        for field in ("body", "orelse", "finalbody"):
+            if inner and _leaves(getattr(statement, field, []), inner):
+                return True
+        for handler in getattr(statement, "handlers", []):
+            if inner and _leaves(handler.body, inner):
+                return True
+    return False
+
+
+def _always_returns(statements: list[ast.stmt]) -> bool:
+    for statement in statements:
+        if isinstance(statement, (ast.Return, ast.Raise)):
+            return True
+        if isinstance(statement, ast.If) and _always_returns(statement.body) and _always_returns(statement.orelse):
+            return True
+    return False
+
+
+_EXITS = (ast.Return, ast.Break, ast.Continue)
+
+
+class _Rewriter(ast.NodeTransformer):
+    def __init__(self, for_tracing: bool) -> None:
+        self.for_tracing = for_tracing
+        self.changed = for_tracing
+        self.count = 0
+        self.is_python_loop = False  # inside a loop that stays Python's, with break, continue or return
+
+    # --- making nodes ------------------------------------------------------------------------------------------------
+
+    def runtime(self, name: str, arguments: list[Any], at: ast.AST) -> Any:
+        self.changed = True
+        call = ast.Call(ast.Attribute(ast.Name(RUNTIME, ast.Load()), name, ast.Load()), arguments, [])
+        for node in ast.walk(call):
+            if not hasattr(node, "lineno") and isinstance(node, (ast.expr, ast.arg)):
+                ast.copy_location(node, at)
+        return ast.copy_location(call, at)
+
+    def delayed(self, expression: Any) -> Any:
+        empty = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        return ast.copy_location(ast.Lambda(empty, expression), expression)
+
+    def constant(self, value: Any, at: ast.AST) -> Any:
+        return ast.copy_location(ast.Constant(value), at)
+
+    def block_function(self, name: str, parameters: list[str], body: list[ast.stmt], at: ast.AST, result: Any) -> Any:
+        arguments = ast.arguments(
+            posonlyargs=[],
+            args=[ast.copy_location(ast.arg(p), at) for p in parameters],
+            kwonlyargs=[],
+            kw_defaults=[],
+            defaults=[],
+        )
+        statements = [*body, ast.copy_location(ast.Return(result), at)] if result is not None else body
+        definition = ast.FunctionDef(
+            name=name,
+            args=arguments,
+            body=statements or [ast.copy_location(ast.Pass(), at)],
+            decorator_list=[],
+            returns=None,
+        )
+        definition.type_params = []  # type: ignore[attr-defined]
+        return ast.copy_location(definition, at)
+
+    def names(self, names: list[str], at: ast.AST, context: Any) -> Any:
+        items: list[Any] = [ast.copy_location(ast.Name(n, context()), at) for n in names]
+        return ast.copy_location(ast.Tuple(items, context()), at)
+
+    def values(self, names: list[str], at: ast.AST) -> Any:
+        """The present values of variables, unassigned ones too."""
+        items: list[Any] = [
+            self.runtime(
+                "get", [self.constant(n, at), self.delayed(ast.copy_location(ast.Name(n, ast.Load()), at))], at
+            )
+            for n in names
+        ]
+        return ast.copy_location(ast.Tuple(items, ast.Load()), at)
+
+    def fresh(self, kind: str) -> str:
+        self.count += 1
+        return f"__tile_{kind}_{self.count}"
+
+    # --- expressions -------------------------------------------------------------------------------------------------
+
+    def _has_assignment(self, node: ast.AST) -> bool:
+        return any(isinstance(n, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for n in ast.walk(node))
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        self.generic_visit(node)
+        if any(self._has_assignment(v) for v in node.values[1:]):
+            return node
+        name = "and_" if isinstance(node.op, ast.And) else "or_"
+        return self.runtime(name, [node.values[0], *[self.delayed(v) for v in node.values[1:]]], node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        self.generic_visit(node)
+        return self.runtime("not_", [node.operand], node) if isinstance(node.op, ast.Not) else node
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        self.generic_visit(node)
+        if len(node.ops) == 1 or any(self._has_assignment(v) for v in node.comparators):
+            return node
+        arguments: list[Any] = [node.left]
+        for op, value in zip(node.ops, node.comparators, strict=True):
+            arguments += [self.constant(type(op).__name__, value), self.delayed(value)]
+        return self.runtime("chain", arguments, node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        self.generic_visit(node)
+        if not self.for_tracing or self._has_assignment(node.body) or self._has_assignment(node.orelse):
+            return node
+        return self.runtime("choose", [node.test, self.delayed(node.body), self.delayed(node.orelse)], node)
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        self.generic_visit(node)
+        return node
+
+    # --- statements --------------------------------------------------------------------------------------------------
+
+    def function_body(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        outer, self.is_python_loop = self.is_python_loop, False
+        result = self.block(statements)
+        self.is_python_loop = outer
+        return result
+
+    def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        result: list[ast.stmt] = []
+        for position, statement in enumerate(statements):
+            if (
+                self.for_tracing
+                and not self.is_python_loop
+                and isinstance(statement, ast.If)
+                and _leaves([statement], (ast.Return,))
+            ):
+                result += self._returning_if(statement, statements[position + 1 :])
+                return result
+            made = self.visit(statement)
+            result += made if isinstance(made, list) else [made] if made is not None else []
+        return result
+
+    def _nested_blocks(self, node: Any) -> Any:
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                setattr(node, field, self.block(value))
+            elif isinstance(value, list):
+                setattr(node, field, [self.visit(v) if isinstance(v, ast.AST) else v for v in value])
+            elif isinstance(value, ast.AST):
+                setattr(node, field, self.visit(value))
+        return node
+
+    visit_With = visit_Try = visit_ExceptHandler = _nested_blocks
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        node.body = self.function_body(node.body)
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
+        raise _unsupported(node, "async functions")
+
+    def visit_Yield(self, node: ast.Yield) -> Any:
+        raise _unsupported(node, "generators")
+
+    def visit_YieldFrom(self, node: ast.YieldFrom) -> Any:
+        raise _unsupported(node, "generators")
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        self.generic_visit(node)
+        message = node.msg if node.msg is not None else self.constant("", node)
+        call = self.runtime("assert_", [node.test, self.delayed(message)], node)
+        return ast.copy_location(ast.Expr(call), node)
+
+    def visit_If(self, node: ast.If) -> Any:
+        if not self.for_tracing:
+            return self._nested_blocks(node)
+        if self.is_python_loop and _leaves([node], _EXITS):
+            node.test = self.runtime("static_condition", [self.visit(node.test)], node.test)
+            node.body, node.orelse = self.block(node.body), self.block(node.orelse)
+            return node
+        names = assigned_names([*node.body, *node.orelse])
+        then_name, else_name = self.fresh("then"), self.fresh("else")
+        test = self.visit(node.test)
+        made: list[Any] = []
+        for name, body in ((then_name, node.body), (else_name, node.orelse)):
+            outer, self.is_python_loop = self.is_python_loop, False
+            made.append(self.block_function(name, names, self.block(body), node, self.values(names, node)))
+            self.is_python_loop = outer
+        arguments = [
+            test,
+            *[ast.Name(n, ast.Load()) for n in (then_name, else_name)],
+            self.constant(tuple(names), node),
+            self.values(names, node),
+        ]
+        call = self.runtime("if_", arguments, node.test)
+        made.append(self._assign(names, call, node))
+        return made
+
+    def _assign(self, names: list[str], call: Any, at: ast.AST) -> Any:
+        if not names:
+            return ast.copy_location(ast.Expr(call), at)
+        return ast.copy_location(ast.Assign([self.names(names, at, ast.Store)], call), at)
+
+    def _returning_if(self, node: ast.If, rest: list[ast.stmt]) -> list[ast.stmt]:
+        """An `if` with a return inside: what follows it moves into the branches that go on."""
+        import copy
+
+        test = self.visit(node.test)
+        made: list[Any] = []
+        functions: list[Any] = []
+        parameters: list[Any] = []
+        for kind, body in (("then", node.body), ("else", node.orelse)):
+            statements = list(body) if _always_returns(body) else [*body, *copy.deepcopy(rest)]
+            names = assigned_names(statements)
+            name = self.fresh(kind)
+            made.append(self.block_function(name, names, self.block(statements), node, None))
+            functions.append(ast.copy_location(ast.Name(name, ast.Load()), node))
+            parameters.append(self.values(names, node))
+        call = self.runtime("return_if", [test, *functions, *parameters], node.test)
+        made.append(ast.copy_location(ast.Return(call), node))
+        return made
+
+    def _iterable(self, node: Any) -> Any:
+        """`range` gives scalars of the kernel when its bounds are run-time values or the loop is one of the kernel."""
+        if isinstance(node, ast.Call):
+            node.func = self.runtime("loop", [node.func], node.func)
+        return node
+
+    def visit_For(self, node: ast.For) -> Any:
+        iterable = self._iterable(self.visit(node.iter))
+        stays = not self.for_tracing or bool(node.orelse) or _leaves(node.body, _EXITS)
+        if stays:
+            if self.for_tracing:
+                iterable = self.runtime("unrolled", [iterable], node.iter)
+                outer, self.is_python_loop = self.is_python_loop, True
+            node.iter = iterable
+            node.body = self.block(node.body)
+            if self.for_tracing:
+                self.is_python_loop = outer
+            node.orelse = self.block(node.orelse)
+            return node
+        targets = _bound_names(node.target)
+        names = [n for n in assigned_names(node.body) if n not in targets]
+        item = self.fresh("item")
+        bind: Any = ast.copy_location(
+            ast.Assign([node.target], ast.copy_location(ast.Name(item, ast.Load()), node)), node
+        )
+        function = self.fresh("body")
+        outer, self.is_python_loop = self.is_python_loop, False
+        body = [bind, *self.block(node.body)]
+        self.is_python_loop = outer
+        made: list[Any] = [
+            self.block_function(function, [item, *names], body, node, self.values([*names, *targets], node))
+        ]
+        arguments = [
+            iterable,
+            ast.Name(function, ast.Load()),
+            self.constant(tuple(names), node),
+            self.values(names, node),
+            self.constant(tuple(targets), node),
+        ]
+        call = self.runtime("for_", arguments, node.iter)
+        made.append(self._assign([*names, *targets], call, node))
+        return made
+
+    def visit_While(self, node: ast.While) -> Any:
+        if not self.for_tracing:
+            return self._nested_blocks(node)
+        if node.orelse or _leaves(node.body, _EXITS):
+            node.test = self.runtime("static_condition", [self.visit(node.test)], node.test)
+            outer, self.is_python_loop = self.is_python_loop, True
+            node.body = self.block(node.body)
+            self.is_python_loop = outer
+            node.orelse = self.block(node.orelse)
+            return node
+        names = assigned_names([*node.body, ast.copy_location(ast.Expr(node.test), node)])
+        test_name, body_name = self.fresh("test"), self.fresh("body")
+        outer, self.is_python_loop = self.is_python_loop, False
+        made: list[Any] = [
+            self.block_function(test_name, names, [], node.test, self.visit(node.test)),
+            self.block_function(body_name, names, self.block(node.body), node, self.values(names, node)),
+        ]
+        self.is_python_loop = outer
+        arguments = [
+            ast.Name(test_name, ast.Load()),
+            ast.Name(body_name, ast.Load()),
+            self.constant(tuple(names), node),
+            self.values(names, node),
+        ]
+        made.append(self._assign(names, self.runtime("while_", arguments, node.test), node))
+        return made
