@@ -21,6 +21,10 @@ from torch_tile.frontend.tracing import untraced
 _CACHED_VERSIONS = ("2.13.",)
 
 
+def _is_training(example_inputs: Sequence[Any]) -> bool:
+    return torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs)
+
+
 def _compile_by_cache(settings: Settings) -> Callable[..., Any] | None:
     """`autograd_cache.compile_module`, where torch is a version whose private parts it was tried with."""
     if not torch.__version__.startswith(_CACHED_VERSIONS):
@@ -61,7 +65,7 @@ def compile_with_autograd(
         "bw_compiler": backward,
         "inference_compiler": inference,
         "partition_fn": partition_joint,
-        "decompositions": decomposition_table(),
+        "decompositions": decomposition_table(_is_training(example_inputs)),
     }
     dynamo_counters["aot_autograd"]["total"] += 1
     try:

@@ -125,20 +125,24 @@ def _nll_loss_backward(
     shape = [1] * self.dim()
     shape[channel] = self.shape[channel]
     classes = torch.arange(self.shape[channel], device=self.device).view(shape)
-    minus_one = torch.scalar_tensor(-1, dtype=self.dtype, device=self.device)
-    zero = torch.scalar_tensor(0, dtype=self.dtype, device=self.device)
-    grad_input = torch.where((classes == target) & is_kept, minus_one, zero)
-    if grad_input.dim() > grad_output.dim() > 0:
+    if self.dim() > grad_output.dim() > 0:
         grad_output = grad_output.unsqueeze(channel)
     if weight is not None:
         grad_output = grad_output * weight.view(shape)
-    # Where nothing is kept the gradient is 0 even if total_weight is, which makes grad_output infinite.
-    return grad_input * torch.where(is_kept, grad_output, zero)
+    # Selected, not multiplied: where nothing is kept the gradient is 0 even if total_weight is, which makes grad_output
+    # infinite. The compiler sees that a row of it has one element that is not 0.
+    zero = torch.scalar_tensor(0, dtype=self.dtype, device=self.device)
+    return torch.where((classes == target) & is_kept, -grad_output, zero)
 
 
 @functools.cache
-def decomposition_table() -> dict[Any, Callable[..., Any]]:
-    """Overload -> decomposition. Made once; do not change it."""
+def decomposition_table(is_training: bool = False) -> dict[Any, Callable[..., Any]]:
+    """Overload -> decomposition. Made once; do not change it.
+
+    Args:
+        is_training: whether the graph will be cut into forward and backward. Softmaxes are then written with simpler
+            ops, so that the cut can save a maximum and a sum for each row and compute the rest again.
+    """
     table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
     table.update(get_decompositions(list(_ALSO)))
     for packet in (*_GENERATED, *_OUTSIDE):
@@ -159,6 +163,9 @@ def decomposition_table() -> dict[Any, Callable[..., Any]]:
     table.update(special_functions())
     table.update(views())
     table.update(zero_dim())
+    if is_training:
+        softmaxes = (aten._softmax, aten._log_softmax, aten._softmax_backward_data, aten._log_softmax_backward_data)
+        table.update(get_decompositions(softmaxes))
     table[aten.nll_loss_backward.default] = _nll_loss_backward
     table[aten.nll_loss2d_backward.default] = _nll_loss_backward
     return table
