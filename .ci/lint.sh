@@ -73,6 +73,11 @@ else
   absent mypy
 fi
 check layers "$python" .ci/check_layers.py
+if [ -x "$llvm/bin/mlir-tblgen" ]; then
+  check "generated docs" bash .ci/generate_docs.sh --check
+else
+  absent mlir-tblgen
+fi
 
 if [ ${#failed[@]} -gt 0 ]; then
   say "lint failed: $(IFS=,; echo "${failed[*]}")"

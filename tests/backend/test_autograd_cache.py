@@ -125,6 +125,24 @@ def test_mutated_and_aliased_results(cache_dir: Path, traced: list[str]) -> None
     assert len(traced) == 1
 
 
+def test_overlap_of_inputs_is_part_of_the_key(cache_dir: Path, traced: list[str]) -> None:
+    def f(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        a.add_(1)
+        return b * 2
+
+    for offset in (8, 0, 2, 8, 0, 2):
+        torch.compiler.reset()
+        base, other = torch.arange(16.0), torch.arange(16.0)
+        compiled = torch.compile(f, backend="tile", dynamic=True)
+        result = compiled(base[:8], base[offset : offset + 8])
+        assert torch.equal(result, f(other[:8], other[offset : offset + 8]))
+        assert torch.equal(base, other)
+        if offset != 8:  # whether overlapping inputs overlap otherwise is not guarded on by torch
+            continue
+        base, other = torch.arange(16.0), torch.arange(16.0)
+        assert torch.equal(compiled(base[:8], base[1:9]), f(other[:8], other[1:9]))
+
+
 @pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "foreign"])
 def test_damaged_entries_are_not_used(cache_dir: Path, traced: list[str], damage: str) -> None:
     x = torch.randn(8, 4)

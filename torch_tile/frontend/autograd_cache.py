@@ -44,6 +44,7 @@ from torch._functorch.aot_autograd import create_aot_state, prepare_aot_module_s
 from torch_tile import _C
 from torch_tile.config import Settings
 from torch_tile.debug import record
+from torch_tile.frontend.common_subexpressions import storage_of
 from torch_tile.frontend.tracing import untraced
 
 log = logging.getLogger(__name__)
@@ -99,6 +100,7 @@ class _KeyDetails:
     def __init__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], aot_config: Any, settings: Settings) -> None:
         self.gm = gm
         self.inputs = inputs
+        self.aliasing = _aliasing(inputs)
         self.aot_config = aot_config
         self.torch = torch.__version__, torch.version.git_version
         self.sources = _fingerprint()
@@ -119,6 +121,9 @@ class _KeyDetails:
             torch._C._get_cudnn_enabled(),
             torch._C._get_mkldnn_enabled(),
             torch._C._get_math_sdp_enabled(),
+            torch._C._get_flash_sdp_enabled(),
+            torch._C._get_mem_efficient_sdp_enabled(),
+            torch._C._get_cudnn_sdp_enabled(),
         )
         self.functorch = functorch_config.save_config()
         self.hooks = _collect_saved_tensors_hooks_fx_wrap_cache_hashes(gm)
@@ -132,6 +137,18 @@ class _KeyDetails:
 
 # Where and how much is cached changes no result.
 _IRRELEVANT = frozenset({"cache_dir", "cache_limit_bytes", "threads", "cache"})
+
+
+def _aliasing(inputs: Sequence[Any]) -> list[tuple[int, str]]:
+    """For each input the first one with the same storage, and where in it the input begins."""
+    first: dict[Any, int] = {}
+    pattern = []
+    for i, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and (storage := storage_of(value)) is not None:
+            pattern.append((first.setdefault(storage, i), str(value.storage_offset())))
+        else:
+            pattern.append((i, ""))
+    return pattern
 
 
 def _fingerprint() -> list[tuple[str, int, int]]:
@@ -197,6 +214,11 @@ def _entries(folder: Path) -> Iterator[GenericAOTAutogradResult[Any, Any]]:
             with contextlib.suppress(OSError):
                 os.utime(file)  # least recently used entries go first
             yield pickle.loads(content)  # checked above: ours and whole
+
+
+def _alias_guards() -> list[Any]:
+    context = torch._guards.TracingContext.try_get()
+    return context.guards_context.aotautograd_guards if context else []
 
 
 def _needs_no_wrapper(metadata: ViewAndMutationMeta, subclasses: Any, wrappers: Sequence[Any]) -> bool:
@@ -281,10 +303,14 @@ def compile_module(
                 saved = AOTAutogradCacheInfo(str(folder), time.time_ns(), forward_symints=symbols)
                 aot_config = dataclasses.replace(aot_config, cache_info=saved)
         if compiled is None:
+            guards_before = len(_alias_guards())
             stack.enter_context(torch._dynamo.compiled_autograd._disable())
             state = create_aot_state(stack, functional_call, fake_inputs, descriptors, aot_config, fake_mode, shape_env)
             state.fw_metadata.act_input_indices = prepared[11]
             capture = aot_stage1_graph_capture(state, functional_call)
+            if len(_alias_guards()) != guards_before:
+                # Inputs were found not to overlap. Dynamo checks that in later calls, but an entry does not say so.
+                state.aot_config = dataclasses.replace(state.aot_config, cache_info=None)
             programs: list[Any] = []
 
             def compile_inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:

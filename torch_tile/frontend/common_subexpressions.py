@@ -15,14 +15,19 @@ from torch.multiprocessing.reductions import StorageWeakRef
 _UNINITIALISED = frozenset({torch.ops.aten.empty, torch.ops.aten.empty_strided, torch.ops.aten.empty_like})
 
 
-def _storage(node: Node) -> StorageWeakRef | None:
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+def storage_of(value: torch.Tensor) -> StorageWeakRef | None:
+    """What tells tensors of one storage from others; None for tensors without one."""
+    if value.layout is not torch.strided:
         return None
     try:
         return StorageWeakRef(value.untyped_storage())  # type: ignore[no-untyped-call]
     except (NotImplementedError, RuntimeError):  # a subclass without storage
         return None
+
+
+def _storage(node: Node) -> StorageWeakRef | None:
+    value = node.meta.get("val")
+    return storage_of(value) if isinstance(value, torch.Tensor) else None
 
 
 def _is_pure(node: Node) -> bool:

@@ -25,6 +25,12 @@ std::string print(llvm::ArrayRef<FusionDecision> decisions);
 /// to fold something.
 void dropUnitReductions(mlir::graph::FuncOp func);
 
+/// Replaces sums in which one element at most differs from 0 (`r == v ? a : 0`, as the backward of cross entropy makes
+/// them) by that element.
+///
+/// Numerics: exact, but that a sum of zeros is +0 and this may be -0.
+void collapseOneHotReductions(mlir::graph::FuncOp func);
+
 /// Substitutes pointwise producers into the loads of their consumers where that saves memory traffic.
 void inlineProducers(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 

@@ -245,6 +245,7 @@ void inlineProducers(FuncOp func, const FusionOptions &options, std::vector<Fusi
   dropUnitReductions(func);
   if (options.enabled)
     Inliner(func, decisions).run();
+  collapseOneHotReductions(func); // their conditions have only now come together
 }
 
 } // namespace torch_tile::fusion
