@@ -116,6 +116,55 @@ def adam(param, grad, mean, square):
     return param - 1e-3 * mean / (square.sqrt() + 1e-8), mean, square
 
 
+def dropout_residual(x, residual):
+    return F.dropout(x, 0.1, training=True) + residual
+
+
+def pick(x, index):
+    return torch.gather(x, 1, index) * 2
+
+
+def cumulative_sum(x):
+    return torch.cumsum(x, 1)
+
+
+def bilinear(x):
+    return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
+
+
+def max_pool(x):
+    return F.max_pool2d(x, 3, 2, 1)
+
+
+def column_max(x):
+    return x.amax(0)
+
+
+def row_variance(x):
+    return torch.var(x, -1)
+
+
+def to_channels_last(x):
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def adamw_step(params, grads, means, squares):
+    torch._foreach_mul_(params, 1 - 1e-3 * 1e-2)
+    torch._foreach_lerp_(means, grads, 0.1)
+    torch._foreach_mul_(squares, 0.999)
+    torch._foreach_addcmul_(squares, grads, grads, 0.001)
+    roots = torch._foreach_sqrt(squares)
+    torch._foreach_add_(roots, 1e-8)
+    torch._foreach_addcdiv_(params, means, roots, -1e-3)
+
+
+def adamw_arguments(count: int = 48) -> list[list[torch.Tensor]]:
+    """Four lists of parameters like those of a small transformer: matrices and vectors."""
+    shapes = [(256, 256), (256,), (1024, 256), (1024,)]
+    lists = [[randn(*shapes[i % 4], seed=i + 100 * k).abs() for i in range(count)] for k in range(4)]
+    return lists
+
+
 def batch_norm_arguments(grad: bool = False) -> list[torch.Tensor]:
     x = randn(16, 64, 32, 32).to(memory_format=torch.channels_last)
     data = [x, randn(64, seed=1), randn(64, seed=2)]
@@ -204,6 +253,28 @@ MORE = [
     ),
     case("transcendental f64 256K", transcendental, lambda: [randn(512, 512, dtype=f64)]),
     case("adam f32 1M", adam, lambda: [randn(1 << 20, seed=i).abs() for i in range(4)]),
+    case("add f32 256MB", add, lambda: [randn(1 << 26), randn(1 << 26, seed=1)]),
+    case("add i64 1M", add, lambda: [torch.arange(1 << 20), torch.arange(1 << 20) * 3]),
+    # Each has random numbers of its own, so results are not compared.
+    case("dropout_residual f32 2M", dropout_residual, lambda: [randn(1 << 21), randn(1 << 21, seed=1)], rtol=None),
+    case(
+        "gather f32 1024x1024 of 1024x4096",
+        pick,
+        lambda: [randn(1024, 4096), torch.arange(1 << 20).view(1024, 1024) * 7919 % 4096],
+    ),
+    case(
+        "embedding train+bwd f32 4096 of 8192x256",
+        lambda weight, index: F.embedding(index, weight),
+        lambda: [randn(8192, 256).requires_grad_(True), torch.arange(4096) * 13 % 8192],
+        grad=True,
+    ),
+    case("cumsum f32 1024x4096", cumulative_sum, lambda: [randn(1024, 4096)], rtol=1e-3, atol=1e-2),
+    case("bilinear f32 8x16x64x64", bilinear, lambda: [randn(8, 16, 64, 64)]),
+    case("max_pool f32 16x32x64x64", max_pool, lambda: [randn(16, 32, 64, 64)]),
+    case("column_max bf16 4096x2048", column_max, lambda: [randn(4096, 2048, dtype=bf16)]),
+    case("row_variance f32 4096x768", row_variance, lambda: [randn(4096, 768)]),
+    case("to_channels_last f32 16x64x56x56", to_channels_last, lambda: [randn(16, 64, 56, 56)]),
+    case("adamw_step f32 48 tensors", adamw_step, adamw_arguments, rtol=None),
 ]
 
 

@@ -2,6 +2,7 @@
 #include "compiler/codegen/common/RowLowering.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -109,11 +110,26 @@ Value RowLowering::createClone(Operation *op, ValueRange operands, Type resultTy
   return b.create(state)->getResult(0);
 }
 
+/// Whether it is a constant other than NaN.
+static bool isNumber(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (auto broadcast = dyn_cast<vector::BroadcastOp>(op))
+    return isNumber(broadcast.getSource());
+  APFloat constant(0.0);
+  return matchPattern(op, m_ConstantFloat(&constant)) && !constant.isNaN();
+}
+
 /// NaN if either operand is; zeros of both signs are equal, as in eager. LLVM's own lowering orders them, at twice the
 /// instructions.
 Value RowLowering::createMaximum(bool isMaximum, Value lhs, Value rhs) {
   auto predicate = isMaximum ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
   // The processor's maximum gives the second operand where either is NaN: only a NaN in the first needs care.
+  if (!isNumber(lhs) && isNumber(rhs))
+    std::swap(lhs, rhs);
+  if (isNumber(lhs))
+    return arith::SelectOp::create(b, arith::CmpFOp::create(b, predicate, lhs, rhs), lhs, rhs);
   Value larger = arith::SelectOp::create(b, arith::CmpFOp::create(b, predicate, lhs, rhs), lhs, rhs);
   Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, lhs, lhs);
   return arith::SelectOp::create(b, isNan, lhs, larger);
