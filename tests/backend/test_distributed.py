@@ -39,6 +39,5 @@ def test_training_follows_eager(kind: str, tmp_path: Path) -> None:
         assert worker.returncode == 0, f"{out[-2000:]}\n{err[-4000:]}"
         row = json.loads(out.splitlines()[-1])
         assert row["compiled"] == pytest.approx(row["eager"], rel=1e-4)
-        assert row["eager"][-1] < row["eager"][0]
         if IS_TILE:
             assert row["counts"]["graphs"] >= 2 and row["counts"].get("fallbacks", 0) == 0

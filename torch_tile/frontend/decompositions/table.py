@@ -13,6 +13,9 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
 from torch_tile.frontend.decompositions.adaptive_pooling import adaptive_pooling
+from torch_tile.frontend.decompositions.distances import distances
+from torch_tile.frontend.decompositions.grid_sample import grid_sample
+from torch_tile.frontend.decompositions.padding import padding
 from torch_tile.frontend.decompositions.pointwise import pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
 from torch_tile.frontend.decompositions.special import special_functions
@@ -87,13 +90,16 @@ _ALSO = (
     aten._native_batch_norm_legit_functional,
     aten._native_batch_norm_legit_no_training,
     aten.batch_norm_backward,
+    aten.dist,
     aten.elu,
     aten.grid_sampler_2d,
     aten.hardtanh,
     aten.leaky_relu,
     aten.linalg_vector_norm,
     aten.native_batch_norm,
+    aten.narrow_copy,
     aten.native_group_norm,
+    aten.permute_copy,
     aten.std_mean,
     aten.tril_indices,
     aten.triu_indices,
@@ -101,6 +107,7 @@ _ALSO = (
     aten.upsample_bilinear2d,
     aten.upsample_linear1d,
     aten.upsample_trilinear3d,
+    aten.view_copy,
 )
 
 
@@ -160,6 +167,9 @@ def decomposition_table(is_training: bool = False) -> dict[Any, Callable[..., An
     table.update(pointwise())
     table.update(pooling())
     table.update(adaptive_pooling())
+    table.update(distances())
+    table.update(grid_sample())
+    table.update(padding())
     table.update(special_functions())
     table.update(views())
     table.update(zero_dim())

@@ -1,0 +1,61 @@
+"""The gradient of replication padding: what lies beyond the operand belongs to its first and last elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+
+def _padded(x: torch.Tensor, dim: int, low: Any, high: Any) -> torch.Tensor:
+    amounts = [0] * (2 * (x.dim() - dim))
+    amounts[-2:] = [low, high]
+    result: torch.Tensor = aten.constant_pad_nd.default(x, amounts, 0)
+    return result
+
+
+def _along(grad: torch.Tensor, dim: int, size: Any, low: int, high: int) -> torch.Tensor:
+    """The gradient of padding one dimension of `size` by `low` and `high`, which crop where negative."""
+    kept = size + min(low, 0) + min(high, 0)
+    total = grad.narrow(dim, max(low, 0), kept)
+    if low < 0 or high < 0:
+        total = _padded(total, dim, max(-low, 0), max(-high, 0))
+    if low > 0:
+        total = total + _padded(grad.narrow(dim, 0, low).sum(dim, keepdim=True), dim, 0, size - 1)
+    if high > 0:
+        last = grad.narrow(dim, grad.shape[dim] - high, high)
+        total = total + _padded(last.sum(dim, keepdim=True), dim, size - 1, 0)
+    return total
+
+
+def _replication_backward(rank: int) -> Callable[..., Any]:
+    def replication_pad_backward(grad: torch.Tensor, x: torch.Tensor, padding: Sequence[int]) -> Any:
+        if not all(isinstance(amount, int) for amount in padding):
+            return NotImplemented
+        wide = torch.float32 if grad.dtype in (torch.float16, torch.bfloat16) else grad.dtype
+        total = grad.to(wide)
+        for k in range(rank):
+            # ATen lists pairs from the last dimension on.
+            dim = x.dim() - 1 - k
+            low, high = padding[2 * k], padding[2 * k + 1]
+            if (low < 0 and -low >= x.shape[dim]) or (high < 0 and -high >= x.shape[dim]):
+                return NotImplemented
+            total = _along(total, dim, x.shape[dim], low, high)
+        memory_format = torch.contiguous_format
+        if x.dim() in (4, 5):
+            memory_format = torch._prims_common.suggest_memory_format(x)
+        return total.to(grad.dtype).contiguous(memory_format=memory_format)
+
+    return replication_pad_backward
+
+
+def padding() -> dict[Any, Callable[..., Any]]:
+    """Overload -> decomposition."""
+    return {
+        aten.replication_pad1d_backward.default: _replication_backward(1),
+        aten.replication_pad2d_backward.default: _replication_backward(2),
+        aten.replication_pad3d_backward.default: _replication_backward(3),
+    }
