@@ -25,6 +25,8 @@ class Architecture:
     make_inputs: Callable[[int, int], Inputs]
     dynamic: bool = True
     """The length of the sequence may change from call to call."""
+    float64: bool = True
+    """It runs in float64, which judges the gradients; else eager's do."""
     breaks: int = 0
     """Graph breaks that the model itself asks for."""
 
@@ -63,7 +65,6 @@ def _model(class_name: str, config_name: str, **settings: Any) -> Callable[[], n
 
         config = getattr(transformers, config_name)(**settings)
         config._attn_implementation = "sdpa"
-        config._experts_implementation = "eager"  # grouped products have no float64, the judge of gradients
         try:
             model: nn.Module = getattr(transformers, class_name)(config)
         except ValueError:  # no sdpa for this architecture
@@ -74,9 +75,9 @@ def _model(class_name: str, config_name: str, **settings: Any) -> Callable[[], n
     return make
 
 
-def _text(name: str, kind: str, class_name: str, config: str, **settings: Any) -> Architecture:
+def _text(name: str, kind: str, class_name: str, config: str, float64: bool = True, **settings: Any) -> Architecture:
     inputs = _plain_tokens if kind == "encoder" else _tokens
-    return Architecture(name, kind, _model(class_name, config, **settings), inputs)
+    return Architecture(name, kind, _model(class_name, config, **settings), inputs, float64=float64)
 
 
 _ENCODER_DECODER = {
@@ -189,6 +190,7 @@ ARCHITECTURES = [
         "mixture of experts",
         "MixtralForCausalLM",
         "MixtralConfig",
+        float64=False,
         **ROTARY,
         num_local_experts=4,
         num_experts_per_tok=2,

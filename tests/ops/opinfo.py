@@ -31,7 +31,7 @@ DTYPES = (
     torch.int32,
     torch.bool,
 )
-KINDS = ("forward", "noncontiguous", "empty", "dynamic", "gradient", "dynamic_gradient")
+KINDS = ("forward", "noncontiguous", "permuted", "empty", "dynamic", "gradient", "dynamic_gradient")
 _DYNAMIC_DTYPES = (torch.float32, torch.int64)
 
 # Relative and absolute, as OpInfo's own tests have them for a device against another; above them float64 is the judge.
@@ -119,7 +119,13 @@ def _chosen(op: OpInfo, dtype: torch.dtype, kind: str, count: int) -> list[Sampl
         found = [found[(i * (len(found) - 1)) // max(count - 1, 1)] for i in range(count)]
     if kind == "noncontiguous":
         found = [s.noncontiguous() for s in found]
-    return [(s.input, tuple(s.args), dict(s.kwargs)) for s in found]
+    samples = [(s.input, tuple(s.args), dict(s.kwargs)) for s in found]
+    return pytree.tree_map_only(torch.Tensor, _permuted, samples) if kind == "permuted" else samples
+
+
+def _permuted(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values, the two last dimensions the other way round in memory."""
+    return tensor.transpose(-1, -2).contiguous().transpose(-1, -2) if tensor.dim() >= 2 else tensor
 
 
 def _emptied(sample: Any) -> Any:

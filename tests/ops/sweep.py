@@ -101,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True)
     parser.add_argument("--match", default="")
-    parser.add_argument("--kinds", default="forward,noncontiguous,empty,dynamic,gradient,dynamic_gradient")
+    parser.add_argument("--kinds", default="forward,noncontiguous,permuted,empty,dynamic,gradient,dynamic_gradient")
     parser.add_argument("--dtypes", default="")
     parser.add_argument("--count", type=int, default=3, help="samples of each check")
     parser.add_argument("--start", type=int, default=0, help="skip this many operators")

@@ -69,6 +69,15 @@ def _addcdiv(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, value: Any = 
     return (x + (a / b if value == 1 else value * a / b)).to(dtype)
 
 
+def _log_sigmoid_forward(x: torch.Tensor) -> Any:
+    wide = x.to(torch.float32 if x.dtype in _LOW else x.dtype).contiguous()  # ATen's result always is
+    exponential = torch.exp(-wide.abs())
+    result = torch.minimum(wide.new_zeros(()), wide) - torch.log1p(exponential)
+    # The backward of other devices computes the exponential again.
+    saved = exponential.to(x.dtype) if x.device.type == "cpu" else x.new_zeros((0,))
+    return result.to(x.dtype), saved
+
+
 def _ldexp(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return x * torch.pow(2.0, other)
 
@@ -101,6 +110,8 @@ def _pow_tensors(base: torch.Tensor, exponent: torch.Tensor) -> Any:
 
 
 def _pow_of_number(base: Any, exponent: torch.Tensor) -> Any:
+    if not exponent.is_contiguous():
+        return aten.pow.Scalar(base, exponent.contiguous())  # ATen's result always is
     if not isinstance(base, int) or isinstance(base, bool):
         return NotImplemented
     dtype = torch.result_type(base, exponent)
@@ -218,6 +229,7 @@ def pointwise() -> dict[Any, Callable[..., Any]]:
         aten.fmin.default: _fmin,
         aten.hypot.default: _hypot,
         aten.ldexp.Tensor: _ldexp,
+        aten.log_sigmoid_forward.default: _log_sigmoid_forward,
         aten.pow.Scalar: _pow_of_number,
         aten.pow.Tensor_Scalar: _pow_to_number,
         aten.pow.Tensor_Tensor: _pow_tensors,

@@ -142,6 +142,26 @@ def _nll_loss_backward(
     return torch.where((classes == target) & is_kept, -grad_output, zero)
 
 
+# Forward batch norms, whose result ATen lays out in the memory format that the operand suggests.
+_BATCH_NORMS = (
+    aten._batch_norm_with_update.default,
+    aten._batch_norm_with_update_functional.default,
+    aten._native_batch_norm_legit.default,
+    aten._native_batch_norm_legit.no_stats,
+    aten._native_batch_norm_legit_functional.default,
+    aten._native_batch_norm_legit_no_training.default,
+    aten.native_batch_norm.default,
+)
+
+
+def _laid_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decomposition(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        first, *rest = function(x, *args, **kwargs)
+        return first.contiguous(memory_format=torch._prims_common.suggest_memory_format(x)), *rest
+
+    return decomposition
+
+
 @functools.cache
 def decomposition_table(is_training: bool = False) -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition. Made once; do not change it.
@@ -164,6 +184,7 @@ def decomposition_table(is_training: bool = False) -> dict[Any, Callable[..., An
             if getattr(op, "_overloadname", "") in ("default", "dim")
         )
     table.update(get_decompositions([aten.std_mean]))
+    table.update((op, _laid_out(table[op])) for op in _BATCH_NORMS if op in table)
     table.update(pointwise())
     table.update(pooling())
     table.update(adaptive_pooling())

@@ -20,7 +20,8 @@ def _in_place_of_part(x: torch.Tensor, source: torch.Tensor, dim: int, start: An
     indices: list[Any] = [None] * dim + [at]
     shape = [1] * x.dim()
     shape[dim] = size
-    result: torch.Tensor = torch.where(chosen.view(shape), aten._unsafe_index.Tensor(source, indices), x)
+    written = torch.where(chosen.view(shape), aten._unsafe_index.Tensor(source, indices), x)
+    result: torch.Tensor = aten.copy.default(x, written)  # laid out as x is
     return result
 
 
@@ -69,7 +70,7 @@ def _diagonal_scatter(x: torch.Tensor, source: torch.Tensor, offset: int = 0, di
     shape1, shape2 = [1] * x.dim(), [1] * x.dim()
     shape1[dim1], shape2[dim2] = -1, -1
     chosen = columns.view(shape2) - rows.view(shape1) == offset
-    return torch.where(chosen, spread, x)
+    return aten.copy.default(x, torch.where(chosen, spread, x))  # laid out as x is
 
 
 def _as_strided_copy(x: torch.Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Any:
