@@ -160,10 +160,6 @@ INDEXING = [
     OpCase("index_matrix", lambda x, i: x[i], lambda m: [(m.tensor(9, 5), m.index(m.size(4), 3, below=9))], PLAIN_DTYPES, generated=False),
     OpCase("index_select", lambda x, i: (x.index_select(0, i), x.index_select(1, i)), lambda m: [(m.tensor(9, 9), m.index(m.size(4), below=9))], PLAIN_DTYPES, generated=False),
     OpCase("index_of_computed", lambda x, i: (x * 2 + 1)[i.clamp(0, 5)].sum(-1), lambda m: [(m.tensor(9, 5), m.index(m.size(4), below=9))], (torch.float32,), generated=False),
-    OpCase("index_put", lambda x, i, v: x.index_put((i,), v), lambda m: [(m.tensor(99, 5), torch.arange(m.size(4)) * 3, m.tensor(m.size(4), 5))], (torch.float32, torch.int64), generated=False),
-    OpCase("index_add", lambda x, i, v: x.index_add(0, i, v), lambda m: [(m.tensor(9, 5), m.index(m.size(4), below=9), m.tensor(m.size(4), 5))], (torch.float32,), generated=False),
-    OpCase("scatter", lambda x, i, v: x.scatter(0, i, v), lambda m: [(m.tensor(9, 5), torch.arange(4)[:, None].expand(4, 5).contiguous(), m.tensor(4, 5))], (torch.float32,), dynamic=False, generated=False),
-    OpCase("scatter_add", lambda x, i, v: x.scatter_add(0, i, v), lambda m: [(m.tensor(9, 5), m.index(m.size(4), 5, below=9), m.tensor(m.size(4), 5))], (torch.float32,), generated=False),
     OpCase("masked_fill", lambda x: x.masked_fill(torch.arange(x.shape[1]) % 2 == 0, 3), lambda m: [(m.tensor(m.size(4), 9),)], (torch.float32, torch.int64)),
     OpCase("rotary", lambda x, p: _rotary(x, p), lambda m: [(m.tensor(2, 3, m.size(7), 8), torch.arange(m.size(7)))], (torch.float32,)),
 ]  # fmt: skip

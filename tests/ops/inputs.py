@@ -64,6 +64,10 @@ class Inputs:
         """Integers in [0, below), or [-below, below)."""
         return torch.randint(-below if negative else 0, below, shape, generator=self._generator)
 
+    def order(self, count: int) -> torch.Tensor:
+        """0 to count - 1 in some order."""
+        return torch.randperm(count, generator=self._generator)
+
     def permutation(self, *shape: int) -> torch.Tensor:
         """Distinct numbers, so that an argmax has one answer; on dtypes too small for that they repeat."""
         count = 1

@@ -78,6 +78,7 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     driver::KernelNames names(text);
     tile_build::BuildOptions build;
     build.vectorBytes = options.gpu ? gpuVectorBytes : codegen::vectorBytes(options.cpu);
+    build.foldsLanes = !options.gpu;
     build.elideRounding = !options.emulatePrecisionCasts;
     if (failed(tile_build::buildTileKernels(*module, func, build,
                                             [&](graph::FusionOp fusion) { return names.of(fusion); })))

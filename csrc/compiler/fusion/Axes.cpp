@@ -57,6 +57,9 @@ SmallVector<Axis> splitAxesOf(graph::LoopsOp op, StringRef prefix, unsigned &nex
       if (auto load = dyn_cast<graph::LoadOp>(inner))
         for (SizeExpr e : load.indexExprs())
           collectDivisors(e, axis.getName().getValue(), divisors);
+      if (auto write = dyn_cast<graph::WriteAtOp>(inner))
+        for (SizeExpr e : write.indexExprs())
+          collectDivisors(e, axis.getName().getValue(), divisors);
       if (auto index = dyn_cast<graph::IndexOp>(inner))
         collectDivisors(index.getExpr().getValue(), axis.getName().getValue(), divisors);
     }

@@ -29,7 +29,8 @@ public:
 
 private:
   void place(LoopsOp op) {
-    if (options.enabled) {
+    // Scatters and scans keep a kernel of their own.
+    if (options.enabled && !op.getWriteAt()) {
       for (unsigned unit : candidates(op)) {
         std::string reason;
         bool taken;

@@ -93,7 +93,7 @@ private:
     costs[op] = cost;
     numLargeLoads[op] = largeLoads;
     readableUntil[op] = until;
-    if (op.isReduction() || !op.getDests().empty())
+    if (op.isReduction() || op.getWriteAt() || !op.getDests().empty())
       return;
     SmallVector<LoopsOp> consumers;
     for (Operation *user : op->getUsers()) {

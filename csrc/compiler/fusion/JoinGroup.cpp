@@ -424,6 +424,10 @@ bool pays(const Group &before, const Group &joined, SizeContext &sizes, const Si
 } // namespace
 
 bool joinGroup(Group &group, LoopsOp op, SizeContext &sizes, const SizeFacts &facts, std::string &reason) {
+  if (llvm::any_of(group.members, [](Member &member) { return bool(member.op.getWriteAt()); })) {
+    reason = "its loops run in an order of their own";
+    return false;
+  }
   Join join(group, op, sizes, facts);
   if (!join.run(reason))
     return false;

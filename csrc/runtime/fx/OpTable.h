@@ -82,6 +82,14 @@ const char *importEmbedding(Call &call);
 const char *importIndex(Call &call);
 const char *importIndexSelect(Call &call);
 const char *importGather(Call &call);
+// ImportScatter.cpp
+const char *importIndexPut(Call &call);
+const char *importEmbeddingBackward(Call &call);
+const char *importIndexWrite(Call &call); // op: how values are combined with what is there
+const char *importIndexFill(Call &call);
+const char *importIndexReduce(Call &call);
+const char *importScatter(Call &call); // likewise; "fold" and "reduce" read it from the arguments
+const char *importScan(Call &call);
 // ImportReduction.cpp
 const char *importReduction(Call &call); // dims in argument 1, keepdim in 2
 const char *importReduceAll(Call &call);

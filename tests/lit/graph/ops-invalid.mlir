@@ -38,3 +38,47 @@ graph.func @mask(%x: !graph.tensor<[4], f32>, %i: !graph.tensor<[4], i1>) {
   %0 = graph.index %x, %i : (!graph.tensor<[4], f32>, !graph.tensor<[4], i1>) -> !graph.tensor<[4], f32>
   graph.return
 }
+
+// -----
+
+graph.func @combine(%x: !graph.tensor<[4], f32>, %i: !graph.tensor<[2], i64>, %v: !graph.tensor<[2], f32>) {
+  // expected-error @+1 {{'graph.index_put' op expected to combine with add, mul, max or min, got "mean"}}
+  %0 = graph.index_put %x, %v, %i {combine = "mean"} : (!graph.tensor<[4], f32>, !graph.tensor<[2], f32>, !graph.tensor<[2], i64>) -> !graph.tensor<[4], f32>
+  graph.return
+}
+
+// -----
+
+graph.func @skip(%x: !graph.tensor<[4, 4], f32>, %i: !graph.tensor<[2], i64>, %v: !graph.tensor<[2], f32>) {
+  // expected-error @+1 {{'graph.index_put' op expected one index tensor with skip, got 2}}
+  %0 = graph.index_put %x, %v, %i, %i {skip = 1 : i64} : (!graph.tensor<[4, 4], f32>, !graph.tensor<[2], f32>, !graph.tensor<[2], i64>, !graph.tensor<[2], i64>) -> !graph.tensor<[4, 4], f32>
+  graph.return
+}
+
+// -----
+
+graph.func @scatter(%x: !graph.tensor<[4], f32>, %i: !graph.tensor<[2], i64>, %v: !graph.tensor<[2], f64>) {
+  // expected-error @+1 {{'graph.scatter' op expected a result of the operand's sizes and one element type}}
+  %0 = graph.scatter %x, %i, %v {dim = 0 : i64} : (!graph.tensor<[4], f32>, !graph.tensor<[2], i64>, !graph.tensor<[2], f64>) -> !graph.tensor<[4], f32>
+  graph.return
+}
+
+// -----
+
+graph.func @scan(%x: !graph.tensor<[4], f32>) {
+  // expected-error @+1 {{'graph.cumsum' op expected dim below the rank 1, got 1}}
+  %0 = graph.cumsum %x {dim = 1 : i64} : (!graph.tensor<[4], f32>) -> !graph.tensor<[4], f32>
+  graph.return
+}
+
+// -----
+
+graph.func @write_without_dest(%x: !graph.tensor<[4], f32>) {
+  // expected-error @+1 {{'graph.loops' op expected a scatter to write into one dest per result, got 0 for 1}}
+  %0 = graph.loops [reduce r0 = 4] -> (!graph.tensor<[4], f32>) {
+    %v = graph.load %x ["r0"] : !graph.tensor<[4], f32> -> f32
+    graph.write_at ["3 - r0"]
+    graph.yield %v : f32
+  }
+  graph.return
+}

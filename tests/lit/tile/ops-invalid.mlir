@@ -63,8 +63,30 @@ tile.kernel @pointers_without_offsets(%p: !tile.ptr<f32>) {
 
 // -----
 
+tile.kernel @scan_results(%v: tensor<16xf32>) {
+  // expected-error @+1 {{expected results of the sources' types, got 'tensor<16xf32>' and 'tensor<8xf32>'}}
+  %t = tile.scan (%v) axis 0 : (tensor<16xf32>) -> tensor<8xf32> {
+  ^bb0(%x: f32, %y: f32):
+    tile.yield %x : f32
+  }
+  tile.return
+}
+
+// -----
+
 tile.kernel @dot_shapes(%a: tensor<16x32xf32>, %b: tensor<16x32xf32>, %c: tensor<16x32xf32>) {
   // expected-error @+1 {{expected M x K, K x N and M x N, got 'tensor<16x32xf32>', 'tensor<16x32xf32>' and 'tensor<16x32xf32>'}}
   %t = tile.dot %a, %b, %c : tensor<16x32xf32>, tensor<16x32xf32> -> tensor<16x32xf32>
+  tile.return
+}
+
+// -----
+
+tile.kernel @scatter_combiner(%v: tensor<16xf32>, %p: !tile.ptr<f32>, %o: tensor<16xi64>) {
+  // expected-error @+1 {{expected a combiner of two values of 'f32'}}
+  tile.scatter %v, %p[%o] : tensor<16xf32>, !tile.ptr<f32>, tensor<16xi64> combine {
+  ^bb0(%x: f32):
+    tile.yield %x : f32
+  }
   tile.return
 }

@@ -47,10 +47,24 @@ tile.kernel @memory(%p: !tile.ptr<f32>, %b: !tile.ptr<i1>, %o: i64, %row: i64, %
   %g = tile.gather %p[%i] mask %mask : tensor<16xi1> other %scalar : f32 : !tile.ptr<f32>, tensor<16xi64> -> tensor<16xf32>
   // CHECK: tile.scatter %{{.*}}, %{{.*}}[%{{.*}}] mask %{{.*}} : tensor<16xi1> : tensor<16xf32>, !tile.ptr<f32>, tensor<16xi64>
   tile.scatter %g, %p[%i] mask %mask : tensor<16xi1> : tensor<16xf32>, !tile.ptr<f32>, tensor<16xi64>
+  // CHECK: tile.scatter %{{.*}}, %{{.*}}[%{{.*}}] : tensor<16xf32>, !tile.ptr<f32>, tensor<16xi64> combine {
+  // CHECK: tile.yield
+  tile.scatter %g, %p[%i] : tensor<16xf32>, !tile.ptr<f32>, tensor<16xi64> combine {
+  ^bb0(%held: f32, %value: f32):
+    %sum = arith.addf %held, %value : f32
+    tile.yield %sum : f32
+  }
   // CHECK: tile.ptr_add %{{.*}}, %{{.*}} : !tile.ptr<f32>
   %q = tile.ptr_add %p, %o : !tile.ptr<f32>
   // CHECK: tile.scratch %{{.*}} : !tile.ptr<f32>
   %s = tile.scratch %o : !tile.ptr<f32>
+  tile.return
+}
+
+// CHECK-LABEL: tile.kernel @extract
+tile.kernel @extract(%v: tensor<16xi64>, %k: i64) {
+  // CHECK: tile.extract %{{.*}}[%{{.*}}] : tensor<16xi64> -> i64
+  %e = tile.extract %v[%k] : tensor<16xi64> -> i64
   tile.return
 }
 

@@ -4,8 +4,8 @@
 using namespace mlir;
 using namespace torch_tile::codegen;
 
-FailureOr<RowLowering::Tuple> RowLowering::combine(tile::ReduceOp op, const Tuple &lhs, const Tuple &rhs) {
-  Block &block = op.getCombine().front();
+FailureOr<RowLowering::Tuple> RowLowering::combine(Region &combiner, const Tuple &lhs, const Tuple &rhs) {
+  Block &block = combiner.front();
   for (auto [index, value] : llvm::enumerate(llvm::concat<const Value>(lhs, rhs)))
     set(block.getArgument(index), {value});
   for (Operation &inner : block.without_terminator()) {

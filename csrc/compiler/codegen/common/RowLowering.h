@@ -116,7 +116,10 @@ protected:
   //===-- reductions (LowerRowsReduce.cpp) ----------------------------------------------------------------------===//
 
   /// Applies the combiner, whose region is scalar, to scalars or vectors.
-  mlir::FailureOr<Tuple> combine(mlir::tile::ReduceOp op, const Tuple &lhs, const Tuple &rhs);
+  mlir::FailureOr<Tuple> combine(mlir::Region &combiner, const Tuple &lhs, const Tuple &rhs);
+  mlir::FailureOr<Tuple> combine(mlir::tile::ReduceOp op, const Tuple &lhs, const Tuple &rhs) {
+    return combine(op.getCombine(), lhs, rhs);
+  }
   /// Halves of a list, and of the lanes, until one is left: the order of combination depends on the shape alone.
   mlir::FailureOr<Tuple> combineRows(mlir::tile::ReduceOp op, llvm::SmallVector<Tuple> list);
   mlir::FailureOr<Tuple> combineLanes(mlir::tile::ReduceOp op, Tuple vectors);

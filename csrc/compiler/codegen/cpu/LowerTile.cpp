@@ -151,6 +151,10 @@ LogicalResult TileLowering::lowerOp(Operation *op) {
     return lowerCheckIndex(check);
   if (auto reduce = dyn_cast<tile::ReduceOp>(op))
     return lowerReduce(reduce);
+  if (auto scan = dyn_cast<tile::ScanOp>(op))
+    return lowerScan(scan);
+  if (auto extract = dyn_cast<tile::ExtractOp>(op))
+    return lowerExtract(extract);
   if (auto id = dyn_cast<tile::ProgramIdOp>(op)) {
     set(id.getResult(), {createIndexCast(programIds[id.getAxis()], id.getType(), /*isSigned=*/true)});
     return success();

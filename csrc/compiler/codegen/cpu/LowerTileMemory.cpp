@@ -191,6 +191,39 @@ void TileLowering::scatterLanes(Value value, Value base, Value offsets, Value ma
   });
 }
 
+LogicalResult TileLowering::foldLanes(Region &combiner, Value value, Value base, Value offsets, Value mask) {
+  Type element = getElementTypeOrSelf(value.getType()), storage = storageOf(element);
+  LogicalResult result = success();
+  auto fold = [&](Value lane, Value offset) {
+    Value ptr = elementPtr(base, storage, createIndexCast(offset, b.getI64Type(), /*isSigned=*/true));
+    auto combined = combine(combiner, {fromStorage(loadElements(storage, ptr), element)}, {lane});
+    result = success(succeeded(result) && succeeded(combined));
+    if (succeeded(combined))
+      storeElements(toStorage(combined->front()), ptr);
+  };
+  int64_t lanes = lanesOf(offsets.getType());
+  if (lanes == 1) {
+    if (mask)
+      guardedStore(mask, [&] { fold(value, offsets); });
+    else
+      fold(value, offsets);
+    return result;
+  }
+  Value slot = spill(toStorage(value)), offsetSlot = spill(offsets), maskSlot = mask ? spill(toStorage(mask)) : Value();
+  Type offsetType = getElementTypeOrSelf(offsets.getType());
+  laneLoop(i64(lanes), [&](Value lane) {
+    auto foldLane = [&] {
+      Value stored = loadElements(storage, elementPtr(slot, storage, lane));
+      fold(fromStorage(stored, element), loadElements(offsetType, elementPtr(offsetSlot, offsetType, lane)));
+    };
+    if (!mask)
+      return foldLane();
+    Value isActive = loadElements(b.getI8Type(), elementPtr(maskSlot, b.getI8Type(), lane));
+    guardedStore(fromStorage(isActive, b.getI1Type()), foldLane);
+  });
+  return result;
+}
+
 //===-- structured access ---------------------------------------------------------------------------------------===//
 
 /// Walks the rows of a structured access: the address of each row's first element and the number of its lanes in range
@@ -367,13 +400,18 @@ LogicalResult TileLowering::lowerScatter(tile::ScatterOp op) {
   const Rows stored = rows(op.getValue());
   if (offsets.size() != stored.size() || lanesOf(op.getValue().getType()) != lanesOf(offsets[0].getType()))
     return op.emitOpError("expected values of the offsets' shape, got ") << op.getValue().getType();
+  if (!base && !op.getCombine().empty())
+    return op.emitOpError("unsupported: a combiner with a tile of pointers");
   for (auto [row, offset] : llvm::enumerate(offsets)) {
     Value mask;
     if (op.getMask()) {
       const Rows &list = rows(op.getMask());
       mask = broadcast(list[list.size() == 1 ? 0 : row], withLanes(b.getI1Type(), lanesOf(offset.getType())));
     }
-    scatterLanes(toStorage(stored[row]), base, offset, mask);
+    if (op.getCombine().empty())
+      scatterLanes(toStorage(stored[row]), base, offset, mask);
+    else if (failed(foldLanes(op.getCombine(), stored[row], base, offset, mask)))
+      return failure();
   }
   return success();
 }

@@ -59,15 +59,21 @@ private:
   /// Lanes at base + offsets; `mask` and `other` may be null; see lanePtr.
   mlir::Value gatherLanes(mlir::Type type, mlir::Value base, mlir::Value offsets, mlir::Value mask, mlir::Value other);
   void scatterLanes(mlir::Value value, mlir::Value base, mlir::Value offsets, mlir::Value mask);
+  /// Memory is replaced by what the combiner makes of it and the value, lane after lane. `value` is no storage form.
+  mlir::LogicalResult foldLanes(mlir::Region &combiner, mlir::Value value, mlir::Value base, mlir::Value offsets,
+                                mlir::Value mask);
 
   /// Stack memory for what needs a lane-by-lane loop: allocated once per call of the function, never per program.
   mlir::Value stackSlot(mlir::Type type);
   mlir::Value spill(mlir::Value value);
   void laneLoop(mlir::Value count, llvm::function_ref<void(mlir::Value lane)> body);
 
-  //===-- reductions (LowerTileReduce.cpp) ------------------------------------------------------------------------===//
+  //===-- reductions and scans (LowerTileReduce.cpp)
+  //------------------------------------------------------------------------===//
 
   mlir::LogicalResult lowerReduce(mlir::tile::ReduceOp op);
+  mlir::LogicalResult lowerScan(mlir::tile::ScanOp op);
+  mlir::LogicalResult lowerExtract(mlir::tile::ExtractOp op);
 
   CpuFeatures features;
   std::string symbol;

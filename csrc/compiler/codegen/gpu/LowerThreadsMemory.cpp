@@ -267,6 +267,8 @@ LogicalResult ThreadLowering::lowerGather(tile::GatherOp op) {
 LogicalResult ThreadLowering::lowerScatter(tile::ScatterOp op) {
   if (!op.getOffsets() || !isa<tile::PtrType>(op.getBase().getType()))
     return op.emitOpError("unsupported on gpu: a tile of pointers");
+  if (!op.getCombine().empty())
+    return op.emitOpError("unsupported on gpu: a combiner");
   orderAccess(op);
   Type storage = storageOf(getElementTypeOrSelf(op.getValue().getType()));
   const Rows offsets = rows(op.getOffsets()), stored = rows(op.getValue());

@@ -82,31 +82,62 @@ Value LoopsOp::destOf(unsigned result) {
   return {};
 }
 
+WriteAtOp LoopsOp::getWriteAt() {
+  for (Operation &op : llvm::reverse(*bodyBlock()))
+    if (auto write = dyn_cast<WriteAtOp>(op))
+      return write;
+  return {};
+}
+
+bool LoopsOp::isReduction() { return !getCombine().empty() && !getWriteAt(); }
+
+bool LoopsOp::isScan() { return getInits() && !getInits()->empty() && getWriteAt(); }
+
+/// Whether a scan may write values of one scalar type as elements of another.
+static bool roundsTo(Type value, Type element) {
+  return isa<FloatType>(value) && isa<FloatType>(element) &&
+         value.getIntOrFloatBitWidth() > element.getIntOrFloatBitWidth();
+}
+
 LogicalResult LoopsOp::verify() {
   SmallVector<AxisAttr> parallel = parallelAxes();
   bool hasReducedAxis = parallel.size() != getAxes().size();
-  if (hasReducedAxis && !isReduction())
+  WriteAtOp write = getWriteAt();
+  if (hasReducedAxis && !isReduction() && !write)
     return emitOpError("expected a combiner for its reduced axes");
   auto yielded = cast<YieldOp>(bodyBlock()->getTerminator()).getValues();
   if (yielded.size() != getNumResults())
     return emitOpError("expected to yield one value per result, got ") << yielded.size() << " for " << getNumResults();
   for (auto [value, type] : llvm::zip(yielded, getResultTypes())) {
     auto tensor = cast<GraphTensorType>(type);
-    if (scalarType(tensor.getElementType()) != value.getType())
+    if (scalarType(tensor.getElementType()) != value.getType() &&
+        !(isScan() && roundsTo(value.getType(), tensor.getElementType())))
       return emitOpError("expected yielded type to match the result's element type, got ")
              << value.getType() << " and " << tensor.getElementType();
-    if (tensor.getRank() != parallel.size())
+    if (write && tensor.getRank() != write.getIndices().size())
+      return emitOpError("expected to write at one index per result dimension, got ")
+             << write.getIndices().size() << " for " << type;
+    if (!write && tensor.getRank() != parallel.size())
       return emitOpError("expected one parallel axis per result dimension, got ")
              << parallel.size() << " axes for " << type;
   }
-  if (isReduction()) {
+  if (write && !isScan() && getDests().size() != getNumResults())
+    return emitOpError("expected a scatter to write into one dest per result, got ")
+           << getDests().size() << " for " << getNumResults();
+  if (isScan() && (!write.getScalars().empty() || write.getMask()))
+    return emitOpError("expected a scan to write every point, at indices over its axes");
+  if (!getCombine().empty()) {
     Block &combine = getCombine().front();
-    if (!getInits() || getInits()->size() != getNumResults() || combine.getNumArguments() != 2 * getNumResults())
+    bool isScatter = write && !isScan();
+    if (!getInits() || getInits()->size() != (isScatter ? 0 : getNumResults()) ||
+        combine.getNumArguments() != 2 * getNumResults())
       return emitOpError("expected ") << getNumResults() << " inits and a combiner of " << 2 * getNumResults()
                                       << " arguments";
   }
   return success();
 }
+
+SmallVector<SizeExpr> WriteAtOp::indexExprs() { return exprsOf(getIndices()); }
 
 //===-- graph.load ----------------------------------------------------------------------------------------------===//
 

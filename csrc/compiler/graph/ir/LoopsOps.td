@@ -12,6 +12,11 @@ def Graph_LoopsOp : Graph_Op<"loops", [SingleBlock]> {
     folded by the region, starting from `inits` (identities of the combiner, one per result, so lanes outside the domain may contribute them).
     Dimension k of every result is indexed by the k-th parallel axis. The order of combination is the compiler's; it depends on sizes only, never on threads.
     Result number `dest_results[k]` is written into `dests[k]` instead of a new tensor.
+    With `graph.write_at` in the body every point of all axes writes its own element of each result, and the reduced axes run in order, the first one outermost:
+    - a scatter has indices that depend on values; points of different parallel axes never meet. With `combine []` the region folds what the destination holds
+      with the yielded value; without, the last write stays. The result is a dest.
+    - a scan has `combine` with `inits` and indices over axes alone: what the region has folded so far, this point included, is written at each point.
+      Floats may be folded in a wider type than that of the result, to which they round.
     Inside a fusion `axis_map` gives each of the op's axes as an expression over the group's axes: `at_axes ["i0*64 + i1"]`.
     Scalars of the body are signless: an element of type `ui8` is loaded and yielded as `i8`.
 
@@ -22,6 +27,17 @@ def Graph_LoopsOp : Graph_Op<"loops", [SingleBlock]> {
     } combine [0.0 : f32] {
     ^bb0(%acc: f32, %value: f32):
       %s = arith.addf %acc, %value : f32
+      graph.yield %s : f32
+    }
+    %sums = graph.loops [i0 = 64, reduce r0 = "s0"] into(%zeros : !graph.tensor<[1000, 64], f32>) at [0] -> (!graph.tensor<[1000, 64], f32>) {
+      %t = graph.load %tokens ["r0"] : !graph.tensor<["s0"], i64> -> i64
+      %k = graph.check_index %t in 1000
+      %v = graph.load %rows ["r0", "i0"] : !graph.tensor<["s0", 64], f32> -> f32
+      graph.write_at ["x0", "i0"] (%k)
+      graph.yield %v : f32
+    } combine [] {
+    ^bb0(%held: f32, %value: f32):
+      %s = arith.addf %held, %value : f32
       graph.yield %s : f32
     }
     ```
@@ -36,7 +52,11 @@ def Graph_LoopsOp : Graph_Op<"loops", [SingleBlock]> {
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    bool isReduction() { return !getCombine().empty(); }
+    /// Folds its reduced axes into one value per point of the parallel ones.
+    bool isReduction();
+    /// A scatter or a scan: where its points write; null otherwise.
+    WriteAtOp getWriteAt();
+    bool isScan();
     ::mlir::Block *bodyBlock() { return &getBody().front(); }
     ::llvm::SmallVector<AxisAttr> axisList();
     ::llvm::SmallVector<AxisAttr> parallelAxes();
@@ -96,6 +116,19 @@ def Graph_LoadOp : Graph_Op<"load", [AttrSizedOperandSegments, MemoryEffects<[Me
     `:` qualified(type($source)) `->` type($result)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<::torch_tile::SizeExpr> indexExprs();
+  }];
+}
+
+def Graph_WriteAtOp : Graph_Op<"write_at", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>, ParentOneOf<["LoopsOp"]>]> {
+  let summary = "where this point writes its elements of the results";
+  let description = [{
+    One index expression per dimension of the results over axis names, symbols, and `x<k>` for the k-th of `scalars`; in range. Where `mask` is false nothing is
+    written. At most one in a body.
+  }];
+  let arguments = (ins Graph_ExprArrayAttr:$indices, Variadic<I64>:$scalars, Optional<I1>:$mask);
+  let assemblyFormat = "custom<ExprList>($indices) (`(` $scalars^ `)`)? (`mask` $mask^)? attr-dict";
   let extraClassDeclaration = [{
     ::llvm::SmallVector<::torch_tile::SizeExpr> indexExprs();
   }];

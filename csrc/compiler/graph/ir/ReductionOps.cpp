@@ -20,3 +20,18 @@ LogicalResult mlir::graph::detail::verifyReduction(Operation *op) {
       return op->emitOpError("expected a result of rank ") << expected << ", got " << type;
   return success();
 }
+
+/// Results of the operand's sizes, of which `dim` is one dimension.
+static LogicalResult verifyScan(Operation *op, GraphTensorType x, uint64_t dim) {
+  if (dim >= x.getRank())
+    return op->emitOpError("expected dim below the rank ") << x.getRank() << ", got " << dim;
+  for (Type type : op->getResultTypes())
+    if (cast<GraphTensorType>(type).getSizes() != x.getSizes())
+      return op->emitOpError("expected results of the operand's sizes, got ") << x << " and " << type;
+  return success();
+}
+LogicalResult CumsumOp::verify() { return verifyScan(*this, getX().getType(), getDim()); }
+LogicalResult CumprodOp::verify() { return verifyScan(*this, getX().getType(), getDim()); }
+LogicalResult LogcumsumexpOp::verify() { return verifyScan(*this, getX().getType(), getDim()); }
+LogicalResult CummaxOp::verify() { return verifyScan(*this, getX().getType(), getDim()); }
+LogicalResult CumminOp::verify() { return verifyScan(*this, getX().getType(), getDim()); }

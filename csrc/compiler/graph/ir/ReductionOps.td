@@ -33,4 +33,23 @@ def Graph_VarMeanOp : Graph_NamedOp<"var_mean", "sum((x - mean)^2) / max(0, n - 
   let results = (outs Graph_Tensor:$var, Graph_Tensor:$mean);
 }
 
+//===-- scans: the fold of all elements up to each along `dim` ---------------------------------------------------===//
+
+// x has the result's element type. f32 accumulates in f64, f16 and bf16 in f32; each result rounds once.
+class Graph_ScanOp<string mnemonic, string summaryText> : Graph_NamedOp<mnemonic, summaryText> {
+  let arguments = (ins Graph_Tensor:$x, I64Attr:$dim);
+  let hasVerifier = 1;
+}
+class Graph_ArgScanOp<string mnemonic, string summaryText> : Graph_NamedOp<mnemonic, summaryText> {
+  let description = "NaN wins, ties take the highest index.";
+  let arguments = (ins Graph_Tensor:$x, I64Attr:$dim);
+  let results = (outs Graph_Tensor:$values, Graph_Tensor:$indices);
+  let hasVerifier = 1;
+}
+def Graph_CumsumOp : Graph_ScanOp<"cumsum", "running sum">;
+def Graph_CumprodOp : Graph_ScanOp<"cumprod", "running product">;
+def Graph_LogcumsumexpOp : Graph_ScanOp<"logcumsumexp", "log of the running sum of exp(x)">;
+def Graph_CummaxOp : Graph_ArgScanOp<"cummax", "the largest x so far and its index">;
+def Graph_CumminOp : Graph_ArgScanOp<"cummin", "the smallest x so far and its index">;
+
 #endif

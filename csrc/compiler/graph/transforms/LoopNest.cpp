@@ -260,6 +260,24 @@ LoopsOp LoopNest::reduce(ValueRange values, ArrayRef<Attribute> inits, Combine c
   // Nothing to combine: the one value is the result.
   if (reducedIndices.empty())
     return yield(values);
+  return yieldAndCombine(values, inits, combine);
+}
+
+void LoopNest::writeAt(ArrayRef<SizeExpr> indices, ValueRange dynamic, Value mask) {
+  SmallVector<SizeExpr> simplified =
+      llvm::map_to_vector(indices, [&](SizeExpr e) { return lowering.facts.simplify(e); });
+  for (SizeExpr e : simplified)
+    lowering.hasOverflow |= !e.isValid();
+  WriteAtOp::create(body, scalarBuilder.loc, exprArray(body.getContext(), simplified), dynamic, mask);
+}
+
+LoopsOp LoopNest::accumulate(ValueRange values, Combine combine) { return yieldAndCombine(values, {}, combine); }
+
+LoopsOp LoopNest::scan(ValueRange values, ArrayRef<Attribute> inits, Combine combine) {
+  return yieldAndCombine(values, inits, combine);
+}
+
+LoopsOp LoopNest::yieldAndCombine(ValueRange values, ArrayRef<Attribute> inits, Combine combine) {
   YieldOp::create(body, scalarBuilder.loc, values);
   eraseDeadScalars(*op.bodyBlock());
   op.setInitsAttr(body.getArrayAttr(inits));

@@ -80,7 +80,15 @@ public:
   using Combine = llvm::function_ref<SmallVector<Value>(ScalarBuilder &, ValueRange accumulators, ValueRange values)>;
   LoopsOp reduce(ValueRange values, ArrayRef<Attribute> inits, Combine combine);
 
+  /// For a scatter or a scan: where each point writes. `dynamic` are what x0, x1, ... stand for.
+  void writeAt(ArrayRef<torch_tile::SizeExpr> indices, ValueRange dynamic = {}, Value mask = {});
+  /// Ends a scatter that folds the values into what the dests hold.
+  LoopsOp accumulate(ValueRange values, Combine combine);
+  /// Ends a scan.
+  LoopsOp scan(ValueRange values, ArrayRef<Attribute> inits, Combine combine);
+
 private:
+  LoopsOp yieldAndCombine(ValueRange values, ArrayRef<Attribute> inits, Combine combine);
   Value loadVirtual(Operation *creation, ArrayRef<torch_tile::SizeExpr> at, ValueRange dynamic);
 
   Lowering &lowering;

@@ -15,39 +15,58 @@ static Value checkedIndex(Lowering &lowering, LoopNest &nest, Value index, Type 
                               Value(), /*division=*/UnitAttr());
 }
 
+namespace {
+
+/// Where the points that index tensors name lie among the dimensions of `graph.index`'s result.
+struct IndexedShape {
+  template <typename OpT> explicit IndexedShape(OpT op) {
+    if (auto list = op.getDims())
+      dims.assign(list->begin(), list->end());
+    else
+      for (unsigned k = 0; k < op.getIndices().size(); ++k)
+        dims.push_back(k);
+    for (Value index : op.getIndices())
+      rank = std::max(rank, tensorType(index).getRank());
+    bool isAdjacent = dims.back() - dims.front() + 1 == int64_t(dims.size());
+    first = isAdjacent ? dims.front() : 0;
+  }
+
+  /// One index per dimension of the indexed tensor: x<k> for the indexed ones, `rest` in order for the others.
+  SmallVector<SizeExpr> indices(torch_tile::SizeContext &sizes, ArrayRef<SizeExpr> rest) const {
+    SmallVector<SizeExpr> list(dims.size() + rest.size());
+    for (auto [k, dim] : llvm::enumerate(dims))
+      list[dim] = axisSymbol(sizes, 'x', k);
+    for (SizeExpr &index : list)
+      if (!index) {
+        index = rest.front();
+        rest = rest.drop_front();
+      }
+    return list;
+  }
+
+  SmallVector<int64_t> dims;
+  unsigned rank = 0;  // of the broadcast index tensors
+  unsigned first = 0; // the dimension of the result at which their dimensions start
+};
+
+} // namespace
+
 LogicalResult mlir::graph::lowerIndex(Lowering &lowering, OpBuilder &builder, IndexTensorOp op) {
   ArrayRef<SizeExpr> sourceSizes = op.getX().getType().getSizes();
-  SmallVector<int64_t> dims;
-  if (auto list = op.getDims())
-    dims.assign(list->begin(), list->end());
-  else
-    for (unsigned k = 0; k < op.getIndices().size(); ++k)
-      dims.push_back(k);
-  unsigned broadcastRank = 0;
-  for (Value index : op.getIndices())
-    broadcastRank = std::max(broadcastRank, tensorType(index).getRank());
-  bool isAdjacent = dims.back() - dims.front() + 1 == int64_t(dims.size());
-  unsigned first = isAdjacent ? dims.front() : 0;
-
+  IndexedShape shape(op);
   LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), op.getType().getSizes());
-  ArrayRef<SizeExpr> point = nest.at().slice(first, broadcastRank);
-  SmallVector<SizeExpr> rest(nest.at().take_front(first));
-  llvm::append_range(rest, nest.at().drop_front(first + broadcastRank));
+  ArrayRef<SizeExpr> point = nest.at().slice(shape.first, shape.rank);
+  SmallVector<SizeExpr> rest(nest.at().take_front(shape.first));
+  llvm::append_range(rest, nest.at().drop_front(shape.first + shape.rank));
 
-  SmallVector<SizeExpr> indices(sourceSizes.size());
   SmallVector<Value> dynamic;
   for (auto [k, index] : llvm::enumerate(op.getIndices())) {
     Value value = nest.load(index, broadcastIndices(lowering.sizes, tensorType(index).getSizes(), point));
-    dynamic.push_back(
-        checkedIndex(lowering, nest, value, elementType(index), sourceSizes[dims[k]], isSet(op.getWrapAttr()), k));
-    indices[dims[k]] = axisSymbol(lowering.sizes, 'x', k);
+    dynamic.push_back(checkedIndex(lowering, nest, value, elementType(index), sourceSizes[shape.dims[k]],
+                                   isSet(op.getWrapAttr()), k));
   }
-  for (SizeExpr &index : indices)
-    if (!index) {
-      index = rest.front();
-      rest.erase(rest.begin());
-    }
-  op.replaceAllUsesWith(nest.yield(nest.load(op.getX(), indices, dynamic)).getResult(0));
+  Value result = nest.load(op.getX(), shape.indices(lowering.sizes, rest), dynamic);
+  op.replaceAllUsesWith(nest.yield(result).getResult(0));
   return success();
 }
 
@@ -62,5 +81,92 @@ LogicalResult mlir::graph::lowerGather(Lowering &lowering, OpBuilder &builder, G
     indices[op.getDim()] = axisSymbol(lowering.sizes, 'x', 0);
   }
   op.replaceAllUsesWith(nest.yield(nest.load(op.getX(), indices, dynamic)).getResult(0));
+  return success();
+}
+
+//===-- writes --------------------------------------------------------------------------------------------------===//
+
+/// A new buffer of the op's result type with the elements of `x`.
+static Value copyOf(Lowering &lowering, OpBuilder &builder, Operation *op, Value x) {
+  LoopNest nest(lowering, builder, op->getLoc(), op->getResultTypes(), tensorType(op->getResult(0)).getSizes());
+  return nest.yield(nest.load(x, nest.at())).getResult(0);
+}
+
+static LoopsOp endScatter(LoopNest &nest, Value value, Type type, std::optional<StringRef> combine) {
+  if (!combine)
+    return nest.yield(value);
+  return nest.accumulate(value, [&](ScalarBuilder &s, ValueRange held, ValueRange values) -> SmallVector<Value> {
+    return {scalarFold(*combine, type)(s, held[0], values[0])};
+  });
+}
+
+/// The sizes that tensors broadcast to.
+static SmallVector<SizeExpr> broadcastSizes(Lowering &lowering, ValueRange tensors, unsigned rank) {
+  SmallVector<SizeExpr> sizes(rank, lowering.sizes.constant(1));
+  for (Value tensor : tensors) {
+    ArrayRef<SizeExpr> own = tensorType(tensor).getSizes();
+    for (auto [k, size] : llvm::enumerate(own))
+      if (SizeExpr &known = sizes[rank - own.size() + k]; known.isConstant(1))
+        known = size;
+  }
+  return sizes;
+}
+
+/// The dimensions of the index tensors run in order: two of their points may name one element. The others are parallel.
+LogicalResult mlir::graph::lowerIndexPut(Lowering &lowering, OpBuilder &builder, IndexPutOp op) {
+  ArrayRef<SizeExpr> sizes = op.getX().getType().getSizes();
+  IndexedShape shape(op);
+  SmallVector<SizeExpr> parallel, ordered = broadcastSizes(lowering, op.getIndices(), shape.rank);
+  for (auto [dim, size] : llvm::enumerate(sizes))
+    if (!llvm::is_contained(shape.dims, int64_t(dim)))
+      parallel.push_back(size);
+
+  Value dest = copyOf(lowering, builder, op, op.getX());
+  LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), parallel, ordered, dest);
+  ScalarBuilder &s = nest.scalars();
+  SmallVector<Value> dynamic;
+  Value mask;
+  for (auto [k, index] : llvm::enumerate(op.getIndices())) {
+    Value value = nest.load(index, broadcastIndices(lowering.sizes, tensorType(index).getSizes(), nest.reducedAt()));
+    SizeExpr size = sizes[shape.dims[k]];
+    if (!op.getSkip()) {
+      dynamic.push_back(checkedIndex(lowering, nest, value, elementType(index), size, isSet(op.getWrapAttr()), k));
+      continue;
+    }
+    value = s.cast(value, elementType(index), builder.getI64Type());
+    lowering.facts.setExtent("x" + std::to_string(k), size);
+    Value isInside = s.compareInts(arith::CmpIPredicate::ult, value, nest.index(size));
+    Value isWanted = s.compareInts(arith::CmpIPredicate::ne, value, s.intConstant(builder.getI64Type(), *op.getSkip()));
+    mask = s.make<arith::AndIOp>(isInside, isWanted);
+    dynamic.push_back(value);
+  }
+  nest.writeAt(shape.indices(lowering.sizes, nest.at()), dynamic, mask);
+  SmallVector<SizeExpr> point(nest.at().take_front(shape.first));
+  llvm::append_range(point, nest.reducedAt());
+  llvm::append_range(point, nest.at().drop_front(shape.first));
+  Value value =
+      nest.load(op.getValues(), broadcastIndices(lowering.sizes, tensorType(op.getValues()).getSizes(), point));
+  op.replaceAllUsesWith(endScatter(nest, value, op.getType().getElementType(), op.getCombine()).getResult(0));
+  return success();
+}
+
+/// Points along `dim` run in order, the other dimensions are parallel.
+LogicalResult mlir::graph::lowerScatter(Lowering &lowering, OpBuilder &builder, ScatterOp op) {
+  ArrayRef<SizeExpr> sizes = op.getIndex().getType().getSizes();
+  int64_t dim = op.getDim();
+  SmallVector<SizeExpr> parallel(sizes.take_front(dim));
+  llvm::append_range(parallel, sizes.drop_front(dim + 1));
+
+  Value dest = copyOf(lowering, builder, op, op.getX());
+  LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), parallel, sizes[dim], dest);
+  SmallVector<SizeExpr> point(nest.at());
+  point.insert(point.begin() + dim, nest.reducedAt()[0]);
+  Value index = nest.load(op.getIndex(), point);
+  Value checked = checkedIndex(lowering, nest, index, elementType(op.getIndex()), op.getX().getType().getSizes()[dim],
+                               /*wrap=*/false, 0);
+  Value value = nest.load(op.getSource(), op.getSource().getType().getRank() == 0 ? ArrayRef<SizeExpr>() : point);
+  point[dim] = axisSymbol(lowering.sizes, 'x', 0);
+  nest.writeAt(point, checked);
+  op.replaceAllUsesWith(endScatter(nest, value, op.getType().getElementType(), op.getCombine()).getResult(0));
   return success();
 }

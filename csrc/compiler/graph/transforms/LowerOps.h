@@ -19,5 +19,17 @@ LogicalResult lowerCat(Lowering &lowering, OpBuilder &builder, CatOp op);
 LogicalResult lowerConstantPad(Lowering &lowering, OpBuilder &builder, ConstantPadOp op);
 LogicalResult lowerIndex(Lowering &lowering, OpBuilder &builder, IndexTensorOp op);
 LogicalResult lowerGather(Lowering &lowering, OpBuilder &builder, GatherOp op);
+LogicalResult lowerIndexPut(Lowering &lowering, OpBuilder &builder, IndexPutOp op);
+LogicalResult lowerScatter(Lowering &lowering, OpBuilder &builder, ScatterOp op);
+
+/// How two scalars of one element type are folded into one.
+using ScalarFold = std::function<Value(ScalarBuilder &, Value, Value)>;
+/// "add", "mul", "max" or "min" on scalars of `elementType`: NaN wins, bools are joined, f16 and bf16 compute in f32.
+ScalarFold scalarFold(StringRef name, Type elementType);
+/// 0, 1, or the value that every other one beats.
+TypedAttr foldIdentity(StringRef name, Type elementType);
+
+/// cumsum, cumprod, logcumsumexp, cummax, cummin.
+LogicalResult lowerScan(Lowering &lowering, OpBuilder &builder, Operation *op);
 
 } // namespace mlir::graph

@@ -15,7 +15,7 @@ namespace {
 struct Fold {
   Type type;      // element type of the accumulator
   Attribute init; // identity
-  std::function<Value(ScalarBuilder &, Value, Value)> combine;
+  ScalarFold combine;
 };
 
 /// The axes of a reduction op, and where its operand is read.
@@ -83,40 +83,45 @@ static TypedAttr lowestAttr(Type elementType, bool ofMaximum) {
   return IntegerAttr::get(scalarType(elementType), ofMaximum ? lowest : highest);
 }
 
+TypedAttr mlir::graph::foldIdentity(StringRef name, Type elementType) {
+  if (name == "add" || name == "mul")
+    return numberAttr(elementType, name == "mul");
+  return lowestAttr(elementType, name == "max");
+}
+
 template <typename FloatOp, typename SignedOp, typename UnsignedOp, typename BoolOp>
-static Fold foldWith(Type type, TypedAttr init) {
+static ScalarFold foldWith(Type type) {
   bool isFloat = isa<FloatType>(type), isBool = type.isInteger(1), isUnsigned = type.isUnsignedInteger();
-  return {type, init, [=](ScalarBuilder &s, Value a, Value b) {
-            if (isFloat)
-              return s.make<FloatOp>(a, b);
-            return isBool ? s.make<BoolOp>(a, b) : isUnsigned ? s.make<UnsignedOp>(a, b) : s.make<SignedOp>(a, b);
-          }};
+  return [=](ScalarBuilder &s, Value a, Value b) {
+    if (isFloat) {
+      Type wide = computeType(type);
+      return s.cast(s.make<FloatOp>(s.cast(a, type, wide), s.cast(b, type, wide)), wide, type);
+    }
+    return isBool ? s.make<BoolOp>(a, b) : isUnsigned ? s.make<UnsignedOp>(a, b) : s.make<SignedOp>(a, b);
+  };
+}
+
+ScalarFold mlir::graph::scalarFold(StringRef name, Type elementType) {
+  if (name == "add")
+    return foldWith<arith::AddFOp, arith::AddIOp, arith::AddIOp, arith::OrIOp>(elementType);
+  if (name == "mul")
+    return foldWith<arith::MulFOp, arith::MulIOp, arith::MulIOp, arith::AndIOp>(elementType);
+  if (name == "max")
+    return foldWith<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp, arith::OrIOp>(elementType);
+  return foldWith<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp, arith::AndIOp>(elementType);
 }
 
 static Fold foldOf(Operation *op) {
   Type source = computeType(elementType(op->getOperand(0))), result = computeType(elementType(op->getResult(0)));
   Type i1 = IntegerType::get(op->getContext(), 1);
+  auto named = [](StringRef name, Type type) { return Fold{type, foldIdentity(name, type), scalarFold(name, type)}; };
   return llvm::TypeSwitch<Operation *, Fold>(op)
-      .Case([&](SumOp) {
-        return foldWith<arith::AddFOp, arith::AddIOp, arith::AddIOp, arith::OrIOp>(result, numberAttr(result, 0));
-      })
-      .Case([&](ProdOp) {
-        return foldWith<arith::MulFOp, arith::MulIOp, arith::MulIOp, arith::AndIOp>(result, numberAttr(result, 1));
-      })
-      .Case([&](AmaxOp) {
-        return foldWith<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp, arith::OrIOp>(source,
-                                                                                         lowestAttr(source, true));
-      })
-      .Case([&](AminOp) {
-        return foldWith<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp, arith::AndIOp>(source,
-                                                                                          lowestAttr(source, false));
-      })
-      .Case([&](AnyOp) {
-        return foldWith<arith::AddFOp, arith::OrIOp, arith::OrIOp, arith::OrIOp>(i1, numberAttr(i1, 0));
-      })
-      .Case([&](AllOp) {
-        return foldWith<arith::AddFOp, arith::AndIOp, arith::AndIOp, arith::AndIOp>(i1, numberAttr(i1, 1));
-      })
+      .Case([&](SumOp) { return named("add", result); })
+      .Case([&](ProdOp) { return named("mul", result); })
+      .Case([&](AmaxOp) { return named("max", source); })
+      .Case([&](AminOp) { return named("min", source); })
+      .Case([&](AnyOp) { return named("max", i1); })
+      .Case([&](AllOp) { return named("min", i1); })
       .Default(Fold());
 }
 

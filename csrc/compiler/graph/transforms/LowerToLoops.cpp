@@ -106,6 +106,10 @@ static LogicalResult lowerOp(Lowering &lowering, OpBuilder &builder, Operation *
       .Case([&](PhiloxOp each) { return lowerPhilox(lowering, builder, each); })
       .Case([&](IndexTensorOp each) { return lowerIndex(lowering, builder, each); })
       .Case([&](GatherOp each) { return lowerGather(lowering, builder, each); })
+      .Case([&](IndexPutOp each) { return lowerIndexPut(lowering, builder, each); })
+      .Case([&](ScatterOp each) { return lowerScatter(lowering, builder, each); })
+      .Case<CumsumOp, CumprodOp, LogcumsumexpOp, CummaxOp, CumminOp>(
+          [&](Operation *each) { return lowerScan(lowering, builder, each); })
       .Case([&](CopyToOp each) { return lowerCopyTo(lowering, builder, each); })
       .Default([&](Operation *each) { return emitUnsupported(each) << "no lowering to loops"; });
 }

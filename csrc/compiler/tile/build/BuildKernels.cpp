@@ -13,7 +13,7 @@ namespace torch_tile::tile_build {
 static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options,
                                  StringRef name) {
   FusedLoops loops(fusion, facts);
-  Schedule schedule = chooseSchedule(loops, options.vectorBytes);
+  Schedule schedule = chooseSchedule(loops, options.vectorBytes, options.foldsLanes);
   KernelEmitter emitter(loops, schedule, options, module, fusion.getLoc());
   FailureOr<tile::KernelOp> kernel = emitter.run(name);
   if (failed(kernel))

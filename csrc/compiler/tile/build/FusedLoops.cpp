@@ -42,6 +42,9 @@ FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols)
         exprs[load] = linearOffset(context, indices, load.getSource().getType().getStrides());
       } else if (auto index = dyn_cast<IndexOp>(inner)) {
         exprs[index] = groupFacts.simplify(map.apply(context, index.getExpr().getValue()));
+      } else if (auto write = dyn_cast<WriteAtOp>(inner)) {
+        resultIndices = llvm::map_to_vector(write.indexExprs(),
+                                            [&](SizeExpr e) { return groupFacts.simplify(map.apply(context, e)); });
       }
     }
     for (Value result : loops.getOutputs())
@@ -71,11 +74,12 @@ SmallVector<FusedLoops::Access> FusedLoops::accesses() const {
     LoopsOp op = member.op;
     for (Operation &inner : *op.bodyBlock())
       if (auto load = dyn_cast<LoadOp>(inner); load && !producer(load.getSource()))
-        list.push_back({load, load.getSource(), exprOf(load), load.getType(), member.isFull});
+        list.push_back({load, load.getSource(), exprOf(load), load.getType(), member.isFull, load.getScalars()});
     for (Value result : op.getOutputs())
       if (llvm::is_contained(outputs, result))
         list.push_back({nullptr, result, offsetOf(result), cast<GraphTensorType>(result.getType()).getElementType(),
-                        member.isFull && !op.isReduction()});
+                        member.isFull && !op.isReduction(),
+                        op.getWriteAt() ? ValueRange(op.getWriteAt().getScalars()) : ValueRange()});
   }
   return list;
 }
@@ -112,9 +116,11 @@ void FusedLoops::orderAxes() {
   SmallVector<std::pair<double, Axis>> ranked;
   for (const Axis &axis : axes)
     ranked.push_back({rank(axis), axis});
-  llvm::stable_sort(ranked, [](auto &a, auto &b) {
+  llvm::stable_sort(ranked, [keepsOrder = isOrdered()](auto &a, auto &b) {
     if (a.second.reduced != b.second.reduced)
       return !a.second.reduced;
+    if (a.second.reduced && keepsOrder)
+      return false;
     return a.first > b.first + 1e-9;
   });
   axes.clear();

@@ -51,8 +51,15 @@ public:
     SizeExpr offset;
     mlir::Type elementType;
     bool isFull;
+    /// Of a load or of a scatter's store: what x<k> stand for.
+    mlir::ValueRange scalars;
   };
   llvm::SmallVector<Access> accesses() const;
+  /// A scatter or a scan: its reduced axes keep their order. It has no other members.
+  bool isOrdered() const {
+    return llvm::any_of(members,
+                        [](const FusedMember &member) { return bool(mlir::graph::LoopsOp(member.op).getWriteAt()); });
+  }
 
 private:
   void orderAxes();

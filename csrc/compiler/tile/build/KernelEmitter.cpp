@@ -245,6 +245,10 @@ void KernelEmitter::emitStages() {
       if (member.stage != stage || (member.isFull && hasReducedAxes))
         continue;
       LoopsOp op = member.op;
+      if (op.getWriteAt()) {
+        emitOrdered(member, initialOf(op));
+        continue;
+      }
       // A reduction over no axes is what its body says.
       for (auto [result, value] : llvm::zip(op.getOutputs(), emitBody(member))) {
         scopes.back().values[result] = value;
@@ -264,11 +268,8 @@ void KernelEmitter::emitReducedStage(int stage) {
     LoopsOp op = member.op;
     if (!member.isFull || member.stage != stage)
       continue;
-    if (op.isReduction()) {
-      for (Attribute init : op.getInitsAttr()) {
-        Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
-        initial.push_back(toTile(builder, identity, tileShape()));
-      }
+    if (op.isReduction() || op.getWriteAt()) {
+      initial.append(initialOf(op));
       items.push_back(&member);
     } else if (llvm::any_of(op.getOutputs(), [&](Value v) { return escapes(v); })) {
       items.push_back(&member);
@@ -281,6 +282,10 @@ void KernelEmitter::emitReducedStage(int stage) {
     ValueList next;
     for (const FusedMember *member : items) {
       LoopsOp op = member->op;
+      if (op.getWriteAt()) {
+        next.append(emitOrdered(*member, carried.slice(next.size(), op.isScan() ? op.getNumResults() : 0)));
+        continue;
+      }
       if (!op.isReduction()) {
         for (Value result : op.getOutputs())
           if (escapes(result))
@@ -297,7 +302,7 @@ void KernelEmitter::emitReducedStage(int stage) {
         value = arith::SelectOp::create(builder, gatherMask(), value, identity);
       }
       ValueRange accumulated = carried.slice(next.size(), values.size());
-      next.append(combine(op.getCombine(), accumulated, values));
+      next.append(combine(op.getCombine(), accumulated, values, tileShape()));
     }
     return next;
   });
@@ -305,6 +310,8 @@ void KernelEmitter::emitReducedStage(int stage) {
   unsigned next = 0;
   for (const FusedMember *member : items) {
     LoopsOp op = member->op;
+    if (op.isScan())
+      next += op.getNumResults();
     if (!op.isReduction())
       continue;
     ValueList values(ArrayRef<Value>(folded).slice(next, op.getNumResults()));
@@ -431,7 +438,8 @@ KernelEmitter::ValueList KernelEmitter::emitIf(Value condition, TypeRange types,
   return ValueList(branch.getResults());
 }
 
-KernelEmitter::ValueList KernelEmitter::combine(Region &region, ValueRange left, ValueRange right) {
+KernelEmitter::ValueList KernelEmitter::combine(Region &region, ValueRange left, ValueRange right,
+                                                ArrayRef<int64_t> shape) {
   DenseMap<Value, Value> mapping;
   Block &block = region.front();
   for (auto [argument, value] : llvm::zip(block.getArguments().take_front(left.size()), left))
@@ -443,7 +451,7 @@ KernelEmitter::ValueList KernelEmitter::combine(Region &region, ValueRange left,
     mapping[op.getResult(0)] = emitGeneric(op, lookup);
   ValueList values;
   for (Value value : block.getTerminator()->getOperands())
-    values.push_back(toTile(builder, lookup(value), tileShape()));
+    values.push_back(toTile(builder, lookup(value), shape));
   return values;
 }
 

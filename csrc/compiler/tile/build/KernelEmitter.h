@@ -60,10 +60,18 @@ private:
                     llvm::function_ref<ValueList(mlir::Value, mlir::ValueRange)> body);
   ValueList emitIf(mlir::Value condition, mlir::TypeRange types, llvm::function_ref<ValueList()> then,
                    llvm::function_ref<ValueList()> otherwise);
-  ValueList combine(mlir::Region &region, mlir::ValueRange left, mlir::ValueRange right);
+  /// Tiles, or scalars if `shape` is empty.
+  ValueList combine(mlir::Region &region, mlir::ValueRange left, mlir::ValueRange right, llvm::ArrayRef<int64_t> shape);
+
+  // OrderedEmitter.cpp: scatters and scans
+  ValueList initialOf(mlir::graph::LoopsOp op);
+  ValueList emitOrdered(const FusedMember &member, mlir::ValueRange carried);
+  ValueList emitScan(mlir::graph::LoopsOp op, mlir::ValueRange values, mlir::ValueRange carried);
+  void emitScatter(mlir::graph::LoopsOp op, mlir::ValueRange values, mlir::ValueRange scalars, mlir::Value mask);
 
   // MemberEmitter.cpp: bodies
-  ValueList emitBody(const FusedMember &member);
+  /// The yielded values; for `writeAt` its scalars and its mask (null if it has none).
+  ValueList emitBody(const FusedMember &member, ValueList *scalars = nullptr, mlir::Value *writeMask = nullptr);
   mlir::Value emitLoad(mlir::graph::LoadOp load, llvm::function_ref<mlir::Value(mlir::Value)> lookup);
   mlir::Value emitMemory(mlir::graph::LoadOp load, SizeExpr offset, const ExprEmitter::Bindings &scalars,
                          bool scalarsVary, mlir::Value mask, mlir::Value other);
@@ -89,6 +97,11 @@ private:
   mlir::Value pointerOf(mlir::Value buffer);
   mlir::Type tileOf(mlir::Type element) const;
   llvm::SmallVector<int64_t> tileShape() const;
+  /// Whether all lanes (and rows) agree on the value of `expr`, which is free of x<k>.
+  bool isUniform(SizeExpr expr) const {
+    return (schedule.vectorAxis < 0 || !expr.contains(vectorName())) &&
+           (schedule.rowAxis < 0 || !expr.contains(rowName()));
+  }
   bool isVectorReduced() const { return schedule.vectorAxis >= 0 && loops.axes[schedule.vectorAxis].reduced; }
   llvm::StringRef vectorName() const { return loops.axes[schedule.vectorAxis].name; }
   llvm::StringRef rowName() const { return loops.axes[schedule.rowAxis].name; }

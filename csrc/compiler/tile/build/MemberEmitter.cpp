@@ -55,11 +55,16 @@ ExprEmitter::Bindings KernelEmitter::tileBindings() {
   return result;
 }
 
-KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member) {
+KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member, ValueList *scalars, Value *writeMask) {
   DenseMap<Value, Value> mapping;
   auto lookup = [&](Value value) { return mapping.lookup(value); };
   LoopsOp op = member.op;
   for (Operation &inner : op.bodyBlock()->without_terminator()) {
+    if (auto write = dyn_cast<WriteAtOp>(inner)) {
+      llvm::append_range(*scalars, llvm::map_range(write.getScalars(), lookup));
+      *writeMask = write.getMask() ? lookup(write.getMask()) : Value();
+      continue;
+    }
     Value value;
     if (auto load = dyn_cast<LoadOp>(inner)) {
       value = emitLoad(load, lookup);
@@ -146,9 +151,7 @@ Value KernelEmitter::emitLoad(LoadOp load, llvm::function_ref<Value(Value)> look
     return emitMemory(load, offset, scalars, scalarsVary, mask, other);
   }
   // One answer for all lanes: a branch.
-  bool isScalar = !scalarsVary && (schedule.vectorAxis < 0 || !offset.contains(vectorName())) &&
-                  (schedule.rowAxis < 0 || !offset.contains(rowName()));
-  isScalar &= !isTile(other);
+  bool isScalar = !scalarsVary && isUniform(offset) && !isTile(other);
   Type type = isScalar ? load.getType() : tileOf(load.getType());
   auto shape = isScalar ? SmallVector<int64_t>() : tileShape();
   return emitIf(

@@ -18,6 +18,8 @@ namespace {
 /// Relative cost of one element of an access by its stride along the lanes: contiguous, the same for all lanes, or each
 /// on its own.
 constexpr double contiguousCost = 1, uniformCost = 0.2, gatherCost = 10;
+/// Of lanes along an axis whose order matters: the steps of a scan, or lanes one by one.
+constexpr double orderedLanesCost = 3;
 /// Points of one program of a pointwise nest: enough to hide what a program costs by itself, few enough to balance
 /// threads.
 constexpr int64_t pointsPerProgram = 4096;
@@ -26,8 +28,9 @@ constexpr int64_t rowsOfTransposedTile = 16;
 
 class Chooser {
 public:
-  Chooser(FusedLoops &loops, int64_t vectorBytes)
-      : loops(loops), vectorBytes(vectorBytes), accesses(loops.accesses()) {}
+  Chooser(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes)
+      : loops(loops), vectorBytes(vectorBytes), foldsLanes(foldsLanes), isOrdered(loops.isOrdered()),
+        accesses(loops.accesses()) {}
 
   Schedule run() {
     Schedule schedule;
@@ -36,7 +39,8 @@ public:
       return schedule;
     }
     schedule.vectorAxis = chooseVectorAxis();
-    schedule.lanes = chooseLanes(schedule.vectorAxis);
+    if (schedule.vectorAxis >= 0)
+      schedule.lanes = chooseLanes(schedule.vectorAxis);
     chooseTransposedTile(schedule);
     chooseGrid(schedule);
     return schedule;
@@ -46,8 +50,7 @@ private:
   int64_t extent(const Axis &axis) const { return std::max<int64_t>(1, loops.facts().estimate(axis.extent)); }
 
   bool hasScalarsAlong(const FusedLoops::Access &access, StringRef axis) {
-    auto load = dyn_cast_or_null<LoadOp>(access.load);
-    return load && llvm::any_of(load.getScalars(), [&](Value v) { return loops.variesAlong(v, axis); });
+    return llvm::any_of(access.scalars, [&](Value v) { return loops.variesAlong(v, axis); });
   }
 
   double accessCost(const FusedLoops::Access &access, const Axis &axis) {
@@ -65,6 +68,8 @@ private:
 
   double vectorCost(const Axis &axis) {
     double cost = 0.05 * loops.work();
+    if (isOrdered && axis.reduced)
+      cost += orderedLanesCost;
     for (const FusedLoops::Access &access : accesses)
       cost += accessCost(access, axis);
     // A short axis leaves lanes idle.
@@ -75,8 +80,15 @@ private:
 
   int chooseVectorAxis() {
     int best = (int)loops.axes.size() - 1;
+    while (isOrdered && !foldsLanes && best >= 0 && loops.axes[best].reduced)
+      --best;
+    if (best < 0)
+      return best;
     double bestCost = vectorCost(loops.axes[best]);
     for (int k = best; k-- > 0;) {
+      // Only the innermost of the axes that keep their order may lie along the lanes.
+      if (isOrdered && loops.axes[k].reduced)
+        continue;
       double cost = vectorCost(loops.axes[k]);
       if (cost < 0.8 * bestCost) {
         best = k;
@@ -104,6 +116,9 @@ private:
     // values would spill.
     int work = loops.work();
     int64_t registers = work <= 25 ? 4 : work <= 60 ? 2 : 1;
+    // The longer a tile, the more steps a scan along it takes.
+    if (isOrdered && loops.axes[axis].reduced)
+      registers = std::min<int64_t>(registers, 2);
     int64_t lanes = std::max<int64_t>(4, registers * vectorBytes / std::max<int64_t>(4, widestElement()));
     std::optional<int64_t> constant = loops.axes[axis].extent.constant();
     if (constant)
@@ -113,7 +128,7 @@ private:
 
   /// Pointwise nests whose accesses are contiguous along different axes: tiles with two axes, transposed in registers.
   void chooseTransposedTile(Schedule &schedule) {
-    if (llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
+    if (isOrdered || llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
       return;
     const Axis &lane = loops.axes[schedule.vectorAxis];
     SmallVector<double> costs(loops.axes.size(), 0);
@@ -154,7 +169,7 @@ private:
 
   void chooseGrid(Schedule &schedule) {
     int numParallel = llvm::count_if(loops.axes, [](const Axis &axis) { return !axis.reduced; });
-    bool vectorIsParallel = !loops.axes[schedule.vectorAxis].reduced;
+    bool vectorIsParallel = schedule.vectorAxis >= 0 && !loops.axes[schedule.vectorAxis].reduced;
     double reducedPoints = 1;
     for (const Axis &axis : loops.axes)
       if (axis.reduced)
@@ -203,12 +218,15 @@ private:
 
   FusedLoops &loops;
   int64_t vectorBytes;
+  bool foldsLanes, isOrdered;
   SmallVector<FusedLoops::Access> accesses;
 };
 
 } // namespace
 
-Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes) { return Chooser(loops, vectorBytes).run(); }
+Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes) {
+  return Chooser(loops, vectorBytes, foldsLanes).run();
+}
 
 std::string Schedule::str(const FusedLoops &loops) const {
   std::string text;

@@ -31,6 +31,7 @@ struct Schedule {
   std::string str(const FusedLoops &loops) const;
 };
 
-Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes);
+/// `foldsLanes`: lanes may lie along an axis whose order matters (a scan along lanes, a scatter lane after lane).
+Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes);
 
 } // namespace torch_tile::tile_build

@@ -143,6 +143,10 @@ LogicalResult GatherOp::verify() {
 }
 
 LogicalResult ScatterOp::verify() {
+  Type element = getElementTypeOrSelf(getValue().getType());
+  if (!getCombine().empty() &&
+      !llvm::equal(getCombine().front().getArgumentTypes(), ArrayRef<Type>{element, element}))
+    return emitOpError("expected a combiner of two values of ") << element;
   return verifyElements(*this, getValue().getType(), getBase(), getOffsets(), getMask());
 }
 
@@ -177,34 +181,30 @@ LogicalResult DotOp::verify() {
   return success();
 }
 
-//===-- tile.reduce ---------------------------------------------------------------------------------------------===//
+//===-- tile.reduce and tile.scan -------------------------------------------------------------------------------===//
 
-LogicalResult ReduceOp::verify() {
-  if (getSources().empty() || getSources().size() != getNumResults())
-    return emitOpError("expected one result per source, got ") << getNumResults() << " for " << getSources().size();
-  auto first = cast<RankedTensorType>(getSources()[0].getType());
-  if (getAxis() >= (uint64_t)first.getRank())
-    return emitOpError("expected axis below the rank ") << first.getRank() << ", got " << getAxis();
-  for (Value source : getSources())
+/// N tiles of one shape with the axis, and a combiner for them.
+template <typename OpT> static LogicalResult verifyFold(OpT op) {
+  if (op.getSources().empty() || op.getSources().size() != op.getNumResults())
+    return op.emitOpError("expected one result per source, got ")
+           << op.getNumResults() << " for " << op.getSources().size();
+  auto first = cast<RankedTensorType>(op.getSources()[0].getType());
+  if (op.getAxis() >= (uint64_t)first.getRank())
+    return op.emitOpError("expected axis below the rank ") << first.getRank() << ", got " << op.getAxis();
+  for (Value source : op.getSources())
     if (cast<RankedTensorType>(source.getType()).getShape() != first.getShape())
-      return emitOpError("expected sources of one shape, got ") << first << " and " << source.getType();
-  if (getCombine().front().getNumArguments() != 2 * getSources().size())
-    return emitOpError("expected a combiner of ")
-           << 2 * getSources().size() << " arguments, got " << getCombine().front().getNumArguments();
+      return op.emitOpError("expected sources of one shape, got ") << first << " and " << source.getType();
+  if (op.getCombine().front().getNumArguments() != 2 * op.getSources().size())
+    return op.emitOpError("expected a combiner of ")
+           << 2 * op.getSources().size() << " arguments, got " << op.getCombine().front().getNumArguments();
   return success();
 }
 
+LogicalResult ReduceOp::verify() { return verifyFold(*this); }
+
 LogicalResult ScanOp::verify() {
-  if (getSources().empty() || getSources().getTypes() != getResultTypes())
-    return emitOpError("expected results of the sources' types, got ") << getResultTypes();
-  auto first = cast<RankedTensorType>(getSources()[0].getType());
-  if (getAxis() >= (uint64_t)first.getRank())
-    return emitOpError("expected axis below the rank ") << first.getRank() << ", got " << getAxis();
-  for (Value source : getSources())
-    if (cast<RankedTensorType>(source.getType()).getShape() != first.getShape())
-      return emitOpError("expected sources of one shape, got ") << first << " and " << source.getType();
-  if (getCombine().front().getNumArguments() != 2 * getSources().size())
-    return emitOpError("expected a combiner of ")
-           << 2 * getSources().size() << " arguments, got " << getCombine().front().getNumArguments();
-  return success();
+  if (getSources().getTypes() != getResultTypes())
+    return emitOpError("expected results of the sources' types, got ")
+           << getSources().getTypes() << " and " << getResultTypes();
+  return verifyFold(*this);
 }

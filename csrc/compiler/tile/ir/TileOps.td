@@ -271,11 +271,23 @@ def Tile_GatherOp : Tile_Op<"gather", [AttrSizedOperandSegments, MemoryEffects<[
 
 def Tile_ScatterOp : Tile_Op<"scatter", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
   let summary = "element i goes to base + offsets[i]; where offsets collide, the last lane wins (on GPU: one of them)";
-  let description = "A tile of pointers as base gives each element its own; offsets may then be left out.";
+  let description = [{
+    A tile of pointers as base gives each element its own; offsets may then be left out. With a region, what memory holds is replaced by the region's answer for it and
+    the element, lane after lane (not on GPU):
+
+    ```mlir
+    tile.scatter %values, %p[%offsets] : tensor<16xf32>, !tile.ptr<f32>, tensor<16xi64> combine {
+    ^bb0(%held: f32, %value: f32):
+      %s = arith.addf %held, %value : f32
+      tile.yield %s : f32
+    }
+    ```
+  }];
   let arguments = (ins Tile_Value:$value, Tile_PtrLike:$base, Optional<Tile_OffsetLike>:$offsets, Optional<Tile_BoolLike>:$mask);
+  let regions = (region AnyRegion:$combine);
   let assemblyFormat = [{
     $value `,` $base (`[` $offsets^ `]`)? (`mask` $mask^ `:` type($mask))? attr-dict
-    `:` type($value) `,` qualified(type($base)) (`,` type($offsets)^)?
+    `:` type($value) `,` qualified(type($base)) (`,` type($offsets)^)? (`combine` $combine^)?
   }];
   let hasVerifier = 1;
 }
@@ -396,15 +408,15 @@ def Tile_ReduceOp : Tile_Op<"reduce", [Pure, SingleBlock]> {
 }
 
 def Tile_ScanOp : Tile_Op<"scan", [Pure, SingleBlock]> {
-  let summary = "combines all elements up to each one along an axis; `reverse` begins at the end";
+  let summary = "the fold of all elements up to each one along an axis, itself included; `reverse` begins at the end";
   let description = [{
-    N tiles of one shape, N results of that shape. The combiner takes the N values so far and N more and is taken to be associative; elements are combined one after
-    the other.
+    N tiles of one shape, N results of that shape. The combiner takes the N values so far and N more and is taken to be associative, not commutative; the order of
+    combination is fixed per shape.
 
     ```mlir
     %s = tile.scan (%t) axis 0 : (tensor<64xf32>) -> tensor<64xf32> {
-    ^bb0(%a: f32, %b: f32):
-      %c = arith.addf %a, %b : f32
+    ^bb0(%before: f32, %x: f32):
+      %c = arith.addf %before, %x : f32
       tile.yield %c : f32
     }
     ```
@@ -434,7 +446,14 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock]> {
   let assemblyFormat = "`(` $sources `)` `pack` $pack attr-dict `:` functional-type($sources, $outputs) $body";
 }
 
-def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ParentOneOf<["ReduceOp", "ScanOp", "MapOp"]>]> {
+def Tile_ExtractOp : Tile_Op<"extract", [Pure]> {
+  let summary = "one element of a tile with one axis";
+  let arguments = (ins Tile_Tile:$source, I64:$position);
+  let results = (outs Tile_Scalar:$result);
+  let assemblyFormat = "$source `[` $position `]` attr-dict `:` type($source) `->` type($result)";
+}
+
+def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ParentOneOf<["ReduceOp", "ScanOp", "MapOp", "ScatterOp"]>]> {
   let summary = "the combined values";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";

@@ -417,7 +417,7 @@ LogicalResult StripMiner::runBlock(Block &block) {
   findAnchors(block);
   SmallVector<Operation *> replaced;
   for (Operation &op : llvm::make_early_inc_range(block)) {
-    if (op.getNumRegions() && !isa<ReduceOp>(op)) {
+    if (op.getNumRegions() && !isa<ReduceOp, ScanOp, ScatterOp>(op)) {
       if (touchesLong(&op))
         return op.emitOpError("unsupported: a long tile carried by a loop or branch");
       for (Region &region : op.getRegions())

@@ -1,0 +1,131 @@
+// Scatters and scans: what writes at every point of axes whose order matters.
+#include "compiler/fusion/Access.h"
+#include "compiler/tile/build/KernelEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/ScopeExit.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+using torch_tile::fusion::strideAlong;
+
+namespace torch_tile::tile_build {
+
+static bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
+
+/// A copy of a loops combiner as the region of a tile op.
+static void cloneCombiner(Region &from, Region &to) {
+  IRMapping mapping;
+  from.cloneInto(&to, mapping);
+  Operation *yield = to.front().getTerminator();
+  OpBuilder inside(yield);
+  tile::YieldOp::create(inside, yield->getLoc(), yield->getOperands());
+  yield->erase();
+}
+
+/// What the loops over the reduced axes carry at first. A scan along the lanes carries what its last lane has.
+KernelEmitter::ValueList KernelEmitter::initialOf(LoopsOp op) {
+  ValueList initial;
+  if (ArrayAttr inits = op.getInitsAttr())
+    for (Attribute init : inits) {
+      Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
+      bool isScalar = op.isScan() && isVectorReduced();
+      initial.push_back(isScalar ? identity : toTile(builder, identity, tileShape()));
+    }
+  return initial;
+}
+
+/// Returns what the next point carries.
+KernelEmitter::ValueList KernelEmitter::emitOrdered(const FusedMember &member, ValueRange carried) {
+  LoopsOp op = member.op;
+  ValueList scalars;
+  Value mask;
+  ValueList values = emitBody(member, &scalars, &mask);
+  if (op.isScan())
+    return emitScan(op, values, carried);
+  if (!mask || isTile(mask)) {
+    emitScatter(op, values, scalars, mask);
+    return {};
+  }
+  auto write = [&]() -> ValueList {
+    emitScatter(op, values, scalars, {});
+    return {};
+  };
+  emitIf(mask, {}, write, [] { return ValueList(); });
+  return {};
+}
+
+KernelEmitter::ValueList KernelEmitter::emitScan(LoopsOp op, ValueRange values, ValueRange carried) {
+  ValueList tiles = llvm::map_to_vector(values, [&](Value value) { return toTile(builder, value, tileShape()); });
+  ValueList folded, next;
+  if (isVectorReduced()) {
+    auto scan = tile::ScanOp::create(builder, ValueRange(tiles).getTypes(), tiles, builder.getI64IntegerAttr(0),
+                                     /*reverse=*/UnitAttr());
+    cloneCombiner(op.getCombine(), scan.getCombine());
+    // The carried scalars go from tile to tile by one scalar step each, apart from the work on tiles.
+    Value last = validLanes ? arith::SubIOp::create(builder, validLanes, exprs.constant(1)).getResult()
+                            : exprs.constant(schedule.lanes - 1);
+    ValueList ends;
+    for (Value tile : scan.getOutputs())
+      ends.push_back(
+          tile::ExtractOp::create(builder, cast<RankedTensorType>(tile.getType()).getElementType(), tile, last));
+    next = combine(op.getCombine(), carried, ends, {});
+    ValueList before = llvm::map_to_vector(carried, [&](Value value) { return toTile(builder, value, tileShape()); });
+    folded = combine(op.getCombine(), before, scan.getOutputs(), tileShape());
+  } else {
+    folded = combine(op.getCombine(), carried, tiles, tileShape());
+    next = folded;
+  }
+  for (auto [result, value] : llvm::zip(op.getOutputs(), folded)) {
+    if (!escapes(result))
+      continue;
+    Type element = scalarType(cast<GraphTensorType>(result.getType()).getElementType());
+    if (getElementTypeOrSelf(value) != element)
+      value = arith::TruncFOp::create(builder, isTile(value) ? tileOf(element) : element, value);
+    store(value, result);
+  }
+  return next;
+}
+
+/// Reads, combines and writes elements of the destination. Lanes that may meet are taken one after the other.
+void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalars, Value mask) {
+  for (auto [k, scalar] : llvm::enumerate(scalars))
+    bindings["x" + std::to_string(k)] = scalar;
+  auto restore = llvm::make_scope_exit([&] {
+    for (size_t k = 0; k < scalars.size(); ++k)
+      bindings.erase("x" + std::to_string(k));
+  });
+  bool scalarsVary = llvm::any_of(scalars, isTile);
+  for (auto [result, value] : llvm::zip(op.getOutputs(), values)) {
+    SizeExpr offset = loops.offsetOf(result);
+    Type element = scalarType(cast<GraphTensorType>(result.getType()).getElementType());
+    std::optional<SizeExpr> stride =
+        schedule.vectorAxis < 0 ? loops.sizes().constant(0) : strideAlong(loops.sizes(), offset, vectorName());
+    // Lanes side by side, or one element.
+    bool isStructured =
+        !scalarsVary && stride && (schedule.vectorAxis < 0 || (!isVectorReduced() && !stride->isConstant(0)));
+    if (isStructured) {
+      if (mask || !op.getCombine().empty()) {
+        Value held = structuredLoad(pointerOf(result), offset, element);
+        ValueList combined{toTile(builder, value, tileShape())};
+        if (!op.getCombine().empty())
+          combined = combine(op.getCombine(), held, combined, tileShape());
+        value = mask ? arith::SelectOp::create(builder, mask, combined[0], held).getResult() : combined[0];
+      }
+      store(value, result);
+      continue;
+    }
+    Value offsets = toTile(builder, exprs.emit(offset, tileBindings()), tileShape());
+    Value active = mask;
+    if (validLanes) {
+      Value inside = gatherMask();
+      active = mask ? arith::AndIOp::create(builder, mask, inside).getResult() : inside;
+    }
+    auto scatter =
+        tile::ScatterOp::create(builder, toTile(builder, value, tileShape()), pointerOf(result), offsets, active);
+    if (!op.getCombine().empty())
+      cloneCombiner(op.getCombine(), scatter.getCombine());
+  }
+}
+
+} // namespace torch_tile::tile_build

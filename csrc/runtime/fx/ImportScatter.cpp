@@ -1,0 +1,278 @@
+// Writes at positions that tensors name, and scans.
+#include "runtime/fx/Call.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+namespace py = pybind11;
+
+namespace torch_tile::runtime::fx {
+namespace {
+
+constexpr const char *kNoTensor = "expected tensors of at least one dimension";
+constexpr const char *kNoIndex = "an index is neither int64 nor int32";
+
+bool isIndexType(at::ScalarType dtype) { return dtype == at::kLong || dtype == at::kInt; }
+
+std::string combineAttr(std::string_view combine) {
+  return combine.empty() ? std::string() : stringAttr("combine", combine);
+}
+
+/// The op that prints a copy of `x` with `values` at the places of one call.
+using Write = std::function<Value(const Value &x, const Value &values, std::string_view combine)>;
+
+Write writeAt(Call &call, std::vector<Value> indices, std::vector<int64_t> dims, bool wrap) {
+  return [&call, indices = std::move(indices), dims = std::move(dims), wrap](const Value &x, const Value &values,
+                                                                             std::string_view combine) {
+    std::vector<Value> operands{x, call.importer.cast(values, x.type.dtype)};
+    operands.insert(operands.end(), indices.begin(), indices.end());
+    return call.importer.emit(
+        "index_put", operands,
+        joinAttrs({dimsAttr("dims", dims), wrap ? boolAttr("wrap", true) : std::string(), combineAttr(combine)}),
+        call.importer.withDtype(call.type(), x.type.dtype));
+  };
+}
+
+Write writeAlong(Call &call, const Value &index, int64_t dim) {
+  return [&call, index, dim](const Value &x, const Value &values, std::string_view combine) {
+    return call.importer.emit("scatter", {x, index, call.importer.cast(values, x.type.dtype)},
+                              joinAttrs({intAttr("dim", dim), combineAttr(combine)}),
+                              call.importer.withDtype(call.type(), x.type.dtype));
+  };
+}
+
+/// The identity of an extremum in a dtype.
+Scalar lowest(at::ScalarType dtype, bool ofMaximum) {
+  if (c10::isFloatingType(dtype))
+    return Scalar::of(ofMaximum ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+  auto of = [&]<typename T>(T) {
+    return Scalar::of(int64_t{ofMaximum ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max()});
+  };
+  switch (dtype) {
+  case at::kByte:
+    return of(uint8_t{});
+  case at::kChar:
+    return of(int8_t{});
+  case at::kShort:
+    return of(int16_t{});
+  case at::kInt:
+    return of(int32_t{});
+  case at::kLong:
+    return of(int64_t{});
+  default:
+    return Scalar::of(int64_t{!ofMaximum});
+  }
+}
+
+/// scatter_reduce and index_reduce. Without `includeSelf`, what is written to starts from the fold's identity.
+const char *setReduced(Call &call, const Value &x, const Value &source, const std::string &reduce, bool includeSelf,
+                       const Write &write) {
+  Importer &importer = call.importer;
+  bool isMean = reduce == "mean";
+  std::string_view combine = reduce == "sum" || isMean ? "add"
+                             : reduce == "prod"        ? "mul"
+                             : reduce == "amax"        ? "max"
+                             : reduce == "amin"        ? "min"
+                                                       : "";
+  at::ScalarType dtype = call.type().dtype;
+  if (combine.empty() || (isMean && dtype == at::kBool))
+    return "no such reduction is generated";
+  auto number = [&](const Scalar &value) { return importer.full(value, importer.scalarType(dtype)); };
+  Value start = x;
+  if (!includeSelf) {
+    Scalar identity = combine == "add"   ? Scalar::of(int64_t{0})
+                      : combine == "mul" ? Scalar::of(int64_t{1})
+                                         : lowest(dtype, combine == "max");
+    start = write(x, number(identity), "");
+  }
+  Value folded = write(start, source, combine);
+  if (isMean) {
+    Value one = number(Scalar::of(int64_t{1})), zero = number(Scalar::of(int64_t{0}));
+    Value count = write(importer.full(Scalar::of(int64_t{includeSelf}), call.type()), one, "add");
+    Value isNone = call.pointwise("eq", {count, zero}, at::kBool);
+    count = call.pointwise("where", {isNone, one, count}, dtype);
+    folded = call.pointwise(c10::isFloatingType(dtype) ? "div" : "div_floor", {folded, count}, dtype);
+  }
+  call.set(folded);
+  return nullptr;
+}
+
+/// x with `value` where a mask over some of its dimensions holds, if no count of true elements is needed for that.
+const char *setMasked(Call &call, const Value &x, Value mask, int64_t dim, Value value, bool accumulate) {
+  Importer &importer = call.importer;
+  size_t rest = x.type.rank() - static_cast<size_t>(dim) - mask.type.rank();
+  bool isOne =
+      std::all_of(value.type.sizes.begin(), value.type.sizes.end(), [](SizeExpr size) { return size.isConstant(1); });
+  if (!isOne && value.type.rank() > rest)
+    return "a mask whose true elements take values of their own";
+  if (value.type.rank() > rest)
+    value = importer.emit("view", {value}, "", importer.scalarType(value.type.dtype));
+  if (rest > 0) {
+    std::vector<SizeExpr> sizes = mask.type.sizes;
+    sizes.resize(sizes.size() + rest, importer.sizes.constant(1));
+    mask = importer.emit("view", {mask}, "", importer.makeType(at::kBool, std::move(sizes)));
+  }
+  at::ScalarType dtype = x.type.dtype;
+  value = importer.cast(value, dtype);
+  if (accumulate)
+    value = call.pointwise("add", {x, value}, dtype);
+  const Value operands[] = {mask, value, x};
+  call.setPointwise("where", operands, dtype);
+  return nullptr;
+}
+
+} // namespace
+
+/// index_put(self, indices, values, accumulate)
+const char *importIndexPut(Call &call) {
+  const Value *x = call.tensor(0), *values = call.tensor(2);
+  if (!x || !values || x->type.rank() == 0)
+    return kNoTensor;
+  bool accumulate = call.flag(3);
+  std::vector<Value> indices;
+  std::vector<int64_t> dims;
+  int64_t dim = 0;
+  for (py::handle item : call.argument(1)) {
+    if (!item.is_none()) {
+      const Value *index = call.tensorOf(item);
+      if (!index)
+        return "expected tensors as indices";
+      indices.push_back(*index);
+      dims.push_back(dim);
+    }
+    ++dim;
+  }
+  if (indices.empty())
+    return "it has no index";
+  if (indices.size() == 1 && indices[0].type.dtype == at::kBool && indices[0].type.rank() > 0)
+    return setMasked(call, *x, indices[0], dims[0], *values, accumulate);
+  for (const Value &index : indices)
+    if (!isIndexType(index.type.dtype))
+      return kNoIndex;
+  call.set(writeAt(call, indices, dims, /*wrap=*/true)(*x, *values, accumulate ? "add" : ""));
+  return nullptr;
+}
+
+/// embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
+const char *importEmbeddingBackward(Call &call) {
+  const Value *grad = call.tensor(0), *indices = call.tensor(1);
+  std::optional<Scalar> padding = call.scalar(3);
+  if (!grad || !indices)
+    return kNoTensor;
+  if (!isIndexType(indices->type.dtype))
+    return kNoIndex;
+  if (call.flag(4))
+    return "gradients scaled by frequency";
+  if (!padding || !padding->isConstant())
+    return "the padding index is not constant";
+  const int64_t dims[] = {0};
+  Value zeros = call.importer.full(Scalar::of(int64_t{0}), call.type());
+  call.set(call.importer.emit(
+      "index_put", {zeros, call.importer.cast(*grad, call.type().dtype), *indices},
+      joinAttrs({dimsAttr("dims", dims), combineAttr("add"), intAttr("skip", padding->integer)}), call.type()));
+  return nullptr;
+}
+
+/// index_add(self, dim, index, source, *, alpha), index_copy(self, dim, index, source)
+const char *importIndexWrite(Call &call) {
+  const Value *x = call.tensor(0), *index = call.tensor(2), *source = call.tensor(3);
+  if (!x || !index || !source || x->type.rank() == 0 || index->type.rank() != 1 ||
+      source->type.rank() != x->type.rank())
+    return "expected an index of one dimension and a source of the operand's rank";
+  if (!isIndexType(index->type.dtype))
+    return kNoIndex;
+  Value values = *source;
+  bool isAdd = std::string_view(call.op()) == "add";
+  if (std::optional<Scalar> alpha = isAdd ? call.scalar(4) : Scalar::of(int64_t{1}); !alpha) {
+    return "the factor is no number";
+  } else if (!alpha->is(1)) {
+    at::ScalarType dtype = values.type.dtype;
+    at::ScalarType wide = c10::isReducedFloatingType(dtype) ? at::kFloat : dtype;
+    Value factor = call.importer.full(*alpha, call.importer.scalarType(wide));
+    values = call.importer.emit("mul", {call.importer.cast(values, wide), factor}, "",
+                                call.importer.withDtype(values.type, wide));
+  }
+  call.set(writeAt(call, {*index}, {call.dim(1, x->type.rank())}, /*wrap=*/false)(*x, values, call.op()));
+  return nullptr;
+}
+
+/// index_fill(self, dim, index, value)
+const char *importIndexFill(Call &call) {
+  const Value *x = call.tensor(0), *index = call.tensor(2);
+  Operands fill(call);
+  if (!x || !index || !fill.add(3) || x->type.rank() == 0)
+    return kNoTensor;
+  if (!isIndexType(index->type.dtype))
+    return kNoIndex;
+  Value value = fill.castTo(x->type.dtype)[0];
+  call.set(writeAt(call, {*index}, {call.dim(1, x->type.rank())}, /*wrap=*/true)(*x, value, ""));
+  return nullptr;
+}
+
+/// index_reduce(self, dim, index, source, reduce, *, include_self)
+const char *importIndexReduce(Call &call) {
+  const Value *x = call.tensor(0), *index = call.tensor(2), *source = call.tensor(3);
+  if (!x || !index || !source || x->type.rank() == 0 || index->type.rank() != 1 ||
+      source->type.rank() != x->type.rank())
+    return "expected an index of one dimension and a source of the operand's rank";
+  if (!isIndexType(index->type.dtype))
+    return kNoIndex;
+  return setReduced(call, *x, *source, call.text(4), call.flag(5),
+                    writeAt(call, {*index}, {call.dim(1, x->type.rank())}, /*wrap=*/false));
+}
+
+/// scatter(self, dim, index, src or value, reduce), scatter_add(self, dim, index, src),
+/// scatter_reduce(self, dim, index, src, reduce, *, include_self)
+const char *importScatter(Call &call) {
+  const Value *x = call.tensor(0), *index = call.tensor(2);
+  Operands source(call);
+  if (!x || !index || !source.add(3) || x->type.rank() == 0 || index->type.rank() != x->type.rank())
+    return kNoTensor;
+  if (!isIndexType(index->type.dtype))
+    return kNoIndex;
+  Value values = source.castTo(x->type.dtype)[0];
+  if (values.type.rank() != 0 && values.type.rank() != x->type.rank())
+    return "the source has another rank";
+  Write write = writeAlong(call, *index, call.dim(1, x->type.rank()));
+  std::string_view op = call.op();
+  if (op == "reduce")
+    return setReduced(call, *x, values, call.text(4), call.flag(5), write);
+  if (op == "fold") {
+    std::string reduce = call.text(4);
+    op = reduce == "add" ? "add" : reduce == "multiply" ? "mul" : "";
+    if (op.empty())
+      return "no such reduction is generated";
+  }
+  call.set(write(*x, values, op));
+  return nullptr;
+}
+
+/// cumsum, cumprod, logcumsumexp(self, dim), cummax, cummin: the latter have two results.
+const char *importScan(Call &call) {
+  const Value *x = call.tensor(0);
+  if (!x)
+    return "expected a tensor operand";
+  at::ScalarType dtype = call.type().dtype;
+  bool isPair = call.numResults() == 2;
+  if (!isPair && dtype == at::kBool)
+    return "bools are not summed";
+  if (x->type.rank() == 0) {
+    if (isPair)
+      call.set(call.importer.full(Scalar::of(int64_t{0}), call.type(1)), 1);
+    call.set(call.importer.emit(x->type.dtype == dtype ? "clone" : "cast", {*x}, "", call.type()));
+    return nullptr;
+  }
+  Value operand = call.importer.cast(*x, dtype);
+  std::string attrs = intAttr("dim", call.dim(1, x->type.rank()));
+  if (!isPair) {
+    call.set(call.importer.emit(call.op(), {operand}, attrs, call.type()));
+    return nullptr;
+  }
+  auto pair = call.importer.emitMany(call.op(), {&operand, 1}, attrs, {call.type(0), call.type(1)});
+  call.set(pair[0], 0);
+  call.set(pair[1], 1);
+  return nullptr;
+}
+
+} // namespace torch_tile::runtime::fx

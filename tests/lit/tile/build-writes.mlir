@@ -1,0 +1,74 @@
+// graph-build-tile-kernels: scatters and scans.
+// RUN: tile-opt %s --split-input-file --graph-lower-to-loops --graph-inline-producers --graph-form-groups --graph-build-tile-kernels | FileCheck %s
+
+// Lanes lie along the rows, which are parallel; a program takes the indices one after the other. What the values are made of
+// is computed there.
+// CHECK-LABEL: graph.func @rows(
+// CHECK:         tile.kernel @kernel_1
+// CHECK-SAME:    axes [i0 = 64, reduce r0 = 4096]
+// CHECK:         scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c32
+// CHECK:         scf.for
+// CHECK:         %[[I:.*]] = tile.load %{{.*}} strides [] : !tile.ptr<i64> -> i64
+// CHECK:         %[[J:.*]] = tile.check_index %[[I]]
+// CHECK:         %[[V:.*]] = math.exp %{{.*}} : tensor<32xf32>
+// CHECK:         %[[BASE:.*]] = arith.muli %[[J]]
+// CHECK:         %[[HELD:.*]] = tile.load %[[DEST:.*]][%{{.*}}] strides [1] : !tile.ptr<f32> -> tensor<32xf32>
+// CHECK:         %[[SUM:.*]] = arith.addf %[[HELD]], %[[V]]
+// CHECK:         tile.store %[[SUM]], %[[DEST]]
+graph.func @rows(%x: !graph.tensor<[1000, 64], f32>, %i: !graph.tensor<[4096], i64>, %g: !graph.tensor<[4096, 64], f32>) -> !graph.tensor<[1000, 64], f32> attributes {symbols = []} {
+  %e = graph.exp %g : (!graph.tensor<[4096, 64], f32>) -> !graph.tensor<[4096, 64], f32>
+  %0 = graph.index_put %x, %e, %i {combine = "add"}
+    : (!graph.tensor<[1000, 64], f32>, !graph.tensor<[4096, 64], f32>, !graph.tensor<[4096], i64>) -> !graph.tensor<[1000, 64], f32>
+  graph.return %0 : !graph.tensor<[1000, 64], f32>
+}
+
+// -----
+
+// Lanes lie along the axis that keeps its order: values and indices are tiles, memory is changed lane after lane.
+// CHECK-LABEL: graph.func @lanes(
+// CHECK:         tile.kernel @kernel_1
+// CHECK-SAME:    vector axis r0 lanes 16
+// CHECK:         %[[J:.*]] = tile.check_index %{{.*}} : tensor<16xi64> -> tensor<16xi64>
+// CHECK:         %[[V:.*]] = tile.load %{{.*}} : !tile.ptr<f32> -> tensor<16xf32>
+// CHECK:         %[[AT:.*]] = arith.addi %{{.*}}, %[[J]]
+// CHECK:         tile.scatter %[[V]], %{{.*}}[%[[AT]]] : tensor<16xf32>, !tile.ptr<f32>, tensor<16xi64> combine {
+// CHECK:         arith.mulf
+graph.func @lanes(%x: !graph.tensor<[6, 9], f32>, %i: !graph.tensor<[6, 64], i64>, %v: !graph.tensor<[6, 64], f32>) -> !graph.tensor<[6, 9], f32> attributes {symbols = []} {
+  %0 = graph.scatter %x, %i, %v {dim = 1 : i64, combine = "mul"}
+    : (!graph.tensor<[6, 9], f32>, !graph.tensor<[6, 64], i64>, !graph.tensor<[6, 64], f32>) -> !graph.tensor<[6, 9], f32>
+  graph.return %0 : !graph.tensor<[6, 9], f32>
+}
+
+// -----
+
+// Along the lanes: a scan of each tile, and one scalar carried from tile to tile. The last tile carries its last valid lane.
+// CHECK-LABEL: graph.func @row_scan(
+// CHECK:         %[[CARRIED:.*]] = scf.for {{.*}} iter_args(%[[BEFORE:.*]] = %{{.*}}) -> (f64)
+// CHECK:         %[[SCAN:.*]] = tile.scan(%{{.*}}) axis 0 : (tensor<16xf64>) -> tensor<16xf64> {
+// CHECK:         %[[END:.*]] = tile.extract %[[SCAN]]
+// CHECK:         %[[NEXT:.*]] = arith.addf %[[BEFORE]], %[[END]]
+// CHECK:         %[[SPLAT:.*]] = tile.splat %[[BEFORE]]
+// CHECK:         %[[SUM:.*]] = arith.addf %[[SPLAT]], %[[SCAN]]
+// CHECK:         %[[ROUNDED:.*]] = arith.truncf %[[SUM]]
+// CHECK:         tile.store %[[ROUNDED]]
+// CHECK:         scf.yield %[[NEXT]]
+graph.func @row_scan(%x: !graph.tensor<[6, 77], f32>) -> !graph.tensor<[6, 77], f32> attributes {symbols = []} {
+  %0 = graph.cumsum %x {dim = 1 : i64} : (!graph.tensor<[6, 77], f32>) -> !graph.tensor<[6, 77], f32>
+  graph.return %0 : !graph.tensor<[6, 77], f32>
+}
+
+// -----
+
+// Across the lanes: a carried tile. What reads the result has a kernel of its own.
+// CHECK-LABEL: graph.func @column_scan(
+// CHECK:         graph.launch
+// CHECK:         graph.launch
+// CHECK:         scf.for {{.*}} iter_args(%[[BEFORE:.*]] = %{{.*}}) -> (tensor<32xi64>)
+// CHECK:         %[[SUM:.*]] = arith.addi %[[BEFORE]]
+// CHECK:         tile.store %[[SUM]]
+// CHECK:         scf.yield %[[SUM]]
+graph.func @column_scan(%x: !graph.tensor<[100, 64], i64>) -> !graph.tensor<[100, 64], i64> attributes {symbols = []} {
+  %0 = graph.cumsum %x {dim = 0 : i64} : (!graph.tensor<[100, 64], i64>) -> !graph.tensor<[100, 64], i64>
+  %1 = graph.neg %0 : (!graph.tensor<[100, 64], i64>) -> !graph.tensor<[100, 64], i64>
+  graph.return %1 : !graph.tensor<[100, 64], i64>
+}
