@@ -31,6 +31,9 @@ void dropUnitReductions(mlir::graph::FuncOp func);
 /// Numerics: exact, but that a sum of zeros is +0 and this may be -0.
 void collapseOneHotReductions(mlir::graph::FuncOp func);
 
+/// Lets scatters write into their operand instead of a copy of it where nobody can tell.
+void reuseBuffers(mlir::graph::FuncOp func);
+
 /// Substitutes pointwise producers into the loads of their consumers where that saves memory traffic.
 void inlineProducers(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
@@ -43,7 +46,7 @@ void splitReductions(mlir::graph::FuncOp func, const FusionOptions &options, std
 /// Puts loops that share data into graph.fusion groups; afterwards every loops op is in one.
 void formGroups(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
-/// The whole stage, in this order: inlining first, since it shapes the domains; splits before groups, since a split
+/// The whole stage, in this order: buffers first, while copies are still copies; inlining next, since it shapes the domains; splits before groups, since a split
 /// reduction joins other groups than a whole one.
 void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 

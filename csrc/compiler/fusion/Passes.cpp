@@ -5,6 +5,7 @@
 namespace torch_tile::fusion {
 
 #define GEN_PASS_DEF_INLINEPRODUCERS
+#define GEN_PASS_DEF_REUSEBUFFERS
 #define GEN_PASS_DEF_SPLITREDUCTIONS
 #define GEN_PASS_DEF_FORMGROUPS
 #include "compiler/fusion/Passes.h.inc"
@@ -16,6 +17,10 @@ struct InlineProducersPass : impl::InlineProducersBase<InlineProducersPass> {
     std::vector<FusionDecision> decisions;
     inlineProducers(getOperation(), {}, decisions);
   }
+};
+
+struct ReuseBuffersPass : impl::ReuseBuffersBase<ReuseBuffersPass> {
+  void runOnOperation() override { reuseBuffers(getOperation()); }
 };
 
 struct SplitReductionsPass : impl::SplitReductionsBase<SplitReductionsPass> {

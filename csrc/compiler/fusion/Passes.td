@@ -14,6 +14,19 @@ def InlineProducers : Pass<"graph-inline-producers", "::mlir::graph::FuncOp"> {
   }];
 }
 
+def ReuseBuffers : Pass<"graph-reuse-buffers", "::mlir::graph::FuncOp"> {
+  let summary = "Lets scatters write into their operand instead of a copy of it";
+  let description = [{
+    Before / after: `%c = loops {load %x}; %s = loops into(%c) {write_at}; loops into(%x) {load %s}`  ->  `%s = loops into(%x) {write_at}`.
+    The copy also goes where it is one of a buffer that loops made and nobody reads after the scatter.
+
+    Needs:    everything generatable is graph.loops (graph-lower-to-loops).
+    Keeps:    what anybody reads of the operand; graph inputs that receive something else.
+    Numerics: none.
+    Why here: before inlining, which puts computations in the place of copies.
+  }];
+}
+
 def SplitReductions : Pass<"graph-split-reductions", "::mlir::graph::FuncOp"> {
   let summary = "Splits reductions that would run with few programs into partial results and a second reduction";
   let description = [{
