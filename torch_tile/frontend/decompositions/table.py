@@ -13,6 +13,7 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
 from torch_tile.frontend.decompositions.adaptive_pooling import adaptive_pooling
+from torch_tile.frontend.decompositions.bessel import bessel_functions
 from torch_tile.frontend.decompositions.distances import distances
 from torch_tile.frontend.decompositions.grid_sample import grid_sample
 from torch_tile.frontend.decompositions.padding import padding
@@ -105,6 +106,7 @@ _ALSO = (
     aten.std_mean,
     aten.tril_indices,
     aten.triu_indices,
+    aten.unbind_copy,
     aten.upsample_bicubic2d,
     aten.upsample_bilinear2d,
     aten.upsample_linear1d,
@@ -190,6 +192,7 @@ def decomposition_table(is_training: bool = False) -> dict[Any, Callable[..., An
     table.update(pointwise())
     table.update(pooling())
     table.update(adaptive_pooling())
+    table.update(bessel_functions())
     table.update(distances())
     table.update(grid_sample())
     table.update(padding())
