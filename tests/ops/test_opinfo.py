@@ -17,18 +17,16 @@ from tests.ops import coverage, opinfo
 from tests.ops.opinfo_expected import EXPECTED, reason_for
 
 OPERATORS = opinfo.operators()
-# Run past their time on a loaded machine, or are tried through others of the same family.
-_SLOW_TO_COMPILE = {"nn.functional.ctc_loss", "ops.aten._flash_attention_forward"}
 
 
 def is_fast(name: str) -> bool:
-    return zlib.crc32(name.encode()) % 12 == 0 and name not in _SLOW_TO_COMPILE
+    return zlib.crc32(name.encode()) % 12 == 0
 
 
 def _parameters() -> list[Any]:
+    beyond = [pytest.mark.slow, pytest.mark.database]
     return [
-        pytest.param(op, id=opinfo.name_of(op), marks=[] if is_fast(opinfo.name_of(op)) else [pytest.mark.slow])
-        for op in OPERATORS
+        pytest.param(op, id=opinfo.name_of(op), marks=[] if is_fast(opinfo.name_of(op)) else beyond) for op in OPERATORS
     ]
 
 

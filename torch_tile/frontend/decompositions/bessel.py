@@ -148,15 +148,13 @@ def _split(x: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
 def _j0(x: torch.Tensor) -> torch.Tensor:
     size = x.abs()
     near, far = _split(size, 8.0)
-    value = torch.where(size <= 8.0, _j0_near(near), _far(far, _P0, _Q0, math.pi / 4, False))
-    return torch.where(x.isinf(), 0.0, value)
+    return torch.where(size <= 8.0, _j0_near(near), _far(far, _P0, _Q0, math.pi / 4, False))
 
 
 def _j1(x: torch.Tensor) -> torch.Tensor:
     size = x.abs()
     near, far = _split(size, 8.0)
     value = torch.where(size <= 8.0, _j1_near(near), _far(far, _P1, _Q1, 3 * math.pi / 4, False))
-    value = torch.where(x.isinf(), 0.0, value)
     return torch.where(x < 0, -value, value)
 
 
@@ -164,7 +162,6 @@ def _y0(x: torch.Tensor) -> torch.Tensor:
     near, far = _split(x, 8.0)
     low = chebyshev(_near(near), _Y0_SMALL) + 2.0 / math.pi * torch.log(near) * _j0_near(near)
     value = torch.where(x <= 8.0, low, _far(far, _P0, _Q0, math.pi / 4, True))
-    value = torch.where(x == math.inf, 0.0, value)
     return torch.where(x == 0.0, -math.inf, torch.where(x < 0.0, math.nan, value))
 
 
@@ -173,7 +170,6 @@ def _y1(x: torch.Tensor) -> torch.Tensor:
     low = chebyshev(_near(near), _Y1_SMALL) * near
     low = low + 2.0 / math.pi * (torch.log(near) * _j1_near(near) - 1.0 / near)
     value = torch.where(x <= 8.0, low, _far(far, _P1, _Q1, 3 * math.pi / 4, True))
-    value = torch.where(x == math.inf, 0.0, value)
     return torch.where(x == 0.0, -math.inf, torch.where(x < 0.0, math.nan, value))
 
 

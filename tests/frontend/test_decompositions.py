@@ -1,0 +1,169 @@
+"""Decompositions against the operators they stand for, in eager mode, over ranges that samples of operators miss."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from torch_tile.frontend.decompositions import decomposition_table
+from torch_tile.frontend.decompositions.bessel import bessel_functions
+from torch_tile.frontend.decompositions.special import special_functions
+
+aten = torch.ops.aten
+TABLE = decomposition_table()
+SPECIAL = {
+    op._schema.name.removeprefix("aten::"): (op, f) for op, f in {**special_functions(), **bessel_functions()}.items()
+}
+EDGES = [0.0, -0.0, math.inf, -math.inf, math.nan, 1e-30, -1e-30, 0.5, 1.0, -1.0, 2.0, 8.0]
+
+
+def _arguments(name: str, dtype: torch.dtype) -> torch.Tensor:
+    limit = 1.05 if name in ("erfinv", "special_ndtri") else 20.0
+    grid = torch.linspace(-limit / (2 if "erfcx" in name else 1), limit, 4001, dtype=torch.float64)
+    return torch.cat([grid, torch.tensor(EDGES, dtype=torch.float64)]).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_functions(name: str, dtype: torch.dtype) -> None:
+    """Within a few roundings of the true value, which for float32 is ATen's in float64."""
+    op, decomposition = SPECIAL[name]
+    x = _arguments(name, dtype)
+    orders = range(5) if name == "polygamma" else (None,)
+    for order in orders:
+        leading = () if order is None else (order,)
+        result = decomposition(*leading, x)
+        if result is NotImplemented:  # ATen's own in float64 is far off
+            continue
+        exact = op(*leading, x.double())
+        assert result.dtype is dtype
+        bessel = "bessel" in name
+        rtol, atol = (2e-6, 2e-6) if dtype is torch.float32 else (1e-9, 1e-8)
+        # Next to a pole eager's own reflection is inexact, and at one it may be finite.
+        keep = (
+            (x > 0) | ((x - x.round()).abs() > 1e-3) | ~x.isfinite()
+            if "gamma" in name
+            else torch.ones_like(x, dtype=torch.bool)
+        )
+        keep &= exact.abs() < torch.finfo(dtype).max if not bessel else torch.ones_like(keep)
+        torch.testing.assert_close(result[keep].double(), exact[keep], rtol=rtol, atol=atol, equal_nan=True)
+
+
+POOLS = list(
+    itertools.product(
+        [(2, 2, 0), (3, 2, 1), (3, 1, 1), ((2, 3), (1, 2), (1, 0)), (4, 3, 2)],  # kernel, stride, padding
+        [False, True],  # ceil_mode
+        [torch.float32, torch.bfloat16, torch.int64],
+    )
+)
+
+
+@pytest.mark.parametrize("shape,ceil_mode,dtype", POOLS)
+def test_pooling(shape: Any, ceil_mode: bool, dtype: torch.dtype) -> None:
+    kernel, stride, padding = shape
+    x = (torch.randn(2, 3, 11, 9) * 8).to(dtype)
+    for pad_counts, divisor in ((True, None), (False, None), (False, 3)):
+        arguments = (x, kernel, stride, padding, ceil_mode, pad_counts, divisor)
+        expected = aten.avg_pool2d.default(*arguments)
+        tolerance = 0.0 if dtype is torch.int64 else 1e-2 if dtype is torch.bfloat16 else 1e-6
+        torch.testing.assert_close(TABLE[aten.avg_pool2d.default](*arguments), expected, rtol=tolerance, atol=tolerance)
+    if dtype.is_floating_point:
+        x[0, 0, 4, 4], x[1, 1, :, :] = math.nan, -math.inf
+    for dilation in (1, 2):
+        arguments = (x, kernel, stride, padding, dilation, ceil_mode)
+        try:
+            values, indices = aten.max_pool2d_with_indices.default(*arguments)
+        except RuntimeError:  # no window fits
+            continue
+        result, places = TABLE[aten.max_pool2d_with_indices.default](*arguments)
+        assert torch.equal(places, indices) and torch.equal(result.nan_to_num(), values.nan_to_num())
+        if dtype is torch.float32:
+            grad = torch.randn_like(values)
+            backward = (grad, x, kernel, stride, padding, dilation, ceil_mode, indices)
+            torch.testing.assert_close(
+                TABLE[aten.max_pool2d_with_indices_backward.default](*backward),
+                aten.max_pool2d_with_indices_backward.default(*backward),
+            )
+
+
+@pytest.mark.parametrize("sizes", [((7, 5), (3, 2)), ((4, 6), (2, 3)), ((3, 3), (5, 7)), ((9, 1), (4, 1))])
+def test_adaptive_pooling(sizes: Any) -> None:
+    size, output = sizes
+    x = torch.randn(2, 3, *size)
+    torch.testing.assert_close(
+        TABLE[aten._adaptive_avg_pool2d.default](x, output), aten._adaptive_avg_pool2d(x, output)
+    )
+    values, indices = aten.adaptive_max_pool2d(x, output)
+    result, places = TABLE[aten.adaptive_max_pool2d.default](x, output)
+    assert torch.equal(result, values) and torch.equal(places, indices)
+    grad = torch.randn_like(values)
+    torch.testing.assert_close(
+        TABLE[aten._adaptive_avg_pool2d_backward.default](grad, x), aten._adaptive_avg_pool2d_backward(grad, x)
+    )
+    torch.testing.assert_close(
+        TABLE[aten.adaptive_max_pool2d_backward.default](grad, x, indices),
+        aten.adaptive_max_pool2d_backward(grad, x, indices),
+    )
+
+
+@pytest.mark.parametrize("padding", [(1, 2), (0, 3), (-1, 2), (2, -3)])
+def test_gradient_of_replication_padding(padding: tuple[int, int]) -> None:
+    x = torch.randn(2, 3, 6, 7, requires_grad=True)
+    both = (*padding, *padding[::-1])
+    grad = torch.randn_like(F.pad(x, both, mode="replicate"))
+    (expected,) = torch.autograd.grad(F.pad(x, both, mode="replicate"), x, grad)
+    torch.testing.assert_close(TABLE[aten.replication_pad2d_backward.default](grad, x.detach(), both), expected)
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 8, 9, 100])
+def test_search(length: int, right: bool) -> None:
+    boundaries = torch.randint(-20, 20, (length,)).float().sort().values
+    values = torch.cat([torch.randint(-25, 25, (200,)).float(), torch.tensor([math.nan, math.inf, -math.inf])])
+    bucketized = TABLE[aten.bucketize.Tensor](values, boundaries, right=right)
+    assert torch.equal(bucketized, torch.bucketize(values, boundaries, right=right))
+    rows = torch.randn(4, max(length, 1)).sort(-1).values
+    wanted = torch.randn(4, 6)
+    for int32 in (False, True):
+        result = TABLE[aten.searchsorted.Tensor](rows, wanted, right=right, out_int32=int32)
+        expected = torch.searchsorted(rows, wanted, right=right, out_int32=int32)
+        assert torch.equal(result, expected) and result.dtype is expected.dtype
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)
+def test_integer_powers(dtype: torch.dtype) -> None:
+    info = torch.iinfo(dtype)
+    base = torch.tensor(
+        [0, 1, 2, 3, 5, 7, 10, info.max, info.min, info.max // 3, *([] if info.min == 0 else [-1, -2, -3])], dtype=dtype
+    )
+    exponent = torch.tensor([0, 1, 2, 3, 5, 8, 31, 64, 100, *([] if info.min == 0 else [-1, -2, -5])], dtype=dtype)
+    a, b = torch.meshgrid(base, exponent, indexing="ij")
+    # ATen's zero to a negative power is a division by zero somewhere else.
+    keep = ~((a == 0) & (b < 0))
+    result, expected = TABLE[aten.pow.Tensor_Tensor](a, b), torch.pow(a, b)
+    assert result.dtype is dtype and torch.equal(result[keep], expected[keep])
+    for number in (4, 5, 11):
+        assert torch.equal(TABLE[aten.pow.Tensor_Scalar](base, number), torch.pow(base, number))
+
+
+def test_maximum_without_nan_and_hypotenuse() -> None:
+    values = torch.tensor([0.0, -0.0, 1.5, -2.0, math.inf, -math.inf, math.nan, 3e38, 1e-38])
+    a, b = torch.meshgrid(values, values, indexing="ij")
+    for op in (aten.fmax.default, aten.fmin.default, aten.hypot.default):
+        torch.testing.assert_close(TABLE[op](a, b), op(a, b), equal_nan=True)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_samples_of_a_volume(mode: str, padding_mode: str, align_corners: bool) -> None:
+    x, grid = torch.randn(2, 3, 4, 5, 6), torch.rand(2, 3, 2, 4, 3) * 4 - 2
+    expected = F.grid_sample(x, grid, mode, padding_mode, align_corners)
+    codes = (("bilinear", "nearest").index(mode), ("zeros", "border", "reflection").index(padding_mode))
+    result = TABLE[aten.grid_sampler_3d.default](x, grid, *codes, align_corners)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
