@@ -105,10 +105,12 @@ PYTHON: dict[str, list[str]] = {
     "interpreter": FOUNDATION,
     "debug": [*FOUNDATION, "frontend"],
     "testing": FOUNDATION,
+    "runtime": [],
+    "tools": [],
     "backend": [*FOUNDATION, *MIDDLE],
     "cli": [*FOUNDATION, *MIDDLE, "backend"],
     "__main__": ["cli"],
-    "__init__": [*FOUNDATION, *MIDDLE, "backend", "testing"],
+    "__init__": [*FOUNDATION, *MIDDLE, "backend", "testing", "runtime", "tools"],
 }
 # Inductor's compiler: importing it costs over a second and is never needed.
 FORBIDDEN_MODULES = (

@@ -20,7 +20,7 @@ from torch_tile.errors import (
 )
 
 if TYPE_CHECKING:
-    from torch_tile import language, testing
+    from torch_tile import language, runtime, testing, tools
     from torch_tile.debug.explain import explain
     from torch_tile.language.autotune import Config, autotune, heuristics
     from torch_tile.language.foreign import interpret
@@ -47,7 +47,10 @@ __all__ = [
     "jit",
     "language",
     "next_power_of_2",
+    "runtime",
+    "set_allocator",
     "testing",
+    "tools",
 ]
 
 # Name -> module it comes from, imported when it is first asked for.
@@ -60,7 +63,9 @@ _LAZY = {
     "interpret": "torch_tile.language.foreign",
     "jit": "torch_tile.language.jit",
     "language": "",
+    "runtime": "",
     "testing": "",
+    "tools": "",
 }
 
 
@@ -72,6 +77,10 @@ def cdiv(x: Any, y: Any) -> Any:
 def next_power_of_2(n: int) -> int:
     """The least power of two that is not below `n`; 1 for 0."""
     return 1 if n <= 1 else 1 << (n - 1).bit_length()
+
+
+def set_allocator(allocator: Any) -> None:
+    """Triton's allocator of workspaces; kernels need none here, so it is not kept."""
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ import torch
 import torch_tile
 import torch_tile.language as tl
 
+# ruff: noqa: SIM108
 Launch = Callable[[Any], Any]
 WIDTH = tl.constexpr(16)
 
@@ -165,6 +166,19 @@ def test_python_things(launch: Launch) -> None:
     assert run(launch, kernel, n, ("a", "b", "c"), (1, 2))[0] == expected
 
 
+def test_builtins(launch: Launch, capfd: pytest.CaptureFixture[str]) -> None:
+    def kernel(o_ptr, n):
+        tl.store(o_ptr, min(n, 5))
+        tl.store(o_ptr + 1, max(n, 5, 9))
+        tl.store(o_ptr + 2, min(3, 4))
+        tl.store(o_ptr + 3, abs(-n))
+        print("n is", n)
+
+    assert run(launch, kernel, 7).tolist()[:4] == [5, 9, 3, 7]
+    out = capfd.readouterr().out
+    assert "n is" in out and "7" in out
+
+
 def test_nested_loops_and_branches(launch: Launch) -> None:
     def kernel(o_ptr, n):
         count = 0
@@ -296,5 +310,5 @@ def test_autotune_and_heuristics(launch: Launch) -> None:
 
     for n in (100, 101):
         o = torch.empty(n)
-        launch(kernel)[lambda meta: (torch_tile.cdiv(n, meta["B"]),)](o, n)
+        launch(kernel)[lambda meta: (torch_tile.cdiv(meta["n"], meta["B"]),)](o, n)
         assert torch.equal(o, torch.arange(float(n)) + (1000 if n % 2 == 0 else 0))

@@ -12,6 +12,8 @@ import torch
 import torch_tile
 import torch_tile.language as tl
 
+# ruff: noqa: RUF043
+
 
 @torch_tile.jit
 def add(x_ptr, y_ptr, o_ptr, n, B: tl.constexpr):

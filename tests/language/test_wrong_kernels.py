@@ -13,7 +13,7 @@ import torch
 import torch_tile
 import torch_tile.language as tl
 
-# ruff: noqa: B018, F821, F841, RUF100
+# ruff: noqa: B018, F821, F841, RUF005, RUF100
 WRONG: list[tuple[Any, str]] = []
 
 
@@ -284,6 +284,11 @@ def negative_and_unsigned(x_ptr, n, B: tl.constexpr):
 def float8_arithmetic(x_ptr, n, B: tl.constexpr):
     a = tl.zeros([16], tl.float8e5)
     b = a * a  # here
+
+
+@wrong("`**` of run-time values is not supported; write x * x")
+def power(x_ptr, n, B: tl.constexpr):
+    a = tl.arange(0, 16) ** 2  # here
 
 
 @wrong("has no attribute 'mean'")

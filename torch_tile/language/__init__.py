@@ -12,13 +12,12 @@ from types import SimpleNamespace
 
 from torch_tile.language import arith as _arith
 from torch_tile.language import libdevice
+from torch_tile.language.constants import const, constexpr
 from torch_tile.language.control import condition, range, static_range
 from torch_tile.language.core import tensor
 from torch_tile.language.dtypes import (
     bfloat16,
     block_type,
-    const,
-    constexpr,
     dtype,
     float8e4b8,
     float8e4b15,
@@ -43,6 +42,22 @@ from torch_tile.language.dtypes import (
     void,
 )
 from torch_tile.language.ops import math
+from torch_tile.language.ops.arithmetic import (
+    PropagateNan,
+    add,
+    cdiv,
+    clamp,
+    div_rn,
+    fdiv,
+    fma,
+    maximum,
+    minimum,
+    mul,
+    sub,
+    swizzle2d,
+    umulhi,
+)
+from torch_tile.language.ops.conversions import cast_ as cast
 from torch_tile.language.ops.descriptors import (
     advance,
     load_tensor_descriptor,
@@ -52,34 +67,21 @@ from torch_tile.language.ops.descriptors import (
     tensor_descriptor,
 )
 from torch_tile.language.ops.math import (
-    PropagateNan,
     abs,
-    add,
-    cdiv,
     ceil,
-    clamp,
     cos,
-    div_rn,
     erf,
     exp,
     exp2,
-    fdiv,
     floor,
-    fma,
     log,
     log2,
-    maximum,
-    minimum,
-    mul,
     rsqrt,
     sigmoid,
     sin,
     softmax,
     sqrt,
     sqrt_rn,
-    sub,
-    swizzle2d,
-    umulhi,
     where,
 )
 from torch_tile.language.ops.matrices import dot, dot_scaled
@@ -123,44 +125,24 @@ from torch_tile.language.ops.random import (
     randn4x,
     uint_to_uniform_float,
 )
-from torch_tile.language.ops.reductions import (
-    argmax,
-    argmin,
-    associative_scan,
-    cumprod,
-    cumsum,
-    gather,
-    histogram,
-    map_elementwise,
-    max,
-    min,
-    reduce,
-    reduce_or,
-    sum,
-    xor_sum,
-)
+from torch_tile.language.ops.rearranging import cat, interleave, join, permute, split, trans
+from torch_tile.language.ops.reductions import argmax, argmin, max, min, reduce, reduce_or, sum, xor_sum
+from torch_tile.language.ops.scans import associative_scan, cumprod, cumsum, gather, histogram, map_elementwise
 from torch_tile.language.ops.shapes import (
     arange,
     broadcast,
     broadcast_to,
-    cat,
     expand_dims,
     full,
-    interleave,
-    join,
-    permute,
     ravel,
     reshape,
-    split,
     squeeze,
     to_tensor,
-    trans,
     unsqueeze,
     view,
     zeros,
     zeros_like,
 )
-from torch_tile.language.ops.shapes import cast_ as cast
 from torch_tile.language.ops.sorting import bitonic_merge, flip, sort, topk
 
 del _arith

@@ -6,23 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from torch_tile.language.core import (
-    as_tensor,
-    broadcast_to_dims,
-    cast,
-    common_shape,
-    constant,
-    current,
-    emit,
-    error,
-    mlir_type,
-    operand,
-    promote,
-    tensor,
-    unify,
-    unwrap,
-)
+from torch_tile.language.casts import cast
+from torch_tile.language.constants import unwrap
+from torch_tile.language.core import current, emit, error, mlir_type, tensor
 from torch_tile.language.dtypes import dtype_of_number, float32, int1, int64, tile_type
+from torch_tile.language.values import as_tensor, broadcast_to_dims, common_shape, constant, operand, promote, unify
 
 
 def _truncating_quotient(a: Any, b: Any) -> Any:
@@ -167,7 +155,7 @@ def _pointer_arithmetic(kind: str, x: tensor, y: tensor) -> tensor:
             y = cast(y, int64)
         a, b = broadcast_to_dims(x, dims), broadcast_to_dims(y, dims)
         text = mlir_type(a) + (f", {mlir_type(b)}" if dims or y.dtype is not int64 else "")
-        return tensor(run.op("tile.ptr_add", [a, b], text), x.dtype, dims)
+        return tensor(run.op("tile.ptr_add", [a, b], text), x.dtype, dims, x.origin)
     offset = y.value if y.dtype is int64 else y.value.astype(np.int64)
     size = x.dtype.element_ty.itemsize
     return tensor(x.value + (offset * size if size > 1 else offset), x.dtype, dims, x.origin)
@@ -225,6 +213,8 @@ def select(condition: tensor, x: tensor, y: tensor) -> tensor:
     """x where the condition holds, else y: operands of one type."""
     dims = common_shape(common_shape(condition.dims, x.dims), y.dims)
     origin = x.origin if x.origin is y.origin else None
+    if origin is None and x.origin is not None and y.origin is not None and current().tracing:
+        origin = x.origin | y.origin
 
     def build(run: Any) -> str:
         type_ = tile_type(x.dtype, dims).mlir
@@ -238,7 +228,13 @@ def select(condition: tensor, x: tensor, y: tensor) -> tensor:
     return emit(x.dtype, dims, lambda: np.where(condition.value, x.value, y.value)[()], build, origin)
 
 
+def power(x: Any, y: Any) -> tensor:
+    raise error("`**` of run-time values is not supported; write x * x, or tl.extra.libdevice.pow(x, y) for floats")
+
+
 def _install() -> None:
+    setattr(tensor, "__pow__", power)  # noqa: B010
+    setattr(tensor, "__rpow__", lambda x, y: power(y, x))  # noqa: B010
     for kind in ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor"):
         setattr(tensor, f"__{kind}__", lambda x, y, kind=kind: arithmetic(kind, x, y))
         setattr(tensor, f"__r{kind}__", lambda x, y, kind=kind: arithmetic(kind, y, x))

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from torch_tile import config
+from torch_tile.language import graph
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +74,8 @@ class _Wrapper:
         return functools.partial(self.run, grid=grid)
 
     def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return graph.run_outside(self, args, kwargs, grid)
         return self.kernel.run(*args, grid=grid, **self.choose(args, kwargs, grid))
 
     @property

@@ -1,11 +1,211 @@
-"""Launches of compiled kernels."""
+"""Compiles kernels and launches them: one compiled kernel per types of the arguments and values of constants."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from torch_tile.errors import UnsupportedError
+import torch
+
+from torch_tile import _C, config
+from torch_tile.errors import TileError, UnsupportedError
+from torch_tile.language import kernel_cache, traceback
+from torch_tile.language.constants import as_constant, unwrap
+from torch_tile.language.core import state, tensor
+from torch_tile.language.dtypes import dtype, dtype_of_torch, pointer_type
+from torch_tile.language.jit import JITFunction, evaluate_grid, host_descriptor, scalar_type
+from torch_tile.language.trace import Tracer
 
 
-def launch(kernel: Any, grid: Any, args: Any, kwargs: Any) -> Any:
-    raise UnsupportedError("launch", "compiled launches are not supported yet; use kernel.interpret[grid](...)")
+class Specialization:
+    """Types and constants of a launch: the key of a compiled kernel, and the flat arguments."""
+
+    __slots__ = ("flat", "key")
+
+    def __init__(self) -> None:
+        self.key: list[Any] = []
+        self.flat: list[Any] = []
+
+    def add(self, value: Any, type_: Any = None) -> None:
+        """Takes apart what the launch passes; `build` puts it together in the same order."""
+        if isinstance(value, torch.Tensor):
+            self.key.append(value.dtype)
+            self.flat.append(value)
+            return
+        kind = type(value)
+        if kind is int:
+            self.key.append(type_ or ("i" if -(2**31) <= value < 2**31 else scalar_type(value, None)))
+            self.flat.append(value)
+            return
+        if kind is float or kind is bool:
+            self.key.append(type_ or kind)
+            self.flat.append(value)
+            return
+        value = unwrap(value)
+        if isinstance(value, (tuple, list)):
+            self.key += [type(value), len(value)]
+            for item in value:
+                self.add(item)
+            return
+        base = getattr(value, "base", None)
+        if isinstance(base, torch.Tensor):
+            if hasattr(value, "block_shape"):
+                padding = getattr(value, "padding", "zero")
+                self.key += ["descriptor", base.dtype, tuple(value.block_shape), padding, len(value.shape)]
+                self.flat += [base, *value.shape, *value.strides]
+            else:
+                self.key += ["pointer", value.dtype]
+                self.flat.append(base)
+            return
+        if hasattr(value, "item") and hasattr(value, "dtype"):  # numbers of numpy
+            self.key.append(scalar_type(value, type_))
+            self.flat.append(value.item())
+            return
+        if isinstance(value, torch.SymInt):
+            self.add(int(value), type_)
+            return
+        self.constant(value)
+
+    def constant(self, value: Any) -> None:
+        value = unwrap(value)
+        self.key += ["constant", type(value), tuple(value) if isinstance(value, list) else value]
+
+
+class Signature:
+    """Arguments of the tile kernel, made while its parameters are bound."""
+
+    def __init__(self, run: Tracer) -> None:
+        self.run = run
+        self.types: list[str] = []
+
+    def argument(self, type_: Any) -> tensor:
+        name = f"%a{len(self.types)}"
+        value = tensor(name, type_, (), frozenset({name}) if type_.is_ptr() else None)
+        self.run.region_of[value.value] = 0
+        self.types.append(f"{value.value}: {type_.mlir}")
+        return value
+
+    def build(self, value: Any, type_: Any = None) -> Any:
+        value = unwrap(value)
+        if isinstance(value, torch.Tensor):
+            return self.argument(pointer_type(dtype_of_torch(value.dtype)))
+        if isinstance(value, (tuple, list)):
+            items = [self.build(v) for v in value]
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        base = getattr(value, "base", None)
+        if isinstance(base, torch.Tensor):
+            if hasattr(value, "block_shape"):
+                return self._descriptor(value, base)
+            element = value.dtype if isinstance(value.dtype, dtype) else dtype_of_torch(value.dtype)
+            return self.argument(pointer_type(element))
+        if isinstance(value, torch.SymInt):
+            value = int(value)
+        if isinstance(value, (bool, int, float)) or (hasattr(value, "item") and hasattr(value, "dtype")):
+            return self.argument(scalar_type(value, type_))
+        return as_constant(value)
+
+    def _descriptor(self, value: Any, base: torch.Tensor) -> Any:
+        from types import SimpleNamespace
+
+        from torch_tile.language.dtypes import int64
+
+        pointer = self.argument(pointer_type(dtype_of_torch(base.dtype)))
+        shape = [self.argument(int64) for _ in value.shape]
+        strides = [self.argument(int64) for _ in value.strides]
+        made = SimpleNamespace(
+            shape=shape, strides=strides, block_shape=value.block_shape, padding=getattr(value, "padding", "zero")
+        )
+        return host_descriptor(made, pointer)
+
+
+def trace(kernel: JITFunction, bound: dict[str, Any]) -> str:
+    """The kernel as text of the tile dialect, for arguments of these types and constants of these values."""
+    return _trace(kernel, bound)[0]
+
+
+def written_arguments(kernel: JITFunction, bound: dict[str, Any]) -> set[str]:
+    """Parameters through which the kernel may write."""
+    _, run, pointers = _trace(kernel, bound)
+    return {name for name, value in pointers.items() if run.written is None or value in run.written}
+
+
+def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[str, Tracer, dict[str, str]]:
+    run = Tracer()
+    signature = Signature(run)
+    pointers: dict[str, str] = {}
+    outer, state.run = state.run, run
+    try:
+        positional: list[Any] = []
+        keywords: dict[str, Any] = {}
+        for parameter in kernel.params:
+            value = bound[parameter.name]
+            if parameter.kind is parameter.kind.VAR_POSITIONAL:
+                positional += [signature.build(v) for v in value]
+                continue
+            if parameter.kind is parameter.kind.VAR_KEYWORD:
+                keywords.update({k: signature.build(v) for k, v in value.items()})
+                continue
+            made = as_constant(value) if parameter.is_constexpr else signature.build(value, parameter.type)
+            if isinstance(made, tensor) and made.dtype.is_ptr():
+                pointers[parameter.name] = made.value
+            if parameter.kind is parameter.kind.KEYWORD_ONLY:
+                keywords[parameter.name] = made
+            else:
+                positional.append(made)
+        kernel.form(True)(*positional, **keywords)
+    except TileError as error:
+        raise traceback.at_user_line(error, kernel.fn) from None
+    finally:
+        state.run = outer
+    body = "\n".join([*run.prologue, *run.lines])
+    name = "".join(c if c.isalnum() and c.isascii() else "_" for c in kernel.fn.__name__)
+    text = f"tile.kernel @{name}({', '.join(signature.types)}) {{\n{body}\n  tile.return\n}}\n"
+    return text, run, pointers
+
+
+def specialize(kernel: JITFunction, bound: dict[str, Any]) -> Specialization:
+    found = Specialization()
+    for parameter in kernel.params:
+        value = bound[parameter.name]
+        if parameter.is_constexpr:
+            found.constant(value)
+        elif parameter.kind is parameter.kind.VAR_KEYWORD:
+            found.key.append(tuple(value))
+            for item in value.values():
+                found.add(item)
+        else:
+            found.add(value, parameter.type)
+    return found
+
+
+def launch(kernel: JITFunction, grid: Any, args: Any, kwargs: Any) -> None:
+    """Runs the kernel over a grid, compiling it for new types and constants."""
+    bound = kernel.bind(args, kwargs)
+    found = specialize(kernel, bound)
+    key = tuple(found.key)
+    try:
+        launcher = kernel.launchers.get(key)
+    except TypeError:  # a constant that cannot be hashed
+        launcher, key = None, (repr(key),)
+    if launcher is None:
+        launcher = kernel.launchers[key] = make_launcher(kernel, bound, len(found.flat))
+    if type(grid) is tuple and len(grid) == 1 and type(grid[0]) is int and grid[0] >= 0:
+        launcher(grid[0], 1, 1, *found.flat)
+        return
+    x, y, z = evaluate_grid(grid, kernel.meta(bound), kernel.fn.__name__)
+    launcher(x, y, z, *found.flat)
+
+
+def make_launcher(kernel: JITFunction, bound: dict[str, Any], num_arguments: int) -> Any:
+    text = trace(kernel, bound)
+    name = kernel.fn.__name__
+    make_native = getattr(_C, "make_launcher", None)
+    if make_native is None:
+        raise UnsupportedError(
+            f"kernel {name}", "this build cannot compile single kernels; use kernel.interpret[grid](...)"
+        )
+
+    def make(distinct: bool) -> bytes:
+        options = {"target": str(config.get("target")), "distinct_arguments": str(distinct).lower()}
+        return kernel_cache.compile_kernel(name, text, options)
+
+    return make_native(make(True), "a" * num_arguments, 0, lambda: make(False))

@@ -10,19 +10,11 @@ from typing import Any
 import numpy as np
 
 from torch_tile.language.arith import logical, logical_not
-from torch_tile.language.core import (
-    Undefined,
-    as_int,
-    as_tensor,
-    cast,
-    current,
-    describe,
-    error,
-    is_number,
-    tensor,
-    unwrap,
-)
+from torch_tile.language.casts import cast
+from torch_tile.language.constants import unwrap
+from torch_tile.language.core import Undefined, current, error, tensor
 from torch_tile.language.dtypes import int1, int32
+from torch_tile.language.values import as_int, as_tensor, describe, is_number
 
 _COMPARISONS: dict[str, Any] = {
     "Lt": operator.lt,
@@ -70,7 +62,8 @@ class range:
 
     def values(self) -> tuple[Any, list[tensor]]:
         """Type of the loop variable, and the bounds in it."""
-        from torch_tile.language.core import dtype_of_number, promote
+        from torch_tile.language.dtypes import dtype_of_number
+        from torch_tile.language.values import promote
 
         bounds = (self.start, self.end, self.step)
         type_: Any = int32
@@ -124,6 +117,38 @@ class condition:
         return unwrap(arg1)
 
 
+def _extremum(function: Any, kind: str) -> Any:
+    def call(*values: Any, **options: Any) -> Any:
+        if not any(isinstance(unwrap(v), tensor) for v in values):
+            return function(*values, **options)
+        from torch_tile.language.ops import arithmetic
+
+        result = values[0]
+        for value in values[1:]:
+            result = getattr(arithmetic, kind)(result, value)
+        return result
+
+    return call
+
+
+def _print(*values: Any, **options: Any) -> None:
+    """Run-time values are printed at run time; a text before them is their prefix."""
+    if not any(isinstance(v, tensor) for v in values):
+        print(*values, **options)
+        return
+    from torch_tile.language.ops.programs import device_print
+
+    texts = [str(unwrap(v)) for v in values if not isinstance(v, tensor)]
+    device_print(" ".join(texts), *[v for v in values if isinstance(v, tensor)])
+
+
+_BUILTINS = {
+    builtins.min: _extremum(builtins.min, "minimum"),
+    builtins.max: _extremum(builtins.max, "maximum"),
+    builtins.print: _print,
+}
+
+
 class Runtime:
     """One object, under the name `__tile__` in rewritten functions."""
 
@@ -135,6 +160,9 @@ class Runtime:
 
     def loop(self, function: Any) -> Any:
         return range if function is builtins.range else function
+
+    def builtin(self, function: Any) -> Any:
+        return _BUILTINS.get(function, function) if isinstance(function, type(builtins.min)) else function
 
     def unrolled(self, iterable: Any) -> Any:
         if isinstance(iterable, range):

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from torch_tile.errors import InvalidKernelError
+from torch_tile.language.constants import constexpr, unwrap
 
 
 class dtype:
@@ -154,7 +155,7 @@ class dtype:
 class pointer_type:
     """Type of pointers to elements of `element_ty`."""
 
-    __slots__ = ("const", "element_ty")
+    __slots__ = ("const", "element_ty", "mlir")
     primitive_bitwidth = 64
     name = "pointer"
     weight = -1
@@ -168,6 +169,7 @@ class pointer_type:
             raise InvalidKernelError("kernel", f"pointer_type expected an element type, got {element_ty!r}")
         self.element_ty = element_ty
         self.const = const
+        self.mlir: str = f"!tile.ptr<{element_ty.mlir}>"
 
     @property
     def value(self) -> pointer_type:
@@ -180,10 +182,6 @@ class pointer_type:
     @property
     def shape(self) -> list[int]:
         return []
-
-    @property
-    def mlir(self) -> str:
-        return f"!tile.ptr<{self.element_ty.mlir}>"
 
     @property
     def itemsize(self) -> int:
@@ -226,11 +224,12 @@ class pointer_type:
 class block_type:
     """Type of a tile: an element type and a shape."""
 
-    __slots__ = ("element_ty", "shape")
+    __slots__ = ("element_ty", "mlir", "shape")
 
     def __init__(self, element_ty: Any, shape: Any) -> None:
         self.element_ty = element_ty
         self.shape = builtins.tuple(shape)
+        self.mlir = f"tensor<{'x'.join(map(str, self.shape))}x{element_ty.mlir}>"
 
     @property
     def scalar(self) -> Any:
@@ -239,10 +238,6 @@ class block_type:
     @property
     def numel(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64))
-
-    @property
-    def mlir(self) -> str:
-        return f"tensor<{'x'.join(map(str, self.shape))}x{self.element_ty.mlir}>"
 
     def get_block_shapes(self) -> Any:
         return self.shape
@@ -282,138 +277,6 @@ def tile_type(element: Any, shape: Any) -> Any:
     if found is None:
         found = _types[key] = block_type(element, shape)
     return found
-
-
-class constexpr:
-    """A value known when the kernel is compiled; as an annotation of a parameter, a request for one.
-
-    Inside a kernel such parameters are plain Python values. A `constexpr` made by hand behaves as the value it holds.
-    """
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value: Any = value.value if isinstance(value, constexpr) else value
-
-    def __class_getitem__(cls, item: Any) -> Any:
-        return cls
-
-    def __repr__(self) -> str:
-        return f"constexpr[{self.value}]"
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __index__(self) -> int:
-        return int(self.value)
-
-    def __bool__(self) -> bool:
-        return bool(self.value)
-
-    def __int__(self) -> int:
-        return int(self.value)
-
-    def __float__(self) -> float:
-        return float(self.value)
-
-    def __iter__(self) -> Any:
-        return iter(self.value)
-
-    def __len__(self) -> int:
-        return len(self.value)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.value(*args, **kwargs)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self.value[unwrap(key)]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.value, name)
-
-    def __eq__(self, other: object) -> Any:
-        return self.value == unwrap(other)
-
-    def __ne__(self, other: object) -> Any:
-        return self.value != unwrap(other)
-
-
-def _lift(name: str) -> None:
-    import operator
-
-    function = getattr(operator, {"and": "and_", "or": "or_"}.get(name, name))
-    setattr(constexpr, f"__{name}__", lambda self, other: function(self.value, unwrap(other)))
-    if name not in ("lt", "le", "gt", "ge"):
-        setattr(constexpr, f"__r{name}__", lambda self, other: function(unwrap(other), self.value))
-
-
-for _name in [
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "lshift",
-    "rshift",
-    "and",
-    "or",
-    "xor",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-]:
-    _lift(_name)
-for _name in ("neg", "pos", "invert", "abs"):
-    setattr(
-        constexpr,
-        f"__{_name}__",
-        (lambda f: lambda self: f(self.value))(getattr(__import__("operator"), _name)),
-    )
-
-
-class const:
-    """As an annotation: a pointer that is only read."""
-
-
-class ConstInt(int):
-    """An integer passed for a constexpr parameter: an int that also answers `.value`."""
-
-    @property
-    def value(self) -> int:
-        return int(self)
-
-
-class ConstStr(str):
-    @property
-    def value(self) -> str:
-        return str(self)
-
-
-class ConstFloat(float):
-    @property
-    def value(self) -> float:
-        return float(self)
-
-
-def as_constant(value: Any) -> Any:
-    """What a kernel sees for the argument of a constexpr parameter."""
-    value = unwrap(value)
-    if type(value) is int:
-        return ConstInt(value)
-    if type(value) is str:
-        return ConstStr(value)
-    if type(value) is float:
-        return ConstFloat(value)
-    if isinstance(value, torch.dtype):
-        return dtype_of_torch(value)
-    return value
-
-
-def unwrap(value: Any) -> Any:
-    return value.value if isinstance(value, constexpr) else value
 
 
 int1 = dtype("int1", "i1", 1, np.bool_, np.uint8, "bool")

@@ -8,7 +8,8 @@ import types
 from typing import Any
 
 from torch_tile.language.autotune import Autotuner, Config, Heuristics
-from torch_tile.language.dtypes import constexpr, dtype_of_name, pointer_type
+from torch_tile.language.constants import constexpr
+from torch_tile.language.dtypes import dtype_of_name, pointer_type
 from torch_tile.language.jit import Interpreted, JITFunction
 
 _converted: dict[int, tuple[Any, JITFunction]] = {}
@@ -49,14 +50,20 @@ def convert(function: types.FunctionType) -> JITFunction:
         names,
         function.__name__,
         function.__defaults__,
-        tuple(types.CellType(translate(c.cell_contents)) for c in function.__closure__ or ()),
+        tuple(types.CellType() for _ in function.__closure__ or ()),
     )
     copy.__kwdefaults__ = {k: translate(v) for k, v in (function.__kwdefaults__ or {}).items()} or None
     copy.__defaults__ = tuple(translate(v) for v in function.__defaults__ or ()) or None
     copy.__annotations__ = {k: _annotation(v) for k, v in function.__annotations__.items()}
     copy.__module__, copy.__qualname__, copy.__doc__ = function.__module__, function.__qualname__, function.__doc__
     kernel = JITFunction(copy)
+    # Functions may use each other, so this one is known before what it uses is translated.
     _converted[id(function)] = (function, kernel)
+    for cell, source in zip(copy.__closure__ or (), function.__closure__ or (), strict=True):
+        try:
+            cell.cell_contents = translate(source.cell_contents)
+        except ValueError:  # assigned later
+            continue
     return kernel
 
 
@@ -65,11 +72,20 @@ def _annotation(value: Any) -> Any:
 
 
 class _Globals(dict[str, Any]):
-    """Globals of a foreign kernel, translated when the kernel is first run."""
+    """Globals of a foreign kernel, looked up and translated when they are asked for."""
 
     def __init__(self, names: dict[str, Any]) -> None:
-        super().__init__({k: translate(v) for k, v in names.items() if not k.startswith("__builtins__")})
+        super().__init__()
+        self.source = names
         self["__builtins__"] = names.get("__builtins__", __builtins__)
+        self["__name__"] = names.get("__name__", "")
+
+    def __missing__(self, name: str) -> Any:
+        value = self.source[name]
+        made = translate(value)
+        if made is not value:  # what is the user's own may change
+            self[name] = made
+        return made
 
 
 @functools.lru_cache(maxsize=1)

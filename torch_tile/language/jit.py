@@ -15,21 +15,13 @@ from torch_tile import config
 from torch_tile.errors import InvalidKernelError, TileError
 from torch_tile.interpreter.memory import Region
 from torch_tile.interpreter.run import Interpreter
-from torch_tile.language import traceback
+from torch_tile.language import graph, traceback
+from torch_tile.language.constants import as_constant, constexpr, unwrap
 from torch_tile.language.control import runtime
-from torch_tile.language.core import constant, state, tensor, unwrap
-from torch_tile.language.dtypes import (
-    as_constant,
-    constexpr,
-    dtype,
-    dtype_of_number,
-    dtype_of_torch,
-    float32,
-    float64,
-    int64,
-    pointer_type,
-)
+from torch_tile.language.core import state, tensor
+from torch_tile.language.dtypes import dtype, dtype_of_number, dtype_of_torch, float32, float64, int64, pointer_type
 from torch_tile.language.rewrite import rewrite
+from torch_tile.language.values import constant
 
 # Arguments of a launch that tune GPUs.
 HINTS = frozenset(
@@ -86,8 +78,11 @@ class JITFunction:
         self.signature = inspect.signature(fn)
         self.params = [Parameter(p) for p in self.signature.parameters.values()]
         self.arg_names = [p.name for p in self.params]
+        self._defaults = {p.name: p.default for p in self.params}
+        self._is_plain = all(p.kind is p.kind.POSITIONAL_OR_KEYWORD for p in self.params)
         self._forms: dict[bool, Any] = {}
-        self._compiled: Any = None
+        self.launchers: dict[Any, Any] = {}
+        self.index = graph.register(self)
         functools.update_wrapper(self, fn)
 
     def __repr__(self) -> str:
@@ -121,6 +116,8 @@ class JITFunction:
 
     def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
         """Launches the kernel over a grid."""
+        if torch.compiler.is_compiling():
+            return graph.launch_in_graph(self, grid, args, kwargs)
         if config.get("interpret"):
             return self.interpret.run(*args, grid=grid, **kwargs)
         from torch_tile.language.compile import launch
@@ -140,9 +137,21 @@ class JITFunction:
         Raises:
             TypeError: an argument is missing, unknown or given twice; names the parameters.
         """
-        params = self.params
-        if not kwargs and len(args) == len(params) and all(p.kind is p.kind.POSITIONAL_OR_KEYWORD for p in params):
-            return dict(zip(self.arg_names, args, strict=True))
+        if self._is_plain and len(args) <= len(self.arg_names):
+            found = dict(zip(self.arg_names, args, strict=False))
+            is_known = True
+            for name, value in kwargs.items():
+                if name in self._defaults and name not in found:
+                    found[name] = value
+                elif name not in HINTS or name in found:
+                    is_known = False
+            if is_known:
+                if len(found) < len(self.arg_names):
+                    for name, default in self._defaults.items():
+                        if name not in found and default is not inspect.Parameter.empty:
+                            found[name] = default
+                if len(found) == len(self.arg_names):
+                    return found
         names = set(self.arg_names)
         known = {k: v for k, v in kwargs.items() if k in names or k not in HINTS}
         try:

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from torch_tile.language import arith
-from torch_tile.language.core import as_tensor, cast, constant, emit, error, mlir_type, tensor, unify
+from torch_tile.language.casts import cast
+from torch_tile.language.core import emit, error, mlir_type, tensor
 from torch_tile.language.dtypes import float32, float64, int32
+from torch_tile.language.ops import arithmetic as _arithmetic
 from torch_tile.language.ops import math as _math
 from torch_tile.language.ops.math import through_torch, unary_float, where
+from torch_tile.language.values import as_tensor, constant, unify
 
 
 def _unary(name: str, eager: Any, mlir: str) -> Any:
@@ -56,7 +59,7 @@ nearbyint = rint
 sqrt_rn = sqrt
 abs = _math.abs
 fabs = _math.abs
-fma = _math.fma
+fma = _arithmetic.fma
 
 
 def round(arg0: Any) -> tensor:
@@ -68,7 +71,8 @@ def round(arg0: Any) -> tensor:
 
 def _binary(name: str, eager: Any, mlir: str) -> Any:
     def function(arg0: Any, arg1: Any, _builder: Any = None) -> tensor:
-        from torch_tile.language.core import broadcast_to_dims, common_shape, tile_type
+        from torch_tile.language.dtypes import tile_type
+        from torch_tile.language.values import broadcast_to_dims, common_shape
 
         a, b = unify(as_tensor(arg0), as_tensor(arg1))
         if not a.dtype.is_floating():
@@ -109,12 +113,12 @@ fast_powf = pow
 
 def fmax(arg0: Any, arg1: Any) -> tensor:
     """The greater of two elements; where one is NaN, the other."""
-    return _math.maximum(arg0, arg1)
+    return _arithmetic.maximum(arg0, arg1)
 
 
 def fmin(arg0: Any, arg1: Any) -> tensor:
     """The lesser of two elements; where one is NaN, the other."""
-    return _math.minimum(arg0, arg1)
+    return _arithmetic.minimum(arg0, arg1)
 
 
 max, min = fmax, fmin
@@ -141,7 +145,7 @@ finitef = isfinited
 
 def signbit(arg0: Any) -> tensor:
     """Whether the sign bit is set."""
-    from torch_tile.language.core import bitcast
+    from torch_tile.language.casts import bitcast
 
     x = as_tensor(arg0)
     return bitcast(x, _math.bits_type(x)) < 0
@@ -149,22 +153,22 @@ def signbit(arg0: Any) -> tensor:
 
 def div_rn(arg0: Any, arg1: Any) -> tensor:
     """arg0 / arg1, correctly rounded."""
-    return _math.fdiv(arg0, arg1)
+    return _arithmetic.fdiv(arg0, arg1)
 
 
 fast_dividef = div_rn
-umulhi = _math.umulhi
-mulhi = _math.umulhi
+umulhi = _arithmetic.umulhi
+mulhi = _arithmetic.umulhi
 
 
 def mul_rn(arg0: Any, arg1: Any) -> tensor:
     """arg0 * arg1, correctly rounded."""
-    return _math.mul(arg0, arg1)
+    return _arithmetic.mul(arg0, arg1)
 
 
 def add_rn(arg0: Any, arg1: Any) -> tensor:
     """arg0 + arg1, correctly rounded."""
-    return _math.add(arg0, arg1)
+    return _arithmetic.add(arg0, arg1)
 
 
 def hypot(arg0: Any, arg1: Any) -> tensor:

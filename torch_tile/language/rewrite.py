@@ -16,8 +16,11 @@ import types
 from typing import Any
 
 from torch_tile.errors import InvalidKernelError
+from torch_tile.language.blocks import EXITS, always_returns, assigned_names, bound_names, leaves
 
 RUNTIME = "__tile__"
+# Functions of Python that mean more on run-time values.
+BUILTINS = frozenset({"min", "max", "print"})
 
 
 def parse(function: types.FunctionType) -> ast.FunctionDef:
@@ -97,98 +100,6 @@ def rewrite(function: types.FunctionType, for_tracing: bool, runtime: Any) -> ty
     result.__qualname__ = function.__qualname__
     result.__module__ = function.__module__
     return result
-
-
-# --- what a block does ----------------------------------------------------------------------------------------------
-
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-
-
-def _walk_block(nodes: Any) -> Any:
-    """Nodes of statements, without the inside of nested functions."""
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        yield node
-        if isinstance(node, _SCOPES):
-            continue
-        stack.extend(ast.iter_child_nodes(node))
-
-
-def _bound_names(target: ast.AST) -> list[str]:
-    return [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-
-
-def assigned_names(statements: list[ast.stmt]) -> list[str]:
-    """Variables that a block assigns, in order of appearance."""
-    found: dict[str, tuple[int, int]] = {}
-
-    def see(name: str, node: Any) -> None:
-        if not name.startswith("__tile"):
-            found.setdefault(name, (node.lineno, node.col_offset))
-
-    for node in _walk_block(statements):
-        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            continue
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            see(node.name, node)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            see(node.id, node)
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            for alias in node.names:
-                see((alias.asname or alias.name).split(".")[0], node)
-    for node in _walk_block(statements):  # targets of comprehensions are theirs alone
-        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            for generator in node.generators:
-                for name in _bound_names(generator.target):
-                    if not _is_assigned_outside(name, statements):
-                        found.pop(name, None)
-    return sorted(found, key=lambda name: found[name])
-
-
-def _is_assigned_outside(name: str, statements: list[ast.stmt]) -> bool:
-    targets = [
-        id(t)
-        for node in _walk_block(statements)
-        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp))
-        for generator in node.generators
-        for t in ast.walk(generator.target)
-    ]
-    return any(
-        isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id == name and id(n) not in targets
-        for n in _walk_block(statements)
-    )
-
-
-def _leaves(statements: list[ast.stmt], kinds: Any) -> bool:
-    """Whether a block holds one of these statements for its own loop or function."""
-    for statement in statements:
-        if isinstance(statement, kinds):
-            return True
-        if isinstance(statement, _SCOPES):
-            continue
-        inner = kinds
-        if isinstance(statement, (ast.For, ast.While)):
-            inner = tuple(k for k in kinds if k is ast.Return)
-        for field in ("body", "orelse", "finalbody"):
-            if inner and _leaves(getattr(statement, field, []), inner):
-                return True
-        for handler in getattr(statement, "handlers", []):
-            if inner and _leaves(handler.body, inner):
-                return True
-    return False
-
-
-def _always_returns(statements: list[ast.stmt]) -> bool:
-    for statement in statements:
-        if isinstance(statement, (ast.Return, ast.Raise)):
-            return True
-        if isinstance(statement, ast.If) and _always_returns(statement.body) and _always_returns(statement.orelse):
-            return True
-    return False
-
-
-_EXITS = (ast.Return, ast.Break, ast.Continue)
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -283,6 +194,13 @@ class _Rewriter(ast.NodeTransformer):
             return node
         return self.runtime("choose", [node.test, self.delayed(node.body), self.delayed(node.orelse)], node)
 
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        names = BUILTINS if self.for_tracing else BUILTINS - {"print"}
+        if isinstance(node.func, ast.Name) and node.func.id in names:
+            node.func = self.runtime("builtin", [node.func], node.func)
+        return node
+
     def visit_Lambda(self, node: ast.Lambda) -> Any:
         self.generic_visit(node)
         return node
@@ -302,7 +220,7 @@ class _Rewriter(ast.NodeTransformer):
                 self.for_tracing
                 and not self.is_python_loop
                 and isinstance(statement, ast.If)
-                and _leaves([statement], (ast.Return,))
+                and leaves([statement], (ast.Return,))
             ):
                 result += self._returning_if(statement, statements[position + 1 :])
                 return result
@@ -344,7 +262,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> Any:
         if not self.for_tracing:
             return self._nested_blocks(node)
-        if self.is_python_loop and _leaves([node], _EXITS):
+        if self.is_python_loop and leaves([node], EXITS):
             node.test = self.runtime("static_condition", [self.visit(node.test)], node.test)
             node.body, node.orelse = self.block(node.body), self.block(node.orelse)
             return node
@@ -380,7 +298,7 @@ class _Rewriter(ast.NodeTransformer):
         functions: list[Any] = []
         parameters: list[Any] = []
         for kind, body in (("then", node.body), ("else", node.orelse)):
-            statements = list(body) if _always_returns(body) else [*body, *copy.deepcopy(rest)]
+            statements = list(body) if always_returns(body) else [*body, *copy.deepcopy(rest)]
             names = assigned_names(statements)
             name = self.fresh(kind)
             made.append(self.block_function(name, names, self.block(statements), node, None))
@@ -398,7 +316,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> Any:
         iterable = self._iterable(self.visit(node.iter))
-        stays = not self.for_tracing or bool(node.orelse) or _leaves(node.body, _EXITS)
+        stays = not self.for_tracing or bool(node.orelse) or leaves(node.body, EXITS)
         if stays:
             if self.for_tracing:
                 iterable = self.runtime("unrolled", [iterable], node.iter)
@@ -409,7 +327,7 @@ class _Rewriter(ast.NodeTransformer):
                 self.is_python_loop = outer
             node.orelse = self.block(node.orelse)
             return node
-        targets = _bound_names(node.target)
+        targets = bound_names(node.target)
         names = [n for n in assigned_names(node.body) if n not in targets]
         item = self.fresh("item")
         bind: Any = ast.copy_location(
@@ -436,7 +354,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_While(self, node: ast.While) -> Any:
         if not self.for_tracing:
             return self._nested_blocks(node)
-        if node.orelse or _leaves(node.body, _EXITS):
+        if node.orelse or leaves(node.body, EXITS):
             node.test = self.runtime("static_condition", [self.visit(node.test)], node.test)
             outer, self.is_python_loop = self.is_python_loop, True
             node.body = self.block(node.body)

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch_tile.language.core import (
-    Shape,
-    as_int,
-    as_shape,
-    as_tensor,
-    broadcast_to_dims,
-    cast,
-    constant,
-    describe,
-    error,
-    is_number,
-    named,
-    tensor,
-    unwrap,
-)
+from torch_tile.language.casts import cast
+from torch_tile.language.constants import unwrap
+from torch_tile.language.core import Shape, error, named, tensor
 from torch_tile.language.dtypes import int64, tile_type
 from torch_tile.language.ops import memory
 from torch_tile.language.ops.shapes import _expand, arange, reshape
+from torch_tile.language.values import as_int, as_shape, as_tensor, broadcast_to_dims, constant, describe, is_number
 
 SECTION = "Descriptors and block pointers"
 

@@ -6,33 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from torch_tile.language.core import (
-    as_dtype,
-    as_tensor,
-    bitcast,
-    broadcast_to_dims,
-    cast,
-    constant,
-    current,
-    error,
-    mlir_type,
-    named,
-    tensor,
-    unwrap,
-)
-from torch_tile.language.dtypes import (
-    float8e4nv,
-    float8e5,
-    float16,
-    float32,
-    float64,
-    int32,
-    tile_type,
-    uint8,
-    uint32,
-)
+from torch_tile.language.casts import bitcast, cast
+from torch_tile.language.constants import unwrap
+from torch_tile.language.core import current, error, mlir_type, named, tensor
+from torch_tile.language.dtypes import float8e4nv, float8e5, float16, float32, float64, int32, tile_type, uint8, uint32
 from torch_tile.language.ops.math import where
-from torch_tile.language.ops.shapes import join, reshape
+from torch_tile.language.ops.rearranging import join
+from torch_tile.language.ops.shapes import reshape
+from torch_tile.language.values import as_dtype, as_tensor, broadcast_to_dims, constant
 
 SECTION = "Matrices"
 

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch_tile.language.core import (
-    as_tensor,
-    broadcast_to_dims,
-    cast,
-    constant,
-    current,
-    describe,
-    error,
-    is_number,
-    method,
-    mlir_type,
-    named,
-    repeats_to,
-    tensor,
-    unwrap,
-)
+from torch_tile.language.casts import cast
+from torch_tile.language.constants import unwrap
+from torch_tile.language.core import current, error, method, mlir_type, named, tensor
 from torch_tile.language.dtypes import int1
+from torch_tile.language.values import as_tensor, broadcast_to_dims, constant, describe, is_number, repeats_to
 
 SECTION = "Memory"
 _CACHE = ("", None, ".ca", ".cg", ".cs", ".cv", ".wb", ".wt")
@@ -224,6 +212,7 @@ def _atomic(kind: str, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any) 
     run = current()
     if not run.tracing:
         return tensor(run.atomic(kind, p, v, m), element, dims)
+    run.writes(p)
     name = kind
     if kind in ("max", "min") and element.is_int() and not element.is_signed_number():
         name = f"u{kind}"
@@ -286,6 +275,7 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = N
     run = current()
     if not run.tracing:
         return tensor(run.atomic("cas", p, value, m, expected), element, p.dims)
+    run.writes(p)
     masked = f" mask {run.ref(m)} : {mlir_type(m)}" if m is not None else ""
     text = (
         f"tile.atomic_cas {run.ref(expected)}, {run.ref(value)}, {run.ref(p)}{masked} : {mlir_type(value)}, "

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch_tile.language.core import as_int, as_tensor, bitcast, cast, constant, error, named, tensor
+from torch_tile.language.casts import bitcast, cast
+from torch_tile.language.core import error, named, tensor
 from torch_tile.language.dtypes import float32, int32, int64, uint32, uint64
-from torch_tile.language.ops.math import cos, log, maximum, sin, sqrt, umulhi, where
+from torch_tile.language.ops.arithmetic import maximum, umulhi
+from torch_tile.language.ops.math import cos, log, sin, sqrt, where
+from torch_tile.language.values import as_int, as_tensor, constant
 
 SECTION = "Random numbers"
 # Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011: keys and multipliers of Philox4x32 and 4x64.

@@ -6,23 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from torch_tile.language.core import (
-    as_axis,
-    as_int,
-    as_tensor,
-    bitcast,
-    broadcast_to_dims,
-    constant,
-    current,
-    error,
-    method,
-    named,
-    tensor,
-    unwrap,
-)
+from torch_tile.language.casts import bitcast
+from torch_tile.language.constants import unwrap
+from torch_tile.language.core import current, error, method, named, tensor
 from torch_tile.language.ops.math import where
-from torch_tile.language.ops.reductions import gather, max, min
-from torch_tile.language.ops.shapes import _expand, arange, reshape, split
+from torch_tile.language.ops.rearranging import split
+from torch_tile.language.ops.reductions import max, min
+from torch_tile.language.ops.scans import gather
+from torch_tile.language.ops.shapes import _expand, arange, reshape
+from torch_tile.language.values import as_axis, as_int, as_tensor, broadcast_to_dims, constant
 
 SECTION = "Order"
 
@@ -57,7 +49,7 @@ def _swap(x: tensor, stride: int, block: int, descending: bool) -> tensor:
     exchange = (low > high) ^ turn
     # Equal elements stay, so that exchange keeps both of them.
     exchange = exchange & (low != high)
-    from torch_tile.language.ops.shapes import join
+    from torch_tile.language.ops.rearranging import join
 
     first, second = where(exchange, high, low), where(exchange, low, high)
     return reshape(join(first, second).permute(*order), x.dims)

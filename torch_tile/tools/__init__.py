@@ -1,0 +1,1 @@
+"""What scripts written for Triton import from its `tools`."""
