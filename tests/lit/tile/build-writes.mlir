@@ -1,13 +1,14 @@
 // graph-build-tile-kernels: scatters and scans.
 // RUN: tile-opt %s --split-input-file --graph-lower-to-loops --graph-inline-producers --graph-form-groups --graph-build-tile-kernels | FileCheck %s
 
-// Lanes lie along the rows, which are parallel; a program takes the indices one after the other. What the values are made of
+// Lanes lie along the rows, which are parallel; a program takes the indices one after the other and writes a piece of a row for each. What the values are made of
 // is computed there.
 // CHECK-LABEL: graph.func @rows(
 // CHECK:         tile.kernel @kernel_1
 // CHECK-SAME:    axes [i0 = 64, reduce r0 = 4096]
+// CHECK-SAME:    vector axis i0 lanes 32 innermost
+// CHECK:         scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c1_
 // CHECK:         scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c32
-// CHECK:         scf.for
 // CHECK:         %[[I:.*]] = tile.load %{{.*}} strides [] : !tile.ptr<i64> -> i64
 // CHECK:         %[[J:.*]] = tile.check_index %[[I]]
 // CHECK:         %[[V:.*]] = math.exp %{{.*}} : tensor<32xf32>
@@ -71,4 +72,20 @@ graph.func @column_scan(%x: !graph.tensor<[100, 64], i64>) -> !graph.tensor<[100
   %0 = graph.cumsum %x {dim = 0 : i64} : (!graph.tensor<[100, 64], i64>) -> !graph.tensor<[100, 64], i64>
   %1 = graph.neg %0 : (!graph.tensor<[100, 64], i64>) -> !graph.tensor<[100, 64], i64>
   graph.return %1 : !graph.tensor<[100, 64], i64>
+}
+
+// -----
+
+// Lanes along a parallel axis, each with an index of its own: they never meet, so they are read and written at once.
+// CHECK-LABEL: graph.func @parallel_lanes(
+// CHECK:         tile.kernel @kernel_1
+// CHECK-SAME:    vector axis i0
+// CHECK:         %[[HELD:.*]] = tile.gather %[[DEST:.*]][%[[AT:.*]]]
+// CHECK:         %[[SUM:.*]] = arith.addf %[[HELD]]
+// CHECK:         tile.scatter %[[SUM]], %[[DEST]][%[[AT]]]
+// CHECK-NOT:     combine
+graph.func @parallel_lanes(%x: !graph.tensor<[9, 64], f32>, %i: !graph.tensor<[6, 64], i64>, %v: !graph.tensor<[6, 64], f32>) -> !graph.tensor<[9, 64], f32> attributes {symbols = []} {
+  %0 = graph.scatter %x, %i, %v {dim = 0 : i64, combine = "add"}
+    : (!graph.tensor<[9, 64], f32>, !graph.tensor<[6, 64], i64>, !graph.tensor<[6, 64], f32>) -> !graph.tensor<[9, 64], f32>
+  graph.return %0 : !graph.tensor<[9, 64], f32>
 }

@@ -191,6 +191,9 @@ void TileLowering::scatterLanes(Value value, Value base, Value offsets, Value ma
   });
 }
 
+/// Lanes that are taken one by one without a loop.
+static constexpr int64_t unrolledLanes = 16;
+
 LogicalResult TileLowering::foldLanes(Region &combiner, Value value, Value base, Value offsets, Value mask) {
   Type element = getElementTypeOrSelf(value.getType()), storage = storageOf(element);
   LogicalResult result = success();
@@ -211,6 +214,13 @@ LogicalResult TileLowering::foldLanes(Region &combiner, Value value, Value base,
   }
   Value slot = spill(toStorage(value)), offsetSlot = spill(offsets), maskSlot = mask ? spill(toStorage(mask)) : Value();
   Type offsetType = getElementTypeOrSelf(offsets.getType());
+  if (!mask && lanes <= unrolledLanes) {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      Value stored = loadElements(storage, elementPtr(slot, storage, i64(lane)));
+      fold(fromStorage(stored, element), loadElements(offsetType, elementPtr(offsetSlot, offsetType, i64(lane))));
+    }
+    return result;
+  }
   laneLoop(i64(lanes), [&](Value lane) {
     auto foldLane = [&] {
       Value stored = loadElements(storage, elementPtr(slot, storage, lane));

@@ -185,14 +185,18 @@ void KernelEmitter::emitInnerAxes(int axis) {
 void KernelEmitter::emitTiles() {
   if (schedule.rowAxis >= 0)
     return emitTransposedTiles();
-  if (schedule.vectorAxis < 0 || isVectorReduced())
+  if (schedule.vectorAxis < 0 || isVectorReduced() || schedule.isVectorInnermost)
     return emitStages();
-  const Axis &axis = loops.axes[schedule.vectorAxis];
-  bool alwaysFull = loops.facts().divides(loops.sizes().constant(schedule.lanes), axis.extent) == Proof::Yes;
-  emitVectorLoop(blockLow, blockHigh, alwaysFull, {}, [&](ValueRange) -> ValueList {
+  emitVectorLoop(blockLow, blockHigh, isAlwaysFull(), {}, [&](ValueRange) -> ValueList {
     emitStages();
     return {};
   });
+}
+
+/// Whether the vector axis has whole tiles alone.
+bool KernelEmitter::isAlwaysFull() const {
+  SizeExpr lanes = loops.sizes().constant(schedule.lanes);
+  return loops.facts().divides(lanes, loops.axes[schedule.vectorAxis].extent) == Proof::Yes;
 }
 
 void KernelEmitter::emitTransposedTiles() {
@@ -342,13 +346,14 @@ KernelEmitter::ValueList KernelEmitter::emitReducedAxes(unsigned axis, ValueRang
   while (axis < loops.axes.size() && (!loops.axes[axis].reduced || (int)axis == schedule.vectorAxis))
     ++axis;
   if (axis == loops.axes.size()) {
+    if (schedule.isVectorInnermost)
+      return emitVectorLoop(blockLow, blockHigh, isAlwaysFull(), carried, body);
     if (!isVectorReduced()) {
       ScopeGuard scope(*this);
       return body(carried);
     }
     const Axis &vector = loops.axes[schedule.vectorAxis];
-    bool alwaysFull = loops.facts().divides(loops.sizes().constant(schedule.lanes), vector.extent) == Proof::Yes;
-    return emitVectorLoop(exprs.constant(0), exprs.emit(vector.extent, {}), alwaysFull, carried, body);
+    return emitVectorLoop(exprs.constant(0), exprs.emit(vector.extent, {}), isAlwaysFull(), carried, body);
   }
   return emitFor(exprs.constant(0), exprs.emit(loops.axes[axis].extent, {}), 1, carried,
                  [&](Value index, ValueRange inner) {

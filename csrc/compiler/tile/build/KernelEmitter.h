@@ -102,6 +102,7 @@ private:
     return (schedule.vectorAxis < 0 || !expr.contains(vectorName())) &&
            (schedule.rowAxis < 0 || !expr.contains(rowName()));
   }
+  bool isAlwaysFull() const;
   bool isVectorReduced() const { return schedule.vectorAxis >= 0 && loops.axes[schedule.vectorAxis].reduced; }
   llvm::StringRef vectorName() const { return loops.axes[schedule.vectorAxis].name; }
   llvm::StringRef rowName() const { return loops.axes[schedule.rowAxis].name; }

@@ -121,9 +121,15 @@ void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalar
       Value inside = gatherMask();
       active = mask ? arith::AndIOp::create(builder, mask, inside).getResult() : inside;
     }
+    // Lanes along a parallel axis never meet: they are read and written as one.
+    bool isParallel = !isVectorReduced() && !op.getCombine().empty();
+    if (isParallel) {
+      Value held = tile::GatherOp::create(builder, tileOf(element), pointerOf(result), offsets, active, Value());
+      value = combine(op.getCombine(), held, toTile(builder, value, tileShape()), tileShape())[0];
+    }
     auto scatter =
         tile::ScatterOp::create(builder, toTile(builder, value, tileShape()), pointerOf(result), offsets, active);
-    if (!op.getCombine().empty())
+    if (!op.getCombine().empty() && !isParallel)
       cloneCombiner(op.getCombine(), scatter.getCombine());
   }
 }

@@ -20,6 +20,10 @@ namespace {
 constexpr double contiguousCost = 1, uniformCost = 0.2, gatherCost = 10;
 /// Of lanes along an axis whose order matters: the steps of a scan, or lanes one by one.
 constexpr double orderedLanesCost = 3;
+/// Each step of a scan along lanes costs as much as the combiner; so does each point of one across them.
+constexpr double combinerCost = 0.5, scanSteps = 5;
+/// Lanes of a row that one program of a scatter takes at least, and the programs that share longer rows.
+constexpr int64_t scatterColumns = 256, scatterPrograms = 4;
 /// Points of one program of a pointwise nest: enough to hide what a program costs by itself, few enough to balance
 /// threads.
 constexpr int64_t pointsPerProgram = 4096;
@@ -66,10 +70,24 @@ private:
     return stride->isConstant(1) ? contiguousCost : gatherCost;
   }
 
+  bool isScan() {
+    return llvm::any_of(loops.members, [](const FusedMember &member) { return LoopsOp(member.op).isScan(); });
+  }
+
+  /// What a scan's combiner takes.
+  int combinerWork() {
+    int work = 0;
+    for (const FusedMember &member : loops.members)
+      if (LoopsOp op = member.op; op.isScan())
+        for (Operation &inner : op.getCombine().front())
+          work += torch_tile::fusion::costOf(&inner);
+    return work;
+  }
+
   double vectorCost(const Axis &axis) {
     double cost = 0.05 * loops.work();
-    if (isOrdered && axis.reduced)
-      cost += orderedLanesCost;
+    if (isOrdered)
+      cost += combinerWork() * combinerCost * (axis.reduced ? scanSteps : 1) + (axis.reduced ? orderedLanesCost : 0);
     for (const FusedLoops::Access &access : accesses)
       cost += accessCost(access, axis);
     // A short axis leaves lanes idle.
@@ -180,6 +198,9 @@ private:
     if (vectorIsParallel) {
       int64_t e = extent(loops.axes[schedule.vectorAxis]);
       int64_t wanted = std::max<int64_t>(schedule.lanes, (int64_t)((double)pointsPerProgram / reducedPoints));
+      schedule.isVectorInnermost = isOrdered && !isScan() && numParallel < (int)loops.axes.size();
+      if (schedule.isVectorInnermost)
+        wanted = std::max({wanted, scatterColumns, e / scatterPrograms});
       wanted = (int64_t)llvm::alignTo((uint64_t)wanted, (uint64_t)schedule.lanes);
       if (schedule.rowAxis >= 0) {
         schedule.rowBlock = 64;
@@ -241,6 +262,8 @@ std::string Schedule::str(const FusedLoops &loops) const {
     os << " row axis " << loops.axes[rowAxis].name << " rows " << rows << " row block " << rowBlock;
   if (blockedAxis >= 0)
     os << " blocked axis " << loops.axes[blockedAxis].name << " by " << axisBlock;
+  if (isVectorInnermost)
+    os << " innermost";
   os << " block " << block << " program cost " << programCostNs << " ns";
   return text;
 }

@@ -25,6 +25,9 @@ struct Schedule {
   int64_t block = 0;
   /// Likewise of the row axis.
   int64_t rowBlock = 0;
+  /// The loop over the tiles of a parallel vector axis is the innermost one, inside those over the reduced axes: a
+  /// scatter, which carries nothing from one point to the next, then writes whole rows.
+  bool isVectorInnermost = false;
   /// Estimated cost of one program.
   int64_t programCostNs = 0;
 
