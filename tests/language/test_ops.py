@@ -206,6 +206,21 @@ def test_every_operation_rounds(launch: Launch, name: str, dtype: torch.dtype) -
 
 
 @torch_tile.jit
+def high_products(x_ptr, y_ptr, o_ptr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o_ptr + i, tl.umulhi(tl.load(x_ptr + i), tl.load(y_ptr + i)))
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_high_half_of_products(launch: Launch, bits: int) -> None:
+    dtype = torch.int32 if bits == 32 else torch.int64
+    x, y = (torch.randint(0, 2 ** (bits - 1) - 1, (1024,), dtype=dtype) for _ in range(2))
+    o = torch.empty_like(x)
+    launch(high_products)[(1,)](x, y, o, 1024)
+    assert o.tolist() == [(a * b) >> bits for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+
+
+@torch_tile.jit
 def atomics(p_ptr, o_ptr, mask_ptr, OP: tl.constexpr, B: tl.constexpr):
     i = tl.arange(0, B)
     m = tl.load(mask_ptr + i) != 0

@@ -164,10 +164,23 @@ def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[str, Tracer, dic
 
 def specialize(kernel: JITFunction, bound: dict[str, Any]) -> Specialization:
     found = Specialization()
+    key, flat = found.key, found.flat
     for parameter in kernel.params:
         value = bound[parameter.name]
+        # The kinds that are common are told apart here, without a call each.
+        kind = type(value)
         if parameter.is_constexpr:
-            found.constant(value)
+            if kind is int or kind is str or kind is bool:
+                key.append(kind)
+                key.append(value)
+            else:
+                found.constant(value)
+        elif kind is torch.Tensor:
+            key.append(value.dtype)
+            flat.append(value)
+        elif kind is int and parameter.type is None and -0x80000000 <= value <= 0x7FFFFFFF:
+            key.append("i")
+            flat.append(value)
         elif parameter.kind is parameter.kind.VAR_KEYWORD:
             found.key.append(tuple(value))
             for item in value.values():

@@ -63,6 +63,14 @@ class Parameter:
         self.type = annotation if isinstance(annotation, dtype) else None
 
 
+@functools.cache
+def _launcher() -> Any:
+    """Imported when a kernel is first compiled: interpreting needs no compiler."""
+    from torch_tile.language.compile import launch
+
+    return launch
+
+
 class JITFunction:
     """A kernel. `kernel[grid](*args)` launches it; `kernel.interpret[grid](*args)` runs it in Python.
 
@@ -120,9 +128,7 @@ class JITFunction:
             return graph.launch_in_graph(self, grid, args, kwargs)
         if config.get("interpret"):
             return self.interpret.run(*args, grid=grid, **kwargs)
-        from torch_tile.language.compile import launch
-
-        return launch(self, grid, args, kwargs)
+        return _launcher()(self, grid, args, kwargs)
 
     @property
     def interpret(self) -> Interpreted:

@@ -127,10 +127,13 @@ def umulhi(x: Any, y: Any) -> tensor:
         if a.dtype.primitive_bitwidth == 32:
             wide = [cast(cast(v, uint32), uint64) for v in (a, b)]
             return str(cast(cast((wide[0] * wide[1]) >> 32, uint32), a.dtype).value)
-        names = run.multi(
-            "arith.mului_extended", [broadcast_to_dims(v, dims) for v in (a, b)], str(tile_type(a.dtype, dims).mlir), 2
-        )
-        return str(names[1])
+        # From halves: what carries from the lower products goes up.
+        u, v = (cast(w, uint64) for w in (a, b))
+        low = (u & 0xFFFFFFFF) * (v & 0xFFFFFFFF)
+        left = (u >> 32) * (v & 0xFFFFFFFF) + (low >> 32)
+        right = (u & 0xFFFFFFFF) * (v >> 32) + (left & 0xFFFFFFFF)
+        high = (u >> 32) * (v >> 32) + (left >> 32) + (right >> 32)
+        return str(run.ref(cast(high, a.dtype)))
 
     return emit(a.dtype, dims, eager, build)
 

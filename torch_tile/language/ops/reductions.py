@@ -46,7 +46,7 @@ def _take(x: tensor, axis: int, part: builtins.slice | int) -> tensor:
 def _halve(
     tiles: list[tensor], axis: int, combine: Callable[[list[tensor], list[tensor]], list[tensor]]
 ) -> list[tensor]:
-    """Combines the halves of an axis, element by element, until one is left: the order that compiled code has too."""
+    """Combines the halves of an axis until one is left; compiled code does so too, for axes that fit its lanes."""
     size = tiles[0].dims[axis]
     while size > 1:
         half = size // 2
@@ -175,7 +175,8 @@ def sum(input: Any, axis: Any = None, keep_dims: Any = False, dtype: Any = None)
         keep_dims: keep the axis with size 1.
         dtype: type in which to add.
 
-    The order of additions is fixed per shape: halves of the axis are added element by element until one is left.
+    The order of additions is fixed per shape. The interpreter adds halves of the axis until one is left; compiled code
+    adds pieces of a long axis first, so last bits of float sums may differ.
 
     Example:
         >>> total = tl.sum(x, axis=0)
