@@ -47,8 +47,9 @@ def test_equals_eager(op: Any, request: pytest.FixtureRequest) -> None:
             if outcome.status == "ok" and (name, short, kind) in EXPECTED and IS_TILE:
                 failures.append(f"{short} {kind} passes: take it out of opinfo_expected.py")
             if kind == "forward" and IS_TILE and not is_full and outcome.status == "ok":
-                what = coverage.classify({"status": "ok", **vars(outcome)})
-                if page.get(short) != what:
+                # The page comes of more samples, so it may say less than these few show, but not more.
+                what = coverage.classify(vars(outcome))
+                if short not in page or (page[short] == "generated" and what != "generated"):
                     failures.append(f"{short}: docs/generated/op-coverage.md says {page.get(short)}, it is {what}")
     assert not failures, "\n".join(failures)
 
