@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
+from torch._subclasses import FakeTensorMode
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
 from torch.utils import _pytree as pytree
@@ -326,6 +327,8 @@ def _checked(op: OpInfo, function: Callable[..., Any], samples: Any, reference: 
                 _compare(results, expected, wide, not kind.endswith("gradient"))
         except Mismatch as error:
             outcome = Outcome(error.status, str(error))
+            if error.status == "stride" and _has_strides_of_meta(function, samples, results):
+                outcome = Outcome("ok", "strides are those of torch's meta functions, not of its kernels")
         except Exception as error:
             outcome = Outcome("error", _brief(error))
     outcome.graphs = len(graphs)
@@ -335,6 +338,19 @@ def _checked(op: OpInfo, function: Callable[..., Any], samples: Any, reference: 
     outcome.externs = sorted({name for _, name, _ in externs})
     outcome.reasons = sorted({reason for _, _, reason in externs})
     return outcome
+
+
+def _has_strides_of_meta(function: Callable[..., Any], samples: Any, results: Any) -> bool:
+    """A compiler sees the meta function of an operator, which for some chooses other strides than the kernel."""
+    mode = FakeTensorMode()
+    try:
+        fake = pytree.tree_map_only(torch.Tensor, lambda t: mode.from_tensor(t.detach()), list(samples))
+        with mode:
+            predicted = [t for sample in fake for t in _tensors(_call(function, sample))]
+            wanted = [strides_that_matter(t) for t in predicted]
+    except Exception:  # data decides, or there is no meta function
+        return False
+    return wanted == [strides_that_matter(t) for t in _tensors(results)]
 
 
 def _expected(function: Callable[..., Any], samples: Any, kind: str, reference: Any) -> Any:

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 # (operator, dtype or "", kind or "") -> reason; an empty string stands for all.
-_UNPOOLED = "torch's meta function says contiguous where its kernel gives channels_last"
 EXPECTED: dict[tuple[str, str, str], str] = {
-    ("nn.functional.max_unpool2d", "", "forward"): _UNPOOLED,
-    ("nn.functional.max_unpool2d", "", "dynamic"): _UNPOOLED,
-    ("nn.functional.max_unpool2d.grad", "", "forward"): _UNPOOLED,
-    ("nn.functional.max_unpool2d.grad", "", "dynamic"): _UNPOOLED,
     ("nn.functional.embedding_bag", "bfloat16", "gradient"): (
         "torch's meta function gives _embedding_bag's second result another size than its kernel does"
     ),

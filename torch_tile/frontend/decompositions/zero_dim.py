@@ -61,9 +61,43 @@ def _along_one(op: Any) -> Callable[..., Any]:
     return decomposition
 
 
+def _lifted(op: Any) -> Callable[..., Any]:
+    """For (x, dim, index, source, ...): operands that have no dimension get one, the result loses it if x had none."""
+
+    def decomposition(x: torch.Tensor, dim: int, *rest: Any, **kwargs: Any) -> Any:
+        index, *others = rest
+        source = others[0] if others and op is not aten.index_fill.int_Tensor else None
+        operands = [t for t in (x, index, source) if isinstance(t, torch.Tensor)]
+        if all(t.dim() for t in operands):
+            return NotImplemented
+        rest = tuple(t.unsqueeze(0) if any(t is each for each in operands) and not t.dim() else t for t in rest)
+        if x.dim():
+            return op(x, dim, *rest, **kwargs)
+        return op(x.unsqueeze(0), 0, *rest, **kwargs).squeeze(0)
+
+    return decomposition
+
+
+# Writes at positions that a tensor names.
+_WRITES = (
+    aten.index_add.default,
+    aten.index_copy.default,
+    aten.index_fill.int_Scalar,
+    aten.index_fill.int_Tensor,
+    aten.index_reduce.default,
+    aten.scatter.reduce,
+    aten.scatter.src,
+    aten.scatter.value,
+    aten.scatter.value_reduce,
+    aten.scatter_add.default,
+    aten.scatter_reduce.two,
+)
+
+
 def zero_dim() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
+        **{op: _lifted(op) for op in _WRITES},
         aten._log_softmax.default: _log_softmax,
         aten._log_softmax_backward_data.default: _log_softmax_backward,
         aten._softmax.default: _softmax,
