@@ -150,3 +150,13 @@ def test_names_are_there() -> None:
     assert not [name for name in USED if not hasattr(tl, name)]
     methods = "to load store reshape trans permute sum max min argmax cumsum sort split expand_dims broadcast_to exp"
     assert not [name for name in methods.split() if not hasattr(tl.tensor, name)]
+
+
+def test_modules_of_math() -> None:
+    """Sources import these as modules."""
+    import torch_tile.language.math as tl_math
+    from torch_tile.language.extra import libdevice
+    from torch_tile.language.extra.cuda import libdevice as same
+
+    assert libdevice is same is tl.extra.libdevice
+    assert tl_math is tl.math and tl_math.tanh is libdevice.tanh and tl_math.exp is tl.exp

@@ -8,10 +8,8 @@ everything else is Python, run when the kernel is compiled.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from torch_tile.language import arith as _arith
-from torch_tile.language import libdevice
+from torch_tile.language import extra, math
 from torch_tile.language.constants import const, constexpr
 from torch_tile.language.control import condition, range, static_range
 from torch_tile.language.core import tensor
@@ -41,7 +39,6 @@ from torch_tile.language.dtypes import (
     uint64,
     void,
 )
-from torch_tile.language.ops import math
 from torch_tile.language.ops.arithmetic import (
     PropagateNan,
     add,
@@ -149,7 +146,6 @@ del _arith
 tuple = tuple
 slice = slice
 tensor_descriptor_type = tensor_descriptor
-extra = SimpleNamespace(libdevice=libdevice, cuda=SimpleNamespace(libdevice=libdevice))
 
 
 def constexpr_function(function: object) -> object:
@@ -157,4 +153,4 @@ def constexpr_function(function: object) -> object:
     return function
 
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "SimpleNamespace")]
+__all__ = [name for name in dir() if not name.startswith("_") and name != "annotations"]

@@ -92,7 +92,8 @@ class _Globals(dict[str, Any]):
 def _tables() -> tuple[Any, dict[int, Any]]:
     import torch_tile
     from torch_tile import language
-    from torch_tile.language import libdevice, math
+    from torch_tile.language import math
+    from torch_tile.language.extra import libdevice
 
     modules: dict[str, Any] = {
         "triton": torch_tile,

@@ -12,19 +12,6 @@ from torch_tile.language.casts import cast
 from torch_tile.language.constants import unwrap
 from torch_tile.language.core import current, emit, error, method, mlir_type, named, tensor
 from torch_tile.language.dtypes import float32, int1, int_type, tile_type
-
-# tl.math holds these too.
-from torch_tile.language.ops.arithmetic import (  # noqa: F401
-    PropagateNan,
-    cdiv,
-    clamp,
-    div_rn,
-    fdiv,
-    fma,
-    maximum,
-    minimum,
-    umulhi,
-)
 from torch_tile.language.values import as_tensor, constant, operand, unify
 
 SECTION = "Math"
