@@ -43,44 +43,40 @@ def write(
     return OpCase(name, function, samples, dtypes, tolerances=ROUNDED, reason=WHY, **rest)
 
 
+def _reduced(method: str, dim: int, reduce: str, include_self: bool) -> Callable[..., Any]:
+    return lambda x, i, v: getattr(x, method)(dim, i, v, reduce, include_self=include_self)
+
+
+def _scattered(dim: int) -> Callable[[Inputs], Sequence[Arguments]]:
+    shape, index = ((9, 5), (6, 5)) if dim == 0 else ((6, 9), (6, 20))
+    return lambda make: [(make.tensor(*shape), make.index(*index, below=9), make.tensor(*index))]
+
+
+def _indexed(make: Inputs) -> Sequence[Arguments]:
+    return [(make.tensor(9, 5), make.index(make.size(13), below=9), make.tensor(make.size(13), 5))]
+
+
 def reduce_cases() -> list[OpCase]:
     cases = []
+    few = (torch.float32, torch.int64)
+    many = (torch.float32, torch.float64, torch.int64, torch.int8, torch.uint8)
     for reduce in ("sum", "prod", "amax", "amin", "mean"):
         for include in (True, False):
             end = "" if include else "_without_self"
-            dtypes = (
-                (torch.float32, torch.float64, torch.int64, torch.int8, torch.uint8)
-                if reduce != "prod"
-                else (torch.float32, torch.int64)
-            )
             for dim in (0, 1):
-                shape, index = ((9, 5), (6, 5)) if dim == 0 else ((6, 9), (6, 20))
                 cases.append(
                     OpCase(
                         f"scatter_reduce_{reduce}_{dim}{end}",
-                        lambda x, i, v, reduce=reduce, include=include, dim=dim: x.scatter_reduce(
-                            dim, i, v, reduce, include_self=include
-                        ),
-                        lambda m, shape=shape, index=index: [
-                            (m.tensor(*shape), m.index(*index, below=9), m.tensor(*index))
-                        ],
-                        dtypes,
+                        _reduced("scatter_reduce", dim, reduce, include),
+                        _scattered(dim),
+                        few if reduce == "prod" else many,
                         grad=reduce in ("sum", "mean", "amax"),
                         dynamic=False,
                     )
                 )
             if reduce != "sum":
-                cases.append(
-                    OpCase(
-                        f"index_reduce_{reduce}{end}",
-                        lambda x, i, v, reduce=reduce, include=include: x.index_reduce(
-                            0, i, v, reduce, include_self=include
-                        ),
-                        lambda m: [(m.tensor(9, 5), m.index(m.size(13), below=9), m.tensor(m.size(13), 5))],
-                        (torch.float32, torch.int64),
-                        grad=False,
-                    )
-                )
+                function = _reduced("index_reduce", 0, reduce, include)
+                cases.append(OpCase(f"index_reduce_{reduce}{end}", function, _indexed, few, grad=False))
     return cases
 
 
