@@ -111,7 +111,6 @@ _ALSO = (
     aten.upsample_bilinear2d,
     aten.upsample_linear1d,
     aten.upsample_trilinear3d,
-    aten.view_copy,
 )
 
 

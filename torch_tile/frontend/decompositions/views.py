@@ -77,6 +77,11 @@ def _as_strided_copy(x: torch.Tensor, size: Any, stride: Any, storage_offset: An
     return torch.as_strided(x, size, stride, storage_offset).clone(memory_format=torch.contiguous_format)
 
 
+def _view_copy(x: torch.Tensor, size: Any) -> Any:
+    # As ATen's, it also takes what cannot be viewed in place.
+    return torch.reshape(x, size).clone(memory_format=torch.contiguous_format)
+
+
 def views() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
@@ -84,4 +89,5 @@ def views() -> dict[Any, Callable[..., Any]]:
         aten.diagonal_scatter.default: _diagonal_scatter,
         aten.slice_backward.default: _slice_backward,
         aten.slice_scatter.default: _slice_scatter,
+        aten.view_copy.default: _view_copy,
     }
