@@ -74,7 +74,7 @@ def _reduce(tiles: list[tensor], axis: int, combine_fn: Any, kind: str = "") -> 
     source = tiles[0]
     # Orders that make no difference are numpy's own.
     if ufunc is not None and (source.dtype.is_int() or kind in ("maximum", "minimum")) and source.dtype is not int1:
-        value = ufunc.reduce(source.value, axis=axis)
+        value = ufunc.reduce(source.value, axis=axis, dtype=source.value.dtype)
         return [tensor(value, source.dtype, dims)]
     return _halve(tiles, axis, lambda left, right: _call_combine(combine_fn, left, right))
 

@@ -43,7 +43,7 @@ def _scan(tiles: list[tensor], axis: int, combine_fn: Any, reverse: bool, kind: 
     source = tiles[0]
     if kind and not source.dtype.is_narrow_float and source.dtype is not int1:
         turned = np.flip(source.value, axis) if reverse else source.value
-        value = arith.BINARY[kind][0].accumulate(turned, axis=axis)
+        value = arith.BINARY[kind][0].accumulate(turned, axis=axis, dtype=turned.dtype)
         return [tensor(np.flip(value, axis) if reverse else value, source.dtype, dims)]
     size = dims[axis]
     order = builtins.range(size - 1, -1, -1) if reverse else builtins.range(size)
