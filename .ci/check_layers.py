@@ -28,6 +28,7 @@ COMPILER = [
     "compiler/codegen/cpu",
     "compiler/codegen/gpu",
     "compiler/loader",
+    "compiler/triton",
 ]
 PLAIN = ["support", "artifact"]
 LAUNCH = ["runtime/launch", "runtime/launch/cpu", "runtime/launch/gpu"]
@@ -49,6 +50,7 @@ LAYERS: dict[str, list[str]] = {
     "compiler/codegen/cpu": [*PLAIN, "compiler/tile/ir", "compiler/codegen", "compiler/codegen/common"],
     "compiler/codegen/gpu": [*PLAIN, "compiler/tile/ir", "compiler/codegen", "compiler/codegen/common"],
     "compiler/loader": PLAIN,
+    "compiler/triton": ["support", "compiler/tile/ir"],
     "tools": [*PLAIN, "compiler", *COMPILER],
     "runtime": PLAIN,
     "runtime/fx": ["support", "runtime"],

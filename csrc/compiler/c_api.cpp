@@ -40,7 +40,10 @@ void ttc_hash(const void *data, size_t size, uint8_t hash[32]) {
   std::memcpy(hash, digest.data(), 32);
 }
 
-ttc_status ttc_compile(const char *text, size_t size, const ttc_compile_request *request, ttc_buffer *artifact) {
+using CompileFn = Status (*)(std::string_view, const CompileOptions &, const CompileHooks &, std::vector<uint8_t> &);
+
+static ttc_status compileWith(CompileFn compile, const char *text, size_t size, const ttc_compile_request *request,
+                              ttc_buffer *artifact) {
   *artifact = {nullptr, 0};
   CompileOptions options;
   Status status = parseOptions({request->options, request->options_size}, options);
@@ -56,9 +59,26 @@ ttc_status ttc_compile(const char *text, size_t size, const ttc_compile_request 
       return request->lookup_kernel(request->lookup_context, hash.bytes) == 1;
     };
   std::vector<uint8_t> bytes;
-  status = compileGraph({text, size}, options, hooks, bytes);
+  status = compile({text, size}, options, hooks, bytes);
   if (status.isOk())
     *artifact = makeBuffer(bytes.data(), bytes.size());
+  return makeStatus(status);
+}
+
+ttc_status ttc_compile(const char *text, size_t size, const ttc_compile_request *request, ttc_buffer *artifact) {
+  return compileWith(&compileGraph, text, size, request, artifact);
+}
+
+ttc_status ttc_compile_kernel(const char *text, size_t size, const ttc_compile_request *request, ttc_buffer *kernel) {
+  return compileWith(&compileStandaloneKernel, text, size, request, kernel);
+}
+
+ttc_status ttc_import_triton(const char *text, size_t size, ttc_buffer *tile) {
+  *tile = {nullptr, 0};
+  std::string result;
+  Status status = importTriton({text, size}, result);
+  if (status.isOk())
+    *tile = makeBuffer(result.data(), result.size());
   return makeStatus(status);
 }
 

@@ -57,6 +57,14 @@ TTC_API void ttc_hash(const void *data, size_t size, uint8_t hash[32]);
 /// Compiles a module in the graph dialect to artifact bytes (csrc/artifact).
 TTC_API ttc_status ttc_compile(const char *text, size_t size, const ttc_compile_request *request, ttc_buffer *artifact);
 
+/// A module of Triton's IR, in generic form, to text of the tile dialect.
+TTC_API ttc_status ttc_import_triton(const char *text, size_t size, ttc_buffer *tile);
+
+/// Compiles a module with one tile.kernel (or tt.func) to the bytes of a standalone kernel
+/// (csrc/artifact/StandaloneKernel.h).
+TTC_API ttc_status ttc_compile_kernel(const char *text, size_t size, const ttc_compile_request *request,
+                                      ttc_buffer *kernel);
+
 /// Links an object in memory and finds a function in it. The code stays mapped until ttc_unload.
 TTC_API ttc_status ttc_load(const void *object, size_t size, const char *symbol, ttc_resolve_fn resolve, void *context,
                             void **function, void **handle);

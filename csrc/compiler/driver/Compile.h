@@ -18,6 +18,13 @@ Status compileGraph(std::string_view text, const CompileOptions &options, const 
 Status compileTile(std::string_view text, const CompileOptions &options, const CompileHooks &hooks,
                    std::vector<codegen::CompiledKernel> &kernels);
 
+/// A module of one tile.kernel to the bytes of a standalone kernel. Text of Triton's IR is imported first.
+Status compileStandaloneKernel(std::string_view text, const CompileOptions &options, const CompileHooks &hooks,
+                               std::vector<uint8_t> &kernel);
+
+/// Triton's IR in generic form to text of the tile dialect, with locations.
+Status importTriton(std::string_view text, std::string &tile);
+
 /// This library, LLVM and the host, one per line.
 std::string describeVersion();
 

@@ -1,38 +1,45 @@
+#include "artifact/StandaloneKernel.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Frontend.h"
 #include "compiler/tile/transforms/Passes.h"
+#include "compiler/triton/ImportTriton.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace torch_tile;
 
-Status torch_tile::compileTile(std::string_view text, const CompileOptions &options, const CompileHooks &hooks,
-                               std::vector<codegen::CompiledKernel> &kernels) {
-  Stages stages(hooks);
-  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
-  const char *stage = "parse";
-  ErrorCollector errors(context, stage);
-  OwningOpRef<ModuleOp> module = parseModule(text, context);
-  if (!module)
-    return errors.status(StatusKind::InvalidInput);
-  auto list = llvm::to_vector(module->getOps<tile::KernelOp>());
-  if (list.empty())
-    return Status::invalidInput(stage, "expected a tile.kernel");
-  stages.done("parse");
-  stages.dump("30-tile.mlir", *module);
+/// Tile dialect, or Triton's IR, which is imported.
+static OwningOpRef<ModuleOp> parseKernels(std::string_view text, MLIRContext &context, const char *&stage) {
+  if (!StringRef(text.data(), text.size()).contains("\"tt.func\""))
+    return parseModule(text, context);
+  context.loadDialect<tile::TileDialect>();
+  OwningOpRef<ModuleOp> source = triton::parseGeneric(text, context);
+  if (!source)
+    return {};
+  stage = "import";
+  FailureOr<OwningOpRef<ModuleOp>> module = triton::importModule(*source);
+  return failed(module) ? OwningOpRef<ModuleOp>() : std::move(*module);
+}
+
+static Status compileKernelsOf(ModuleOp module, const CompileOptions &options, const CompileHooks &hooks, Stages &stages,
+                               ErrorCollector &errors, const char *&stage, CompiledKernels &result) {
+  auto list = llvm::to_vector(module.getOps<tile::KernelOp>());
   if (options.gpu) {
     stage = "layout";
     for (tile::KernelOp kernel : list)
       if (failed(tile::assignLayouts(kernel)))
         return errors.status(StatusKind::Unsupported);
     stages.done("layout");
-    stages.dump("35-layout.mlir", *module);
+    stages.dump("35-layout.mlir", module);
   } else {
     stage = "strip-mine";
     for (tile::KernelOp kernel : list)
       if (failed(tile::stripMine(kernel)))
         return errors.status(StatusKind::Unsupported);
     stages.done("strip-mine");
-    stages.dump("35-strip-mine.mlir", *module);
+    stages.dump("35-strip-mine.mlir", module);
   }
   stage = "codegen";
   FailureOr<CompiledKernels> compiled = compileKernels(list, options, hooks, stages);
@@ -41,6 +48,100 @@ Status torch_tile::compileTile(std::string_view text, const CompileOptions &opti
   stages.done("codegen");
   if (stages.hasDumps())
     stages.dump("timing.json", stages.timing());
-  kernels = std::move(compiled->kernels);
+  result = std::move(*compiled);
+  return Status::ok();
+}
+
+Status torch_tile::compileTile(std::string_view text, const CompileOptions &options, const CompileHooks &hooks,
+                               std::vector<codegen::CompiledKernel> &kernels) {
+  Stages stages(hooks);
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  const char *stage = "parse";
+  ErrorCollector errors(context, stage);
+  OwningOpRef<ModuleOp> module = parseKernels(text, context, stage);
+  if (!module)
+    return errors.status(StatusKind::InvalidInput);
+  if (module->getOps<tile::KernelOp>().empty())
+    return Status::invalidInput(stage, "expected a tile.kernel");
+  stages.done("parse");
+  stages.dump("30-tile.mlir", *module);
+  CompiledKernels compiled;
+  Status status = compileKernelsOf(*module, options, hooks, stages, errors, stage, compiled);
+  kernels = std::move(compiled.kernels);
+  return status;
+}
+
+Status torch_tile::importTriton(std::string_view text, std::string &tile) {
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  const char *stage = "parse";
+  ErrorCollector errors(context, stage);
+  OwningOpRef<ModuleOp> module = parseKernels(text, context, stage);
+  if (!module)
+    return errors.status(StatusKind::InvalidInput);
+  llvm::raw_string_ostream stream(tile);
+  module->print(stream, OpPrintingFlags().enableDebugInfo(true));
+  return Status::ok();
+}
+
+/// Rough: what an element costs in a loop of vectors, an atomic, and a product. Loops of unknown length count ten times.
+static double estimateCostNs(Region &region) {
+  double cost = 0;
+  for (Operation &op : region.getOps()) {
+    double elements = 1, times = 1;
+    for (Type type : llvm::concat<const Type>(SmallVector<Type>(op.getOperandTypes()), SmallVector<Type>(op.getResultTypes())))
+      if (auto tile = dyn_cast<RankedTensorType>(type))
+        elements = std::max<double>(elements, tile.getNumElements());
+    if (auto dot = dyn_cast<tile::DotOp>(op))
+      times = cast<RankedTensorType>(dot.getLhs().getType()).getShape().back() * 0.3;
+    else if (isa<tile::AtomicRmwOp, tile::AtomicCasOp, tile::ScanOp>(op))
+      times = 20;
+    cost += elements * times * 0.05;
+    if (isa<tile::ReduceOp, tile::ScanOp>(op))
+      continue;
+    for (Region &inner : op.getRegions())
+      cost += estimateCostNs(inner) * (isa<scf::ForOp, scf::WhileOp>(op) ? 10 : 1);
+  }
+  return cost;
+}
+
+static std::string describeArguments(tile::KernelOp kernel) {
+  std::string text;
+  for (Type type : kernel.getArgumentTypes())
+    text += isa<tile::PtrType>(type) ? 'p' : type.isF64() ? 'd' : type.isF32() ? 'f' : type.isF16() ? 'h' : type.isBF16() ? 'b' : 'i';
+  return text;
+}
+
+Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileOptions &options, const CompileHooks &hooks,
+                                           std::vector<uint8_t> &bytes) {
+  Stages stages(hooks);
+  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
+  const char *stage = "parse";
+  ErrorCollector errors(context, stage);
+  OwningOpRef<ModuleOp> module = parseKernels(text, context, stage);
+  if (!module)
+    return errors.status(StatusKind::InvalidInput);
+  auto list = llvm::to_vector(module->getOps<tile::KernelOp>());
+  if (list.size() != 1)
+    return Status::invalidInput(stage, "expected one kernel, got " + std::to_string(list.size()));
+  tile::KernelOp kernel = list[0];
+  stages.done("parse");
+  stages.dump("30-tile.mlir", *module);
+  if (options.distinctArguments)
+    kernel->setAttr("tile.noalias_args", UnitAttr::get(&context));
+
+  artifact::StandaloneKernel standalone;
+  standalone.arguments = describeArguments(kernel);
+  standalone.programCostNs = static_cast<int64_t>(std::min(1e12, estimateCostNs(kernel.getBody())));
+  CompiledKernels compiled;
+  Status status = compileKernelsOf(*module, options, hooks, stages, errors, stage, compiled);
+  if (!status.isOk())
+    return status;
+  if (auto scratch = kernel->getAttrOfType<IntegerAttr>("tile.scratch_bytes"))
+    standalone.scratchBytes = scratch.getInt();
+  standalone.needsGrid = codegen::needsGridSizes(kernel);
+  codegen::CompiledKernel &code = compiled.kernels[0];
+  standalone.kernel = {std::move(code.name), std::move(code.symbol), options.gpu ? options.gpu->architecture : "cpu", code.hash,
+                       std::move(code.code), std::move(code.externalSymbols)};
+  bytes = artifact::serialize(standalone);
   return Status::ok();
 }

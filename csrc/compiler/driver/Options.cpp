@@ -40,6 +40,9 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
     } else if (key == "fusion") {
       if (!parseBool(value, options.fusion))
         return bad(key, "true or false", value);
+    } else if (key == "distinct_arguments") {
+      if (!parseBool(value, options.distinctArguments))
+        return bad(key, "true or false", value);
     } else if (key == "emulate_precision_casts") {
       if (!parseBool(value, options.emulatePrecisionCasts))
         return bad(key, "true or false", value);
@@ -49,7 +52,7 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
     } else {
       return Status::invalidInput("options",
                                   (llvm::Twine("unknown option '") + key +
-                                   "'; known are target, features, sleef, threads, fusion, emulate_precision_casts")
+                                   "'; known are target, features, sleef, threads, fusion, distinct_arguments, emulate_precision_casts")
                                       .str());
     }
   }

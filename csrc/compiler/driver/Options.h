@@ -18,6 +18,8 @@ struct CompileOptions {
   bool fusion = true;
   /// Keep every rounding to float16 and bfloat16 that eager makes.
   bool emulatePrecisionCasts = false;
+  /// Tensors given to a standalone kernel share no memory.
+  bool distinctArguments = false;
   /// Threads that compile kernels; 0 means as many as there are processors, at most 8.
   int numThreads = 0;
 };
@@ -29,6 +31,7 @@ struct CompileOptions {
 ///   sleef=true | false                          (default true)
 ///   threads=<n>                                 (default 0)
 ///   fusion=true | false                         (default true)
+///   distinct_arguments=true | false             (default false)
 ///   emulate_precision_casts=true | false        (default false)
 Status parseOptions(std::string_view text, CompileOptions &options);
 

@@ -115,6 +115,9 @@ CompilerLibrary::CompilerLibrary(const std::string &path) {
   find(functions.version, "ttc_version");
   find(functions.hash, "ttc_hash");
   find(functions.compile, "ttc_compile");
+  // Kernels that stand for themselves are no part of compiling graphs: a library without them serves those.
+  functions.compileKernel = reinterpret_cast<decltype(functions.compileKernel)>(dlsym(library, "ttc_compile_kernel"));
+  functions.importTriton = reinterpret_cast<decltype(functions.importTriton)>(dlsym(library, "ttc_import_triton"));
   find(functions.load, "ttc_load");
   find(functions.unload, "ttc_unload");
   find(functions.bufferFree, "ttc_buffer_free");
@@ -138,6 +141,23 @@ Status CompilerLibrary::take(ttc_status &status) const {
 }
 
 Status CompilerLibrary::compile(const CompileRequest &request, std::vector<uint8_t> &artifactBytes) const {
+  return compileWith(functions.compile, request, artifactBytes);
+}
+
+Status CompilerLibrary::compileKernel(const CompileRequest &request, std::vector<uint8_t> &kernelBytes) const {
+  return compileWith(functions.compileKernel, request, kernelBytes);
+}
+
+Status CompilerLibrary::importTriton(std::string_view text, std::string &tile) const {
+  ttc_buffer buffer{};
+  ttc_status status = functions.importTriton(text.data(), text.size(), &buffer);
+  tile.assign(buffer.data ? buffer.data : "", buffer.size);
+  functions.bufferFree(&buffer);
+  return take(status);
+}
+
+Status CompilerLibrary::compileWith(decltype(&ttc_compile) compile, const CompileRequest &request,
+                                    std::vector<uint8_t> &artifactBytes) const {
   Callbacks callbacks{request, nullptr};
   ttc_compile_request raw{};
   raw.options = request.options.data();
@@ -151,7 +171,7 @@ Status CompilerLibrary::compile(const CompileRequest &request, std::vector<uint8
     raw.lookup_context = &callbacks;
   }
   ttc_buffer bytes{};
-  ttc_status status = functions.compile(request.text.data(), request.text.size(), &raw, &bytes);
+  ttc_status status = compile(request.text.data(), request.text.size(), &raw, &bytes);
   artifactBytes.assign(bytes.data, bytes.data + bytes.size);
   functions.bufferFree(&bytes);
   Status result = take(status);

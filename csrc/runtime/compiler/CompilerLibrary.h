@@ -34,6 +34,11 @@ public:
   /// Exceptions of the callbacks stop nothing: they are kept and rethrown after the compiler has returned.
   Status compile(const CompileRequest &request, std::vector<uint8_t> &artifactBytes) const;
 
+  /// One kernel of the tile dialect, or of Triton's IR, to the bytes of a standalone kernel.
+  Status compileKernel(const CompileRequest &request, std::vector<uint8_t> &kernelBytes) const;
+  /// Triton's IR in generic form to text of the tile dialect.
+  Status importTriton(std::string_view text, std::string &tile) const;
+
   Status load(std::span<const uint8_t> object, const std::string &symbol, void *&function, void *&handle) const;
   void unload(void *handle) const { functions.unload(handle); }
 
@@ -44,6 +49,8 @@ private:
     decltype(&ttc_version) version;
     decltype(&ttc_hash) hash;
     decltype(&ttc_compile) compile;
+    decltype(&ttc_compile_kernel) compileKernel;
+    decltype(&ttc_import_triton) importTriton;
     decltype(&ttc_load) load;
     decltype(&ttc_unload) unload;
     decltype(&ttc_buffer_free) bufferFree;
@@ -51,6 +58,7 @@ private:
   } functions;
   std::string versionText;
 
+  Status compileWith(decltype(&ttc_compile) compile, const CompileRequest &request, std::vector<uint8_t> &bytes) const;
   Status take(ttc_status &status) const;
 };
 

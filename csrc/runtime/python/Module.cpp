@@ -4,6 +4,7 @@
 #include "runtime/compiler/CompilerLibrary.h"
 #include "runtime/python/Bindings.h"
 #include "runtime/python/Errors.h"
+#include "runtime/python/KernelLauncher.h"
 #include "runtime/python/ProgramObject.h"
 
 #include <pybind11/stl.h>
@@ -74,6 +75,7 @@ py::dict version() {
 PYBIND11_MODULE(_C, m) {
   using namespace torch_tile::runtime;
   bindProgram(m);
+  bindKernels(m);
 #ifdef TORCH_TILE_HAS_FX
   bindFx(m);
 #endif

@@ -40,6 +40,16 @@ KernelText codegen::describeKernel(tile::KernelOp kernel, ArrayRef<StringRef> ke
   return result;
 }
 
+bool codegen::needsGridSizes(tile::KernelOp kernel) {
+  return kernel
+      ->walk([](Operation *op) {
+        auto id = dyn_cast<tile::ProgramIdOp>(op);
+        return isa<tile::NumProgramsOp, tile::PrintOp>(op) || (id && id.getAxis() != 0) ? WalkResult::interrupt()
+                                                                                        : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 void StepClock::done(const char *step) {
   if (!timing)
     return;

@@ -29,6 +29,9 @@ struct KernelText {
 /// `key` is what the code depends on beside the text.
 KernelText describeKernel(mlir::tile::KernelOp kernel, llvm::ArrayRef<llvm::StringRef> key);
 
+/// Whether the sizes of the grid follow a kernel's integers: it asks for more than its linear index.
+bool needsGridSizes(mlir::tile::KernelOp kernel);
+
 /// Text of each stage of one kernel, asked for only when dumps are on.
 struct KernelDumps {
   std::string llvmDialect, llvmIr, assembly; // PTX is the assembly of a GPU

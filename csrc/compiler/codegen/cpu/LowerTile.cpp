@@ -1,4 +1,5 @@
 // Entry, argument loading, the loop over programs, and what x86 cannot divide.
+#include "compiler/codegen/common/Kernel.h"
 #include "compiler/codegen/cpu/TileLowering.h"
 
 #include "mlir/IR/Matchers.h"
@@ -49,13 +50,7 @@ void TileLowering::lowerArguments() {
     set(argument, {value});
   }
   // A kernel that asks for more than its linear index gets the grid's three sizes after its own integers.
-  bool needsGrid = false;
-  kernel.walk([&](Operation *op) {
-    needsGrid |= isa<tile::NumProgramsOp>(op);
-    if (auto id = dyn_cast<tile::ProgramIdOp>(op))
-      needsGrid |= id.getAxis() != 0;
-  });
-  if (needsGrid)
+  if (needsGridSizes(kernel))
     for (Value &size : gridSizes)
       size = nextInteger();
 }
@@ -70,7 +65,8 @@ void TileLowering::lowerProgramIds(Value linear) {
   programIds[2] = arith::DivUIOp::create(b, outer, gridSizes[1]);
 }
 
-LogicalResult TileLowering::run(ModuleOp module) {
+LogicalResult TileLowering::run(ModuleOp target) {
+  module = target;
   auto verifyTile = [&](Operation *op, RankedTensorType type) -> LogicalResult {
     if (lanesOf(type) > maxLanes || type.getNumElements() > maxElements)
       return op->emitOpError("expected tiles of at most ")
@@ -96,7 +92,7 @@ LogicalResult TileLowering::run(ModuleOp module) {
   Value ok = constant(i32, 0), one = i64(1);
   bool hasChecks = false, hasScratch = false;
   kernel.walk([&](Operation *op) {
-    hasChecks |= isa<tile::CheckIndexOp>(op);
+    hasChecks |= isa<tile::CheckIndexOp, tile::AssertOp>(op);
     hasScratch |= isa<tile::ScratchOp>(op);
   });
   if (hasScratch)
@@ -155,6 +151,14 @@ LogicalResult TileLowering::lowerOp(Operation *op) {
     return lowerScan(scan);
   if (auto extract = dyn_cast<tile::ExtractOp>(op))
     return lowerExtract(extract);
+  if (auto atomic = dyn_cast<tile::AtomicRmwOp>(op))
+    return lowerAtomicRmw(atomic);
+  if (auto atomic = dyn_cast<tile::AtomicCasOp>(op))
+    return lowerAtomicCas(atomic);
+  if (auto print = dyn_cast<tile::PrintOp>(op))
+    return lowerPrint(print);
+  if (auto assertion = dyn_cast<tile::AssertOp>(op))
+    return lowerAssert(assertion);
   if (auto id = dyn_cast<tile::ProgramIdOp>(op)) {
     set(id.getResult(), {createIndexCast(programIds[id.getAxis()], id.getType(), /*isSigned=*/true)});
     return success();
@@ -167,7 +171,7 @@ LogicalResult TileLowering::lowerOp(Operation *op) {
     set(address.getResult(), {elementPtr(scratch, b.getI8Type(), scalar(address.getOffset()))});
     return success();
   }
-  if (isa<tile::IotaOp, tile::BroadcastOp, tile::ExpandDimsOp, tile::ReshapeOp, tile::TransOp>(op))
+  if (isa<tile::IotaOp, tile::BroadcastOp, tile::ExpandDimsOp, tile::ReshapeOp, tile::TransOp, tile::JoinOp>(op))
     return lowerShape(op);
   return lowerCommonOp(op, "CPU");
 }

@@ -17,6 +17,27 @@ LogicalResult TileLowering::lowerShape(Operation *op) {
     set(result, {iota(rowTypeOf(type))});
     return success();
   }
+  if (auto join = dyn_cast<tile::JoinOp>(op)) {
+    if (type.getRank() == 1) {
+      set(result, {fromScalars({scalar(join.getLhs()), scalar(join.getRhs())})});
+      return success();
+    }
+    // Interleaved rows, as they are wanted flat.
+    Rows list;
+    for (auto [left, right] : llvm::zip_equal(rows(join.getLhs()), rows(join.getRhs()))) {
+      int64_t lanes = lanesOf(left.getType());
+      SmallVector<int32_t> mask;
+      for (int64_t lane = 0; lane < lanes; ++lane)
+        mask.append({int32_t(lane), int32_t(lane + lanes)});
+      list.push_back(lanes == 1 ? fromScalars({left, right}) : shuffle(left, right, mask));
+    }
+    bool isFlattened = llvm::all_of(result.getUsers(), [](Operation *user) { return isa<tile::ReshapeOp>(user); });
+    set(result, isFlattened ? list : rechunk(list, 2));
+    return success();
+  }
+  if (auto reshape = dyn_cast<tile::ReshapeOp>(op))
+    if (lowerAsShuffle(reshape))
+      return success();
   Value source = op->getOperand(0);
   // A new axis of size 1 keeps the order of the elements as reshape does.
   auto sourceType = cast<RankedTensorType>(source.getType());
@@ -24,6 +45,28 @@ LogicalResult TileLowering::lowerShape(Operation *op) {
     return op->emitOpError("expected as many elements as before, got ") << sourceType << " and " << type;
   set(result, rechunk(rows(source), lanesOf(type)));
   return success();
+}
+
+bool TileLowering::lowerAsShuffle(tile::ReshapeOp op) {
+  auto repeat = op.getSource().getDefiningOp<tile::BroadcastOp>();
+  auto inner = repeat ? repeat.getSource().getDefiningOp<tile::ReshapeOp>() : tile::ReshapeOp();
+  if (!inner || cast<RankedTensorType>(op.getType()).getRank() != 1 || rows(inner.getSource()).size() != 1 ||
+      lanesOf(inner.getSource().getType()) == 1)
+    return false;
+  ArrayRef<int64_t> from = cast<RankedTensorType>(inner.getType()).getShape(), to = cast<RankedTensorType>(repeat.getType()).getShape();
+  SmallVector<int32_t> mask;
+  for (int64_t lane = 0, end = lanesOf(op.getType()); lane < end; ++lane) {
+    int64_t rest = lane, place = 0, stride = 1;
+    for (int64_t axis = to.size() - 1; axis >= 0; --axis) {
+      place += (from[axis] == 1 ? 0 : rest % to[axis]) * stride;
+      rest /= to[axis];
+      stride *= from[axis];
+    }
+    mask.push_back(place);
+  }
+  Value source = rows(inner.getSource())[0];
+  set(op.getResult(), {shuffle(source, source, mask)});
+  return true;
 }
 
 LogicalResult TileLowering::lowerBroadcast(tile::BroadcastOp op) {

@@ -30,6 +30,8 @@ private:
   mlir::LogicalResult lowerShape(mlir::Operation *op);
   mlir::LogicalResult lowerTrans(mlir::tile::TransOp op);
   mlir::LogicalResult lowerBroadcast(mlir::tile::BroadcastOp op);
+  /// A reshape to one axis of what is one shuffle of a tile of one axis.
+  bool lowerAsShuffle(mlir::tile::ReshapeOp op);
   /// The same elements in row-major order in rows of `lanes`.
   Rows rechunk(llvm::ArrayRef<mlir::Value> source, int64_t lanes);
   /// R rows of C lanes -> C rows of R lanes.
@@ -68,8 +70,19 @@ private:
   mlir::Value spill(mlir::Value value);
   void laneLoop(mlir::Value count, llvm::function_ref<void(mlir::Value lane)> body);
 
-  //===-- reductions and scans (LowerTileReduce.cpp)
-  //------------------------------------------------------------------------===//
+  //===-- effects on scalars (LowerTileEffects.cpp) ---------------------------------------------------------------===//
+
+  mlir::LogicalResult lowerAtomicRmw(mlir::tile::AtomicRmwOp op);
+  mlir::LogicalResult lowerAtomicCas(mlir::tile::AtomicCasOp op);
+  mlir::LogicalResult lowerPrint(mlir::tile::PrintOp op);
+  mlir::LogicalResult lowerAssert(mlir::tile::AssertOp op);
+  /// `body` where `mask` (which may be null) is true; its value, 0 elsewhere.
+  mlir::Value guarded(mlir::Type type, mlir::Value mask, llvm::function_ref<mlir::Value()> body);
+  /// The address of zero-terminated text.
+  mlir::Value textConstant(llvm::StringRef text);
+  void raise(mlir::Value condition, int32_t code, llvm::function_ref<void()> fillDetails);
+
+  //===-- reductions and scans (LowerTileReduce.cpp) --------------------------------------------------------------===//
 
   mlir::LogicalResult lowerReduce(mlir::tile::ReduceOp op);
   mlir::LogicalResult lowerScan(mlir::tile::ScanOp op);
@@ -77,6 +90,7 @@ private:
 
   CpuFeatures features;
   std::string symbol;
+  mlir::ModuleOp module;
   mlir::LLVM::LLVMFuncOp function;
   mlir::Operation *entryEnd = nullptr;
   mlir::Value contextPtr, scratch, errorFlag;

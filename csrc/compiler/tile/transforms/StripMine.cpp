@@ -1,9 +1,10 @@
+// Which tiles are long, where their pieces are computed, and the walk over the kernel.
 #include "compiler/tile/transforms/Passes.h"
+#include "compiler/tile/transforms/StripMiner.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/IR/IRMapping.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::tile {
 #define GEN_PASS_DEF_STRIPMINE
@@ -13,100 +14,157 @@ namespace mlir::tile {
 using namespace mlir;
 using namespace mlir::tile;
 
-/// What code generation takes as one vector.
+/// What code generation takes as one vector, and what it should take in kernels that loop over tiles anyway.
 static constexpr int64_t maxLanes = 256;
+static constexpr int64_t maxGeneralLanes = 128;
+/// Elements of a tile of several axes that code generation holds in registers.
+static constexpr int64_t maxElements = 256;
+/// Recomputing more than this costs more than a round trip through scratch.
+static constexpr int64_t maxRecomputeCost = 24;
 
-static bool isLong(Type type) {
+StripMiner::StripMiner(KernelOp kernel, int64_t lanes)
+    : kernel(kernel), maxPiece(lanes), b(kernel.getLoc(), kernel.getContext()) {}
+
+//===-- kinds of ops ----------------------------------------------------------------------------------------------===//
+
+static bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
+
+bool StripMiner::isLong(Type type) const {
   auto tile = dyn_cast<RankedTensorType>(type);
-  return tile && tile.getRank() == 1 && tile.getDimSize(0) > maxLanes;
+  if (!tile || tile.getRank() == 0)
+    return false;
+  if (tile.getRank() == 1)
+    return tile.getNumElements() > (isGeneral ? maxGeneralLanes : maxLanes);
+  return isGeneral;
 }
-static bool hasLong(TypeRange types) { return llvm::any_of(types, isLong); }
-static bool touchesLong(Operation *op) { return hasLong(op->getOperandTypes()) || hasLong(op->getResultTypes()); }
 
-/// Ops that need a loop of their own at their place.
-static bool isAnchor(Operation *op) { return isa<StoreOp, ScatterOp, ReduceOp, CheckIndexOp>(op); }
-static bool isWrite(Operation *op) { return isa<StoreOp, ScatterOp>(op); }
+/// Ops that code generation knows for scalars only.
+static bool isStructural(Operation *op) {
+  if (isa<ScanOp, DotOp, HistogramOp, MapOp, CatOp, JoinOp, SplitOp, TakeOp>(op))
+    return true;
+  return isa<AtomicRmwOp, AtomicCasOp, PrintOp, AssertOp>(op) && llvm::any_of(op->getOperands(), isTile);
+}
+
+bool StripMiner::isAnchor(Operation *op) {
+  return isa<StoreOp, ScatterOp, ReduceOp, CheckIndexOp, ScanOp, DotOp, HistogramOp, MapOp, CatOp, AtomicRmwOp,
+             AtomicCasOp, PrintOp, AssertOp, scf::ForOp, scf::WhileOp, scf::IfOp>(op) ||
+         op->hasTrait<OpTrait::IsTerminator>();
+}
+
+bool StripMiner::isPiecewise(Operation *op) {
+  return isa<arith::ConstantOp, IotaOp, SplatOp, BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp, JoinOp, SplitOp, TakeOp,
+             LoadOp, GatherOp, UniformOp, PtrAddOp, PtrToIntOp, IntToPtrOp, PtrCastOp>(op) ||
+         OpTrait::hasElementwiseMappableTraits(op);
+}
+
+static bool isWrite(Operation *op) { return isa<StoreOp, ScatterOp, AtomicRmwOp, AtomicCasOp>(op); }
+
+static Value baseOf(Operation *op) {
+  return llvm::TypeSwitch<Operation *, Value>(op)
+      .Case<LoadOp, StoreOp, GatherOp, ScatterOp, AtomicRmwOp, AtomicCasOp>([](auto access) { return access.getBase(); })
+      .Default(Value());
+}
 
 /// Computing these again costs less than a round trip through memory.
 static bool isCheap(Operation *op) {
-  return isa<IotaOp, SplatOp, BroadcastOp, LoadOp>(op) ||
-         (isa<arith::ArithDialect>(op->getDialect()) && !isa<arith::DivFOp>(op));
+  return isa<IotaOp, SplatOp, BroadcastOp, LoadOp, ExpandDimsOp, ReshapeOp>(op) ||
+         (isa<arith::ArithDialect>(op->getDialect()) &&
+          !isa<arith::DivFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::RemFOp>(op));
 }
-/// The same on every chunk up to a shift: not even a load.
-static bool isFree(Operation *op) { return isa<IotaOp, SplatOp, BroadcastOp, arith::ConstantOp>(op); }
 
-namespace {
-class StripMiner {
-public:
-  StripMiner(KernelOp kernel, int64_t lanes)
-      : kernel(kernel), maxChunk(lanes), b(kernel.getLoc(), kernel.getContext()) {}
-  LogicalResult run();
+/// The same on every piece up to a shift: not even a load.
+bool StripMiner::isFree(Operation *op) { return isa<IotaOp, SplatOp, arith::ConstantOp>(op); }
 
-private:
-  /// Chunks made in the loop being built.
-  struct Loop {
-    Value start; // i64: first lane
-    int64_t lanes;
-    llvm::DenseMap<Value, Value> chunks;
-    SmallVector<std::pair<Value, Value>> kept; // value and its scratch, usable after the loop
+int64_t StripMiner::recomputeCost(Value value) {
+  RankedTensorType type = tileOf(value);
+  if (!type)
+    return 0;
+  if (scratchOf.contains(value))
+    return 1;
+  auto known = costs.find(value);
+  if (known != costs.end())
+    return known->second;
+  Operation *op = value.getDefiningOp();
+  bool isPointer = isa<PtrType>(type.getElementType());
+  int64_t cost = -1;
+  auto sum = [&](int64_t own) {
+    int64_t total = own;
+    for (Value operand : op->getOperands()) {
+      int64_t part = recomputeCost(operand);
+      if (part < 0)
+        return int64_t(-1);
+      total += part;
+    }
+    return total > maxRecomputeCost ? -1 : total;
   };
-
-  LogicalResult runBlock(Block &block);
-  LogicalResult lowerAnchor(Operation *op);
-  LogicalResult lowerReduce(ReduceOp op);
-  LogicalResult keepNow(Operation *op);
-
-  FailureOr<Value> chunk(Value value, Loop &loop);
-  FailureOr<Value> createChunk(Operation *op, Loop &loop);
-  SmallVector<Value> combine(ReduceOp op, ValueRange lhs, ValueRange rhs);
-
-  Type chunkType(Type type, int64_t lanes) { return RankedTensorType::get({lanes}, getElementTypeOrSelf(type)); }
-  int64_t chunkLanes(int64_t lanes) const;
-  Value i64(int64_t value) { return arith::ConstantOp::create(b, b.getI64IntegerAttr(value)); }
-  Value splat(Value scalar, int64_t lanes) { return SplatOp::create(b, chunkType(scalar.getType(), lanes), scalar); }
-  /// offset + start * stride.
-  Value moveOffset(Value offset, Loop &loop, ArrayRef<int64_t> staticStrides, ValueRange strides);
-  Value scratchFor(Value value);
-
-  void findAnchors(Block &block);
-  bool mustKeep(Operation *op);
-  bool mayAlias(Value base, Value other);
-
-  KernelOp kernel;
-  int64_t maxChunk;
-  ImplicitLocOpBuilder b;
-  int64_t scratchBytes = 0;
-  llvm::DenseMap<Value, Value> scratchOf;                                // values that lie in scratch
-  llvm::DenseMap<Value, llvm::SmallSetVector<Operation *, 4>> anchorsOf; // who needs a value, through pointwise ops
-};
-} // namespace
-
-int64_t StripMiner::chunkLanes(int64_t lanes) const {
-  int64_t result = maxChunk;
-  while (lanes % result != 0)
-    --result;
-  return result;
+  if (!op || (isAnchor(op) && !isPiecewise(op))) {
+    cost = 1; // lies in scratch, or in registers
+  } else if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    cost = isa<SplatElementsAttr>(constant.getValue()) ? 0 : -1;
+  } else if (isa<IotaOp, SplatOp>(op)) {
+    cost = 0;
+  } else if (isa<TransOp, SplitOp>(op)) {
+    cost = 1;
+  } else if (isa<BroadcastOp>(op)) {
+    cost = std::max<int64_t>(1, sum(1));
+  } else if (auto take = dyn_cast<TakeOp>(op)) {
+    cost = recomputeCost(take.getIndices()) < 0 ? -1 : 2 + recomputeCost(take.getIndices());
+  } else if (isa<ExpandDimsOp, ReshapeOp, JoinOp>(op)) {
+    cost = sum(0);
+  } else if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp>(op)) {
+    cost = sum(8);
+  } else if (isPointer || type.getElementType().isIntOrIndex()) {
+    bool isInteger = llvm::none_of(op->getOperandTypes(), [](Type t) { return isa<FloatType>(getElementTypeOrSelf(t)); });
+    if (isInteger && (isa<PtrAddOp, PtrToIntOp, IntToPtrOp, PtrCastOp>(op) ||
+                      (isa<arith::ArithDialect>(op->getDialect()) && OpTrait::hasElementwiseMappableTraits(op))))
+      cost = sum(1);
+  }
+  if (cost < 0 && !isLong(type))
+    cost = 1; // in registers, from where it can be spilled
+  return costs[value] = cost;
 }
 
-//===-- analysis ------------------------------------------------------------------------------------------------===//
+bool StripMiner::isRecomputable(Value value) { return recomputeCost(value) >= 0; }
 
-static bool hasOuterUser(Operation *op) {
-  return llvm::any_of(op->getUsers(), [&](Operation *user) { return user->getBlock() != op->getBlock(); });
+//===-- where pieces are computed -----------------------------------------------------------------------------------===//
+
+bool StripMiner::needsScratch(Operation *user, Value operand) {
+  if (auto take = dyn_cast<TakeOp>(user))
+    return take.getSource() == operand;
+  if (auto dot = dyn_cast<DotOp>(user))
+    return dot.getLhs() == operand || dot.getRhs() == operand;
+  return isa<BroadcastOp, TransOp, SplitOp, ScanOp>(user);
 }
 
 /// Users come after their operands, so one walk backwards finds for each value all anchors that need it. What a nested
-/// block uses is computed at its own place, which makes it an anchor too.
+/// block uses, or an op reads out of order, is computed at its own place, which makes it an anchor too.
 void StripMiner::findAnchors(Block &block) {
   for (Operation &op : llvm::reverse(block)) {
-    if (!touchesLong(&op))
+    if (!touchesLong(&op) && !isStructural(&op))
       continue;
     llvm::SmallSetVector<Operation *, 4> anchors;
-    if (isAnchor(&op) || (!isFree(&op) && hasOuterUser(&op)))
+    if (isAnchor(&op)) {
       anchors.insert(&op);
-    else
-      for (Value result : op.getResults())
-        for (Operation *anchor : anchorsOf[result])
-          anchors.insert(anchor);
+    } else {
+      bool isKept = false;
+      for (Value result : op.getResults()) {
+        if (!isLong(result.getType()))
+          isKept = true; // made at its own place, for registers
+        if (isRecomputable(result))
+          continue;
+        for (Operation *user : result.getUsers())
+          if (user->getBlock() != op.getBlock() || needsScratch(user, result)) {
+            toKeep.insert(result);
+            isKept = true;
+          }
+      }
+      if (isKept)
+        anchors.insert(&op);
+      else
+        for (Value result : op.getResults())
+          for (Operation *anchor : anchorsOf[result])
+            anchors.insert(anchor);
+    }
     for (Value operand : op.getOperands())
       if (isLong(operand.getType()))
         anchorsOf[operand].insert(anchors.begin(), anchors.end());
@@ -114,8 +172,11 @@ void StripMiner::findAnchors(Block &block) {
 }
 
 static Value rootOf(Value base) {
-  while (auto add = base.getDefiningOp<PtrAddOp>())
-    base = add.getBase();
+  while (Operation *op = base.getDefiningOp()) {
+    if (!isa<PtrAddOp, PtrCastOp, SplatOp, BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp>(op))
+      break;
+    base = op->getOperand(0);
+  }
   return base;
 }
 
@@ -125,40 +186,43 @@ bool StripMiner::mayAlias(Value base, Value other) {
        isRightScratch = right.getDefiningOp<ScratchOp>() != nullptr;
   if (isLeftScratch != isRightScratch)
     return false;
-  return left == right || isLeftScratch || !kernel->hasAttr("tile.noalias_args");
+  if (left == right || isLeftScratch)
+    return true;
+  Block *entry = &kernel.getBody().front();
+  auto isArgument = [&](Value root) { return isa<BlockArgument>(root) && root.getParentBlock() == entry; };
+  return !(kernel->hasAttr("tile.noalias_args") && isArgument(left) && isArgument(right));
 }
 
-/// A store of exactly the lanes that a load read: each chunk is read before it is written.
+/// A store of exactly the lanes that a load read: each piece is read before it is written.
 static bool isSameAccess(Operation *read, Operation *write) {
+  if (auto gather = dyn_cast<GatherOp>(read)) {
+    auto scatter = dyn_cast<ScatterOp>(write);
+    return scatter && gather.getBase() == scatter.getBase() && gather.getOffsets() == scatter.getOffsets();
+  }
   auto load = dyn_cast<LoadOp>(read);
   auto store = dyn_cast<StoreOp>(write);
   return load && store && load.getBase() == store.getBase() && load.getOffset() == store.getOffset() &&
          load.getStrides() == store.getStrides() && load.getStaticStrides() == store.getStaticStrides() &&
-         store.getStaticStrides()[0] != 0;
+         load.getType() == store.getValue().getType() && !llvm::is_contained(store.getStaticStrides(), 0);
 }
 
 /// Whether a value has to be in scratch from its own place on.
 bool StripMiner::mustKeep(Operation *op) {
   if (isFree(op))
     return false;
-  auto &anchors = anchorsOf[op->getResult(0)];
-  if (hasOuterUser(op))
+  if (llvm::any_of(op->getResults(), [&](Value result) { return toKeep.contains(result); }))
     return true;
-  Value base = isa<LoadOp>(op)     ? cast<LoadOp>(op).getBase()
-               : isa<GatherOp>(op) ? cast<GatherOp>(op).getBase()
-                                   : Value();
+  Value base = isa<LoadOp, GatherOp>(op) ? baseOf(op) : Value();
   if (!base)
     return false;
-  for (Operation *anchor : anchors)
+  for (Operation *anchor : anchorsOf[op->getResult(0)])
     for (Operation *next = op->getNextNode(); next; next = next->getNextNode()) {
-      bool isConflict =
-          next->walk([&](Operation *inner) {
-                if (!isWrite(inner) || (inner == anchor && isSameAccess(op, inner)))
-                  return WalkResult::advance();
-                Value written = isa<StoreOp>(inner) ? cast<StoreOp>(inner).getBase() : cast<ScatterOp>(inner).getBase();
-                return mayAlias(base, written) ? WalkResult::interrupt() : WalkResult::advance();
-              })
-              .wasInterrupted();
+      bool isConflict = next->walk([&](Operation *inner) {
+                              if (!isWrite(inner) || (inner == anchor && isSameAccess(op, inner)))
+                                return WalkResult::advance();
+                              return mayAlias(base, baseOf(inner)) ? WalkResult::interrupt() : WalkResult::advance();
+                            })
+                            .wasInterrupted();
       if (isConflict)
         return true;
       if (next == anchor)
@@ -167,296 +231,210 @@ bool StripMiner::mustKeep(Operation *op) {
   return false;
 }
 
-//===-- chunks --------------------------------------------------------------------------------------------------===//
+//===-- building ----------------------------------------------------------------------------------------------------===//
 
-Value StripMiner::moveOffset(Value offset, Loop &loop, ArrayRef<int64_t> staticStrides, ValueRange strides) {
-  if (staticStrides[0] == 1)
-    return arith::AddIOp::create(b, offset, loop.start);
-  Value stride = ShapedType::isDynamic(staticStrides[0]) ? strides[0] : i64(staticStrides[0]);
-  return arith::AddIOp::create(b, offset, arith::MulIOp::create(b, loop.start, stride));
-}
-
-Value StripMiner::scratchFor(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  Type element = type.getElementType();
-  int64_t bytes = element.isIndex() ? 8 : std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
-  int64_t offset = scratchBytes;
-  scratchBytes += llvm::alignTo(bytes * type.getNumElements(), 64);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(&kernel.getBody().front());
-  return ScratchOp::create(b, PtrType::get(b.getContext(), element), i64(offset));
-}
-
-FailureOr<Value> StripMiner::chunk(Value value, Loop &loop) {
-  if (!isLong(value.getType()))
-    return value;
-  if (Value known = loop.chunks.lookup(value))
-    return known;
-  if (Value scratch = scratchOf.lookup(value)) {
-    Type type = chunkType(value.getType(), loop.lanes);
-    Value loaded = LoadOp::create(b, type, scratch, loop.start, ValueRange{}, ArrayRef<int64_t>{1}, ValueRange{},
-                                  /*mask=*/Value(), /*other=*/Value());
-    return loop.chunks[value] = loaded;
-  }
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return emitError(value.getLoc(), "unsupported: a tile of ") << value.getType() << " carried by a loop or branch";
-  auto made = createChunk(op, loop);
-  if (failed(made))
-    return failure();
-  loop.chunks[value] = *made;
-  if (!isCheap(op) && anchorsOf[value].size() > 1) {
-    Value scratch = scratchFor(value);
-    StoreOp::create(b, *made, scratch, loop.start, ValueRange{}, ArrayRef<int64_t>{1}, ValueRange{});
-    loop.kept.emplace_back(value, scratch);
-  }
-  return *made;
-}
-
-FailureOr<Value> StripMiner::createChunk(Operation *op, Loop &loop) {
-  b.setLoc(op->getLoc());
-  Type type = chunkType(op->getResult(0).getType(), loop.lanes);
-  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
-    auto elements = dyn_cast<SplatElementsAttr>(constant.getValue());
-    if (!elements)
-      return op->emitOpError("unsupported: a long constant of different elements");
-    return arith::ConstantOp::create(
-               b, DenseElementsAttr::get(cast<ShapedType>(type), elements.getSplatValue<Attribute>()))
-        .getResult();
-  }
-  if (isa<IotaOp>(op)) {
-    Type element = getElementTypeOrSelf(type);
-    Value start = loop.start;
-    if (element.isIndex())
-      start = arith::IndexCastOp::create(b, element, start);
-    else if (element.getIntOrFloatBitWidth() < 64)
-      start = arith::TruncIOp::create(b, element, start);
-    return arith::AddIOp::create(b, IotaOp::create(b, type), splat(start, loop.lanes)).getResult();
-  }
-  if (auto source = dyn_cast<SplatOp>(op))
-    return SplatOp::create(b, type, source.getSource()).getResult();
-  if (auto repeat = dyn_cast<BroadcastOp>(op))
-    return BroadcastOp::create(b, type, repeat.getSource()).getResult();
-  if (auto load = dyn_cast<LoadOp>(op)) {
-    Value offset = moveOffset(load.getOffset(), loop, load.getStaticStrides(), load.getStrides());
-    SmallVector<Value> valid;
-    if (!load.getValid().empty())
-      valid.push_back(arith::SubIOp::create(b, load.getValid()[0], loop.start));
-    Value mask;
-    if (load.getMask()) {
-      auto piece = chunk(load.getMask(), loop);
-      if (failed(piece))
-        return failure();
-      mask = *piece;
-    }
-    b.setLoc(op->getLoc());
-    return LoadOp::create(b, type, load.getBase(), offset, load.getStrides(), load.getStaticStrides(), valid, mask,
-                          load.getOther())
-        .getResult();
-  }
-  if (!isa<GatherOp, UniformOp>(op) && !OpTrait::hasElementwiseMappableTraits(op))
-    return op->emitOpError("unsupported: on a tile of ") << op->getResult(0).getType();
-  IRMapping mapping;
-  for (Value operand : op->getOperands()) {
-    auto piece = chunk(operand, loop);
-    if (failed(piece))
-      return failure();
-    mapping.map(operand, *piece);
-  }
-  b.setLoc(op->getLoc());
-  Operation *clone = b.clone(*op, mapping);
-  clone->getResult(0).setType(type);
-  return clone->getResult(0);
-}
-
-/// The combiner on tiles: its scalar region, op by op.
-SmallVector<Value> StripMiner::combine(ReduceOp op, ValueRange lhs, ValueRange rhs) {
-  Block &block = op.getCombine().front();
-  IRMapping mapping;
-  for (auto [argument, value] : llvm::zip_equal(
-           block.getArguments(), llvm::concat<const Value>(SmallVector<Value>(lhs), SmallVector<Value>(rhs))))
-    mapping.map(argument, value);
-  int64_t lanes = cast<RankedTensorType>(lhs[0].getType()).getDimSize(0);
-  auto widen = [&](Value value) {
-    Value mapped = mapping.lookupOrDefault(value);
-    return isa<RankedTensorType>(mapped.getType()) ? mapped : splat(mapped, lanes);
-  };
-  for (Operation &inner : block.without_terminator()) {
-    if (isa<arith::ConstantOp>(inner)) {
-      b.clone(inner, mapping);
-      continue;
-    }
-    SmallVector<Value> operands = llvm::map_to_vector(inner.getOperands(), widen);
-    SmallVector<Type> types =
-        llvm::map_to_vector(inner.getResultTypes(), [&](Type type) { return chunkType(type, lanes); });
-    OperationState state(inner.getLoc(), inner.getName(), operands, types, inner.getAttrs());
-    mapping.map(inner.getResults(), b.create(state)->getResults());
-  }
-  return llvm::map_to_vector(block.getTerminator()->getOperands(), widen);
-}
-
-//===-- loops ---------------------------------------------------------------------------------------------------===//
-
-LogicalResult StripMiner::lowerReduce(ReduceOp op) {
-  for (Operation &inner : op.getCombine().front().without_terminator())
-    if (!OpTrait::hasElementwiseMappableTraits(&inner) && !isa<arith::ConstantOp>(inner))
-      return inner.emitOpError("unsupported: in the combiner of a long reduction");
-  int64_t numLanes = cast<RankedTensorType>(op.getSources()[0].getType()).getDimSize(0);
-  b.setInsertionPoint(op);
-  b.setLoc(op.getLoc());
-  Loop loop;
-  loop.lanes = chunkLanes(numLanes);
-  SmallVector<Value> inits;
-  for (Value source : op.getSources())
-    inits.push_back(
-        arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(chunkType(source.getType(), loop.lanes)))));
-  Value zero = i64(0);
-  auto chunks = scf::ForOp::create(b, zero, i64(numLanes), i64(loop.lanes), inits);
-  {
+Value StripMiner::i64(int64_t value) {
+  Value &constant = constants[value];
+  if (!constant) {
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(chunks.getBody());
-    loop.start = chunks.getInductionVar();
-    SmallVector<Value> pieces;
-    for (Value source : op.getSources()) {
-      auto piece = chunk(source, loop);
-      if (failed(piece))
-        return failure();
-      pieces.push_back(*piece);
-    }
-    // The first chunk starts the accumulators, since a combiner need not have an identity.
-    b.setLoc(op.getLoc());
-    Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, loop.start, zero);
-    SmallVector<Value> combined = combine(op, chunks.getRegionIterArgs(), pieces), next;
-    for (auto [piece, value] : llvm::zip_equal(pieces, combined))
-      next.push_back(arith::SelectOp::create(b, isFirst, piece, value));
-    scf::YieldOp::create(b, next);
+    b.setInsertionPointToStart(&kernel.getBody().front());
+    constant = arith::ConstantOp::create(b, b.getI64IntegerAttr(value));
   }
-  auto last = ReduceOp::create(b, op.getResultTypes(), chunks.getResults(), op.getAxis());
-  IRMapping mapping;
-  op.getCombine().cloneInto(&last.getCombine(), mapping);
-  op->replaceAllUsesWith(last.getResults());
-  for (auto [value, scratch] : loop.kept)
-    scratchOf[value] = scratch;
-  return success();
+  return constant;
 }
 
-/// A loop that does `op` chunk by chunk, in lane order.
-LogicalResult StripMiner::lowerAnchor(Operation *op) {
-  if (auto reduce = dyn_cast<ReduceOp>(op))
-    return lowerReduce(reduce);
-  Value tile = llvm::find_if(op->getOperands(), [](Value operand) { return isLong(operand.getType()); })[0];
-  int64_t numLanes = cast<RankedTensorType>(tile.getType()).getDimSize(0);
-  Value result = op->getNumResults() ? op->getResult(0) : Value();
-  Value scratch = result && !result.use_empty() ? scratchFor(result) : Value();
-  b.setInsertionPoint(op);
-  b.setLoc(op->getLoc());
-  Loop loop;
-  loop.lanes = chunkLanes(numLanes);
-  auto chunks = scf::ForOp::create(b, i64(0), i64(numLanes), i64(loop.lanes));
+static std::optional<int64_t> constantOf(Value value) {
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)))
+    return constant.getSExtValue();
+  return std::nullopt;
+}
+
+Value StripMiner::splat(Value scalar, int64_t lanes) {
+  return lanes == 1 || isTile(scalar) ? scalar
+                                      : SplatOp::create(b, pieceType(scalar.getType(), lanes), scalar).getResult();
+}
+
+Value StripMiner::reshape(Value tile, ArrayRef<int64_t> shape) {
+  auto type = cast<RankedTensorType>(tile.getType());
+  if (type.getShape() == shape)
+    return tile;
+  return ReshapeOp::create(b, RankedTensorType::get(shape, type.getElementType()), tile);
+}
+
+Value StripMiner::add(Value left, Value right) {
+  if (constantOf(left) == 0)
+    return right;
+  if (constantOf(right) == 0)
+    return left;
+  return arith::AddIOp::create(b, left, right);
+}
+
+Value StripMiner::mul(Value value, int64_t factor) {
+  if (factor == 1)
+    return value;
+  if (factor == 0)
+    return i64(0);
+  if (auto known = constantOf(value))
+    return i64(*known * factor);
+  return arith::MulIOp::create(b, value, i64(factor));
+}
+
+Value StripMiner::divide(Value value, int64_t divisor) {
+  if (divisor == 1)
+    return value;
+  if (auto known = constantOf(value))
+    return i64(*known / divisor);
+  if (llvm::isPowerOf2_64(divisor))
+    return arith::ShRUIOp::create(b, value, i64(llvm::Log2_64(divisor)));
+  return arith::DivUIOp::create(b, value, i64(divisor));
+}
+
+Value StripMiner::modulo(Value value, int64_t divisor) {
+  if (divisor == 1)
+    return i64(0);
+  if (auto known = constantOf(value))
+    return i64(*known % divisor);
+  if (llvm::isPowerOf2_64(divisor))
+    return arith::AndIOp::create(b, value, i64(divisor - 1));
+  return arith::RemUIOp::create(b, value, i64(divisor));
+}
+
+Value StripMiner::toI64(Value scalar) {
+  if (scalar.getType().isIndex())
+    return arith::IndexCastOp::create(b, b.getI64Type(), scalar);
+  if (scalar.getType().isInteger(64))
+    return scalar;
+  return arith::ExtSIOp::create(b, b.getI64Type(), scalar);
+}
+
+LogicalResult StripMiner::loop(int64_t size, int64_t step, function_ref<LogicalResult(Value)> body) {
+  if (size <= step)
+    return body(i64(0));
+  auto loop = scf::ForOp::create(b, i64(0), i64(size), i64(step));
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(chunks.getBody());
-  loop.start = chunks.getInductionVar();
-  IRMapping mapping;
-  for (Value operand : op->getOperands()) {
-    auto piece = chunk(operand, loop);
-    if (failed(piece))
+  b.setInsertionPointToStart(loop.getBody());
+  ScopeGuard scope(*this);
+  return body(loop.getInductionVar());
+}
+
+LogicalResult StripMiner::overPieces(RankedTensorType type, function_ref<LogicalResult(Value, int64_t)> body) {
+  int64_t lanes = pieceLanes(type), size = type.getNumElements();
+  ScopeGuard guard(*this);
+  Scope *scope = &guard.scope;
+  LogicalResult result = loop(size, lanes, [&](Value start) {
+    // The loop made a scope of its own; what is kept has to be known to this one.
+    Scope &inner = *scopes.back();
+    inner.numElements = size;
+    inner.lanes = lanes;
+    inner.start = start;
+    if (failed(body(start, lanes)))
       return failure();
-    mapping.map(operand, *piece);
-  }
-  b.setLoc(op->getLoc());
-  if (auto store = dyn_cast<StoreOp>(op)) {
-    SmallVector<Value> valid;
-    if (!store.getValid().empty())
-      valid.push_back(arith::SubIOp::create(b, store.getValid()[0], loop.start));
-    Value offset = moveOffset(store.getOffset(), loop, store.getStaticStrides(), store.getStrides());
-    StoreOp::create(b, mapping.lookup(store.getValue()), store.getBase(), offset, store.getStrides(),
-                    store.getStaticStrides(), valid);
-  } else {
-    Operation *clone = b.clone(*op, mapping);
-    if (auto check = dyn_cast<CheckIndexOp>(clone)) {
-      if (check.getValid()) {
-        b.setInsertionPoint(clone);
-        check.getValidMutable().assign(arith::SubIOp::create(b, check.getValid(), loop.start).getResult());
-        b.setInsertionPointAfter(clone);
-      }
-      clone->getResult(0).setType(chunkType(result.getType(), loop.lanes));
-      if (scratch)
-        StoreOp::create(b, clone->getResult(0), scratch, loop.start, ValueRange{}, ArrayRef<int64_t>{1}, ValueRange{});
-    }
-  }
-  if (scratch)
-    scratchOf[result] = scratch;
-  for (auto [value, kept] : loop.kept)
-    scratchOf[value] = kept;
-  return success();
+    if (&inner != scope)
+      llvm::append_range(scope->kept, inner.kept);
+    return success();
+  });
+  finishScope(*scope);
+  return result;
 }
 
-/// Computes a value into scratch at its own place.
-LogicalResult StripMiner::keepNow(Operation *op) {
-  Value value = op->getResult(0), scratch = scratchFor(value);
-  int64_t numLanes = cast<RankedTensorType>(value.getType()).getDimSize(0);
+void StripMiner::finishScope(Scope &scope) {
+  for (auto [value, scratch] : scope.kept)
+    scratchOf[value] = scratch;
+  scope.kept.clear();
+}
+
+//===-- the walk ----------------------------------------------------------------------------------------------------===//
+
+LogicalResult StripMiner::lowerAnchor(Operation *op) {
   b.setInsertionPoint(op);
   b.setLoc(op->getLoc());
-  Loop loop;
-  loop.lanes = chunkLanes(numLanes);
-  auto chunks = scf::ForOp::create(b, i64(0), i64(numLanes), i64(loop.lanes));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(chunks.getBody());
-  loop.start = chunks.getInductionVar();
-  auto piece = createChunk(op, loop);
-  if (failed(piece))
-    return failure();
-  StoreOp::create(b, *piece, scratch, loop.start, ValueRange{}, ArrayRef<int64_t>{1}, ValueRange{});
-  scratchOf[value] = scratch;
-  for (auto [other, kept] : loop.kept)
-    scratchOf[other] = kept;
-  return success();
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](StoreOp store) { return lowerStore(store); })
+      .Case([&](ScatterOp scatter) { return lowerScatter(scatter); })
+      .Case([&](CheckIndexOp check) { return lowerCheckIndex(check); })
+      .Case<AtomicRmwOp, AtomicCasOp>([&](Operation *atomic) { return lowerAtomic(atomic); })
+      .Case([&](PrintOp print) { return lowerPrint(print); })
+      .Case([&](AssertOp assertion) { return lowerAssert(assertion); })
+      .Case([&](HistogramOp histogram) { return lowerHistogram(histogram); })
+      .Case([&](MapOp map) { return lowerMap(map); })
+      .Case([&](CatOp cat) { return lowerCat(cat); })
+      .Case([&](ReduceOp reduce) { return lowerReduce(reduce); })
+      .Case([&](ScanOp scan) { return lowerScan(scan); })
+      .Case([&](DotOp dot) { return lowerDot(dot); })
+      .Case([&](scf::ForOp loop) { return lowerFor(loop); })
+      .Case([&](scf::WhileOp loop) { return lowerWhile(loop); })
+      .Case([&](scf::IfOp branch) { return lowerIf(branch); })
+      .Default([](Operation *other) { return other->emitOpError("unsupported: on a long tile"); });
 }
 
-LogicalResult StripMiner::runBlock(Block &block) {
+LogicalResult StripMiner::runBlock(Block &block, function_ref<LogicalResult()> finish) {
   findAnchors(block);
-  SmallVector<Operation *> replaced;
   for (Operation &op : llvm::make_early_inc_range(block)) {
-    if (op.getNumRegions() && !isa<ReduceOp, ScanOp, ScatterOp>(op)) {
-      if (touchesLong(&op))
-        return op.emitOpError("unsupported: a long tile carried by a loop or branch");
-      for (Region &region : op.getRegions())
-        for (Block &inner : region)
-          if (failed(runBlock(inner)))
-            return failure();
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    bool isMined = touchesLong(&op) || isStructural(&op);
+    if (!isMined) {
+      if (isa<GatherOp, ScatterOp>(op)) {
+        if (failed(lowerShortAccess(&op)))
+          return failure();
+      } else if (isa<scf::ForOp, scf::WhileOp, scf::IfOp>(op)) {
+        for (Region &region : op.getRegions())
+          for (Block &inner : region)
+            if (failed(runBlock(inner)))
+              return failure();
+      }
       continue;
     }
-    if (!touchesLong(&op))
-      continue;
+    replaced.push_back(&op);
     if (isAnchor(&op)) {
       if (failed(lowerAnchor(&op)))
         return failure();
-    } else if (op.getNumResults() != 1 || op.hasTrait<OpTrait::IsTerminator>()) {
-      return op.emitOpError("unsupported: on a long tile");
-    } else if (mustKeep(&op) && failed(keepNow(&op))) {
-      return failure();
+      continue;
     }
-    replaced.push_back(&op);
+    if (!isPiecewise(&op))
+      return op.emitOpError("unsupported: on a long tile");
+    bool isKept = mustKeep(&op);
+    for (Value result : op.getResults())
+      if (!isLong(result.getType()) ? failed(makeShort(result)) : isKept && failed(keepNow(&op)))
+        return failure();
   }
-  for (Operation *op : llvm::reverse(replaced))
-    op->erase();
-  return success();
+  return finish ? finish() : success();
 }
 
 LogicalResult StripMiner::run() {
-  bool hasLongTiles = false, usesScratch = false;
+  bool hasLongTiles = false, usesScratch = false, hasAccesses = false;
   kernel.walk([&](Operation *op) {
-    hasLongTiles |= touchesLong(op);
     usesScratch |= isa<ScratchOp>(op);
+    hasLongTiles |= isStructural(op);
+    isGeneral |= isStructural(op);
+    for (Type type : llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()), SmallVector<Type>(op->getResultTypes()))) {
+      auto tile = dyn_cast<RankedTensorType>(type);
+      if (!tile || tile.getRank() == 0)
+        continue;
+      bool isElementAccess = isa<GatherOp, ScatterOp>(op) || isa<PtrType>(tile.getElementType());
+      hasAccesses |= isElementAccess;
+      isGeneral |= tile.getRank() > 1 && (tile.getNumElements() > maxElements || isElementAccess);
+    }
   });
-  if (!hasLongTiles)
+  kernel.walk([&](Operation *op) { hasLongTiles |= touchesLong(op); });
+  if (!hasLongTiles && !hasAccesses)
     return success();
   auto bytes = kernel->getAttrOfType<IntegerAttr>("tile.scratch_bytes");
-  if (usesScratch && !bytes)
+  if (usesScratch && hasLongTiles && !bytes)
     return kernel.emitOpError("expected tile.scratch_bytes to say how much scratch the kernel uses itself");
   scratchBytes = bytes ? llvm::alignTo(bytes.getInt(), 64) : 0;
+  splitCarriedTiles(kernel);
+  ScopeGuard scope(*this);
   if (failed(runBlock(kernel.getBody().front())))
     return failure();
+  for (Operation *op : replaced)
+    op->dropAllReferences();
+  for (Operation *op : replaced)
+    if (!op->use_empty())
+      return (*op->getUsers().begin())->emitOpError("unsupported: use of a long tile");
+  for (Operation *op : replaced)
+    op->erase();
   if (scratchBytes)
     kernel->setAttr("tile.scratch_bytes", b.getI64IntegerAttr(scratchBytes));
   return success();

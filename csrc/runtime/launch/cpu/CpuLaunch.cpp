@@ -76,7 +76,10 @@ Failure runRange(KernelFn kernel, const KernelArgs &args, int64_t scratchBytes, 
   if (failure.code == static_cast<int32_t>(KernelError::DivisionByZero))
     TORCH_CHECK(false, "ZeroDivisionError");
   TORCH_CHECK(failure.code != -1, "no memory for the scratch space of a kernel");
-  TORCH_CHECK(failure.code != static_cast<int32_t>(KernelError::Assertion), "a kernel's assertion failed");
+  if (failure.code == static_cast<int32_t>(KernelError::Assertion)) {
+    auto message = reinterpret_cast<const char *>(failure.details[0]);
+    TORCH_CHECK(false, "a kernel's assertion failed", message ? ": " : "", message ? message : "");
+  }
   TORCH_CHECK(false, "a kernel failed with unknown code ", failure.code);
 }
 

@@ -1,0 +1,620 @@
+// Pieces of tiles, and tiles in scratch.
+#include "compiler/tile/transforms/StripMiner.h"
+
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+
+//===-- positions ---------------------------------------------------------------------------------------------------===//
+
+int64_t StripMiner::pieceLanes(RankedTensorType type) const {
+  int64_t last = type.getShape().back(), size = type.getNumElements();
+  bool isPowerOf2 = llvm::all_of(type.getShape(), [](int64_t axis) { return llvm::isPowerOf2_64(axis); });
+  int64_t whole = last >= 16 || !isPowerOf2 ? last : size, lanes = std::min(maxPiece, whole);
+  while (whole % lanes != 0)
+    --lanes;
+  return lanes;
+}
+
+SmallVector<Value> StripMiner::positionOf(Value start, ArrayRef<int64_t> shape) {
+  SmallVector<Value> position(shape.size());
+  int64_t inner = 1;
+  for (int64_t axis = shape.size() - 1; axis >= 0; --axis) {
+    Value outer = divide(start, inner);
+    position[axis] = axis == 0 ? outer : modulo(outer, shape[axis]);
+    inner *= shape[axis];
+  }
+  return position;
+}
+
+std::pair<int64_t, int64_t> StripMiner::coveredAxes(ArrayRef<int64_t> shape, int64_t lanes) {
+  int64_t inner = 1;
+  for (int64_t axis = shape.size() - 1; axis > 0; --axis) {
+    if (inner * shape[axis] >= lanes)
+      return {shape.size() - axis, lanes / inner};
+    inner *= shape[axis];
+  }
+  return {shape.size(), lanes / inner};
+}
+
+static SmallVector<int64_t> rowMajorStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (int64_t axis = (int64_t)shape.size() - 2; axis >= 0; --axis)
+    strides[axis] = strides[axis + 1] * shape[axis + 1];
+  return strides;
+}
+
+//===-- scratch -----------------------------------------------------------------------------------------------------===//
+
+Type StripMiner::scratchElement(Type element) {
+  return isa<PtrType>(element) ? IntegerType::get(element.getContext(), 64) : element;
+}
+
+int64_t StripMiner::elementBytes(Type element) {
+  element = scratchElement(element);
+  return element.isIndex() ? 8 : std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
+}
+
+int64_t StripMiner::reserve(Type tile) {
+  int64_t offset = scratchBytes;
+  scratchBytes += llvm::alignTo(elementBytes(getElementTypeOrSelf(tile)) * cast<RankedTensorType>(tile).getNumElements(), 64);
+  return offset;
+}
+
+Value StripMiner::scratchAt(Value offset, Type tile) {
+  return ScratchOp::create(b, PtrType::get(b.getContext(), scratchElement(getElementTypeOrSelf(tile))), offset);
+}
+
+Value StripMiner::scratchFor(Value value) {
+  if (Value wanted = preferred.lookup(value))
+    return wanted;
+  Value offset = i64(reserve(value.getType()));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointAfterValue(offset);
+  return scratchAt(offset, value.getType());
+}
+
+void StripMiner::storePiece(Value piece, Value scratch, Value start) {
+  auto tile = dyn_cast<RankedTensorType>(piece.getType());
+  if (isa<PtrType>(getElementTypeOrSelf(piece.getType())))
+    piece = PtrToIntOp::create(b, pieceType(b.getI64Type(), tile ? tile.getNumElements() : 1), piece);
+  StoreOp::create(b, piece, scratch, start, ValueRange{}, tile ? ArrayRef<int64_t>{1} : ArrayRef<int64_t>{}, ValueRange{});
+}
+
+Value StripMiner::loadPiece(Type element, Value scratch, Value start, int64_t lanes) {
+  Value loaded = LoadOp::create(b, pieceType(scratchElement(element), lanes), scratch, start, ValueRange{},
+                                lanes == 1 ? ArrayRef<int64_t>{} : ArrayRef<int64_t>{1}, ValueRange{}, /*mask=*/Value(),
+                                /*other=*/Value());
+  if (isa<PtrType>(element))
+    loaded = IntToPtrOp::create(b, pieceType(element, lanes), loaded);
+  return loaded;
+}
+
+LogicalResult StripMiner::storeAll(Value value, Value scratch) {
+  return overPieces(tileOf(value), [&](Value start, int64_t lanes) -> LogicalResult {
+    auto part = piece(value, start, lanes);
+    if (failed(part))
+      return failure();
+    storePiece(*part, scratch, start);
+    return success();
+  });
+}
+
+LogicalResult StripMiner::keepNow(Operation *op) {
+  for (Value result : op->getResults())
+    if (!scratchOf.contains(result) && isLong(result.getType()) && failed(inScratch(result)))
+      return failure();
+  return success();
+}
+
+/// Happens at the place of the value, whoever asks: what it is made of is at hand there, and memory is as it should be.
+FailureOr<Value> StripMiner::inScratch(Value value) {
+  if (Value scratch = scratchOf.lookup(value))
+    return scratch;
+  OpBuilder::InsertionGuard guard(b);
+  Operation *op = value.getDefiningOp();
+  b.setLoc(value.getLoc());
+  bool isInRegisters = !isLong(value.getType());
+  if (op && isInRegisters)
+    b.setInsertionPointAfter(op);
+  else if (op)
+    b.setInsertionPoint(op);
+  else
+    b.setInsertionPointToStart(value.getParentBlock());
+  Value scratch = scratchFor(value);
+  SmallVector<Scope *> outer;
+  std::swap(outer, scopes);
+  LogicalResult result = success();
+  {
+    ScopeGuard scope(*this);
+    RankedTensorType type = tileOf(value);
+    auto constant = value.getDefiningOp<arith::ConstantOp>();
+    if (isInRegisters) {
+      Value flat = reshape(value, {type.getNumElements()});
+      if (isa<PtrType>(type.getElementType()))
+        flat = PtrToIntOp::create(b, RankedTensorType::get({type.getNumElements()}, b.getI64Type()), flat);
+      StoreOp::create(b, flat, scratch, i64(0), ValueRange{}, ArrayRef<int64_t>{1}, ValueRange{});
+    } else if (constant && !isa<SplatElementsAttr>(constant.getValue())) {
+      auto all = llvm::to_vector(cast<DenseElementsAttr>(constant.getValue()).getValues<Attribute>());
+      int64_t lanes = pieceLanes(RankedTensorType::get({type.getNumElements()}, type.getElementType()));
+      auto part = RankedTensorType::get({lanes}, type.getElementType());
+      for (int64_t start = 0; start < type.getNumElements(); start += lanes)
+        storePiece(arith::ConstantOp::create(b, DenseElementsAttr::get(part, ArrayRef(all).slice(start, lanes))), scratch,
+                   i64(start));
+    } else {
+      result = storeAll(value, scratch);
+    }
+  }
+  std::swap(outer, scopes);
+  if (failed(result))
+    return failure();
+  return scratchOf[value] = scratch;
+}
+
+LogicalResult StripMiner::makeShort(Value value) {
+  if (Operation *op = value.getDefiningOp(); op && isPiecewise(op))
+    b.setInsertionPoint(op);
+  b.setLoc(value.getLoc());
+  Value whole;
+  if (RankedTensorType type = tileOf(value)) {
+    ScopeGuard scope(*this);
+    auto made = piece(value, i64(0), type.getNumElements());
+    if (failed(made))
+      return failure();
+    whole = splat(*made, type.getNumElements());
+    if (!tileOf(whole)) // one element
+      whole = SplatOp::create(b, RankedTensorType::get({1}, whole.getType()), whole);
+    whole = reshape(whole, type.getShape());
+  } else {
+    ScopeGuard scope(*this);
+    auto made = createPiece(value.getDefiningOp(), i64(0), 1);
+    if (failed(made))
+      return failure();
+    whole = *made;
+  }
+  // Results of one op are told apart by pieces; the uses by ops to come are all there are.
+  value.replaceAllUsesWith(whole);
+  return success();
+}
+
+//===-- pieces ------------------------------------------------------------------------------------------------------===//
+
+FailureOr<Value> StripMiner::piece(Value value, Value start, int64_t lanes) {
+  RankedTensorType type = tileOf(value);
+  if (!type)
+    return value;
+  auto key = std::make_tuple(value, start, lanes);
+  for (Scope *scope : scopes)
+    if (auto known = scope->pieces.find(key); known != scope->pieces.end())
+      return known->second;
+  Operation *op = value.getDefiningOp();
+  if (Value scratch = scratchOf.lookup(value))
+    return scopes.back()->pieces[key] = loadPiece(type.getElementType(), scratch, start, lanes);
+  bool canCompute = op && isPiecewise(op) && (isLong(type) || llvm::is_contained(replaced, op) || isRecomputable(value));
+  if (auto constant = value.getDefiningOp<arith::ConstantOp>())
+    canCompute = isa<SplatElementsAttr>(constant.getValue());
+  // Registers hold what is short; isRecomputable counts those as known, but only some are computed.
+  if (canCompute && !isLong(type) && !llvm::is_contained(replaced, op))
+    canCompute = isFree(op) || (recomputeCost(value) <= 16 && isa<BroadcastOp, ExpandDimsOp, ReshapeOp, PtrAddOp>(op)) ||
+                 (isa<arith::ArithDialect>(op->getDialect()) && type.getElementType().isIntOrIndex() &&
+                  llvm::none_of(op->getOperandTypes(), [](Type t) { return isa<FloatType>(getElementTypeOrSelf(t)); }));
+  if (!canCompute) {
+    if (!isLong(type) && lanes == type.getNumElements() && lanes > 1)
+      return scopes.back()->pieces[key] = reshape(value, {lanes});
+    auto scratch = inScratch(value);
+    if (failed(scratch))
+      return failure();
+    return scopes.back()->pieces[key] = loadPiece(type.getElementType(), *scratch, start, lanes);
+  }
+  auto made = createPiece(op, start, lanes);
+  if (failed(made))
+    return failure();
+  Value result = *made;
+  if (auto split = dyn_cast<SplitOp>(op); split && value == split.getRhs()) {
+    auto scratch = inScratch(split.getSource());
+    if (failed(scratch))
+      return failure();
+    Value offset = add(mul(start, 2), i64(1));
+    result = LoadOp::create(b, pieceType(scratchElement(type.getElementType()), lanes), *scratch, offset, ValueRange{},
+                            lanes == 1 ? ArrayRef<int64_t>{} : ArrayRef<int64_t>{2}, ValueRange{}, Value(), Value());
+  }
+  Scope &scope = *scopes.back();
+  scope.pieces[key] = result;
+  bool coversAll = scope.numElements == type.getNumElements() && scope.lanes == lanes && scope.start == start;
+  if (coversAll && isLong(type) && anchorsOf[value].size() > 1 && !isRecomputable(value) &&
+      !(isa<LoadOp>(op) || (isa<arith::ArithDialect>(op->getDialect()) &&
+                            !isa<arith::DivFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp>(op)))) {
+    Value scratch = scratchFor(value);
+    storePiece(result, scratch, start);
+    scope.kept.emplace_back(value, scratch);
+  }
+  return result;
+}
+
+FailureOr<Value> StripMiner::createPiece(Operation *op, Value start, int64_t lanes) {
+  b.setLoc(op->getLoc());
+  Type type = pieceType(op->getResult(0).getType(), lanes);
+  Type element = getElementTypeOrSelf(type);
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    Attribute value = cast<SplatElementsAttr>(constant.getValue()).getSplatValue<Attribute>();
+    if (lanes == 1)
+      return arith::ConstantOp::create(b, cast<TypedAttr>(value)).getResult();
+    return arith::ConstantOp::create(b, DenseElementsAttr::get(cast<ShapedType>(type), value)).getResult();
+  }
+  if (isa<IotaOp>(op)) {
+    Value first = start;
+    if (element.isIndex())
+      first = arith::IndexCastOp::create(b, element, first);
+    else if (element.getIntOrFloatBitWidth() < 64)
+      first = arith::TruncIOp::create(b, element, first);
+    if (lanes == 1)
+      return first;
+    return arith::AddIOp::create(b, IotaOp::create(b, type), splat(first, lanes)).getResult();
+  }
+  if (auto source = dyn_cast<SplatOp>(op))
+    return splat(source.getSource(), lanes);
+  if (auto repeat = dyn_cast<BroadcastOp>(op))
+    return pieceOfBroadcast(repeat, start, lanes);
+  if (isa<ExpandDimsOp, ReshapeOp>(op))
+    return piece(op->getOperand(0), start, lanes);
+  if (auto trans = dyn_cast<TransOp>(op))
+    return pieceOfTrans(trans, start, lanes);
+  if (auto load = dyn_cast<LoadOp>(op))
+    return pieceOfLoad(load, start, lanes);
+  if (auto gather = dyn_cast<GatherOp>(op))
+    return pieceOfGather(gather, start, lanes);
+  if (auto take = dyn_cast<TakeOp>(op))
+    return pieceOfTake(take, start, lanes);
+  if (auto join = dyn_cast<JoinOp>(op)) {
+    auto lhs = piece(join.getLhs(), divide(start, 2), std::max<int64_t>(1, lanes / 2)),
+         rhs = piece(join.getRhs(), divide(start, 2), std::max<int64_t>(1, lanes / 2));
+    if (failed(lhs) || failed(rhs))
+      return failure();
+    if (lanes == 1) {
+      Value isLeft = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, modulo(start, 2), i64(0));
+      return arith::SelectOp::create(b, isLeft, *lhs, *rhs).getResult();
+    }
+    SmallVector<int64_t> shape = lanes == 2 ? SmallVector<int64_t>{2} : SmallVector<int64_t>{lanes / 2, 2};
+    Value joined = JoinOp::create(b, RankedTensorType::get(shape, element), *lhs, *rhs);
+    return reshape(joined, {lanes});
+  }
+  if (auto split = dyn_cast<SplitOp>(op)) {
+    auto scratch = inScratch(split.getSource());
+    if (failed(scratch))
+      return failure();
+    // The left half; piece() knows the right one.
+    return LoadOp::create(b, pieceType(scratchElement(element), lanes), *scratch, mul(start, 2), ValueRange{},
+                          lanes == 1 ? ArrayRef<int64_t>{} : ArrayRef<int64_t>{2}, ValueRange{}, Value(), Value())
+        .getResult();
+  }
+  return pieceOfClone(op, start, lanes);
+}
+
+FailureOr<Value> StripMiner::pieceOfClone(Operation *op, Value start, int64_t lanes) {
+  IRMapping mapping;
+  for (Value operand : op->getOperands()) {
+    auto part = piece(operand, start, lanes);
+    if (failed(part))
+      return failure();
+    mapping.map(operand, *part);
+  }
+  b.setLoc(op->getLoc());
+  Operation *clone = b.clone(*op, mapping);
+  for (OpResult result : clone->getResults())
+    result.setType(pieceType(result.getType(), lanes));
+  // Of an op with several results, the others are pieces too.
+  for (auto [original, made] : llvm::zip_equal(op->getResults(), clone->getResults()))
+    scopes.back()->pieces[std::make_tuple(Value(original), start, lanes)] = made;
+  return clone->getResult(0);
+}
+
+FailureOr<Value> StripMiner::pieceOfBroadcast(BroadcastOp op, Value start, int64_t lanes) {
+  RankedTensorType from = tileOf(op.getSource());
+  ArrayRef<int64_t> shape = tileOf(op.getResult()).getShape(), source = from.getShape();
+  auto [numCovered, count] = coveredAxes(shape, lanes);
+  int64_t rank = shape.size(), first = rank - numCovered;
+  SmallVector<Value> position = positionOf(start, shape);
+  SmallVector<int64_t> strides = rowMajorStrides(source), sourceShape, shapeOfPiece;
+  Value sourceStart = i64(0);
+  for (int64_t axis = 0; axis <= first; ++axis)
+    if (source[axis] != 1)
+      sourceStart = add(sourceStart, mul(position[axis], strides[axis]));
+  int64_t sourceLanes = 1;
+  for (int64_t axis = first; axis < rank; ++axis) {
+    shapeOfPiece.push_back(axis == first ? count : shape[axis]);
+    sourceShape.push_back(source[axis] == 1 ? 1 : shapeOfPiece.back());
+    sourceLanes *= sourceShape.back();
+  }
+  auto part = piece(op.getSource(), sourceStart, sourceLanes);
+  if (failed(part) || sourceLanes == lanes)
+    return part;
+  if (sourceLanes == 1)
+    return splat(*part, lanes);
+  Value wide = BroadcastOp::create(b, RankedTensorType::get(shapeOfPiece, from.getElementType()), reshape(*part, sourceShape));
+  return reshape(wide, {lanes});
+}
+
+FailureOr<Value> StripMiner::pieceOfTrans(TransOp op, Value start, int64_t lanes) {
+  auto scratch = inScratch(op.getSource());
+  if (failed(scratch))
+    return failure();
+  ArrayRef<int64_t> shape = tileOf(op.getResult()).getShape();
+  SmallVector<int64_t> strides = rowMajorStrides(tileOf(op.getSource()).getShape()), permuted;
+  for (int64_t axis : op.getPerm())
+    permuted.push_back(strides[axis]);
+  Block1D access = moveAccess(tileOf(op.getResult()), i64(0), {}, permuted, {}, start, lanes);
+  Type element = tileOf(op.getResult()).getElementType();
+  Value loaded = LoadOp::create(b, lanes == 1 ? scratchElement(element) : Type(RankedTensorType::get(access.shape, scratchElement(element))),
+                                *scratch, access.offset, ValueRange{}, access.staticStrides, ValueRange{}, Value(), Value());
+  if (lanes > 1)
+    loaded = reshape(loaded, {lanes});
+  if (isa<PtrType>(element))
+    loaded = IntToPtrOp::create(b, pieceType(element, lanes), loaded);
+  return loaded;
+}
+
+StripMiner::Block1D StripMiner::moveAccess(RankedTensorType type, Value offset, ValueRange strides,
+                                           ArrayRef<int64_t> staticStrides, ValueRange valid, Value start, int64_t lanes) {
+  ArrayRef<int64_t> shape = type.getShape();
+  auto [numCovered, count] = coveredAxes(shape, lanes);
+  int64_t rank = shape.size(), first = rank - numCovered;
+  SmallVector<Value> position = positionOf(start, shape);
+  Block1D access;
+  unsigned nextStride = 0;
+  Value isInside;
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    bool isDynamic = ShapedType::isDynamic(staticStrides[axis]);
+    Value stride = isDynamic ? strides[nextStride++] : Value();
+    if (axis <= first) {
+      Value moved = isDynamic ? arith::MulIOp::create(b, position[axis], stride).getResult()
+                              : mul(position[axis], staticStrides[axis]);
+      offset = add(offset, moved);
+    }
+    bool isCovered = axis >= first && lanes > 1;
+    if (isCovered) {
+      access.shape.push_back(axis == first ? count : shape[axis]);
+      access.staticStrides.push_back(staticStrides[axis]);
+      if (isDynamic)
+        access.strides.push_back(stride);
+    }
+    if (valid.empty())
+      continue;
+    if (isCovered) {
+      access.valid.push_back(axis == first ? arith::SubIOp::create(b, valid[axis], position[axis]).getResult()
+                                           : Value(valid[axis]));
+    } else {
+      Value isAxisInside = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position[axis], valid[axis]);
+      isInside = isInside ? arith::AndIOp::create(b, isInside, isAxisInside).getResult() : isAxisInside;
+    }
+  }
+  if (isInside && !access.valid.empty())
+    access.valid[0] = arith::SelectOp::create(b, isInside, access.valid[0], i64(0));
+  else if (isInside)
+    access.valid.push_back(isInside); // of a scalar: an i1
+  access.offset = offset;
+  return access;
+}
+
+FailureOr<Value> StripMiner::pieceOfLoad(LoadOp op, Value start, int64_t lanes) {
+  auto mask = op.getMask() ? piece(op.getMask(), start, lanes) : FailureOr<Value>(Value());
+  if (failed(mask))
+    return failure();
+  Block1D access = moveAccess(tileOf(op.getResult()), op.getOffset(), op.getStrides(), op.getStaticStrides(), op.getValid(),
+                              start, lanes);
+  Type element = getElementTypeOrSelf(op.getType());
+  if (lanes == 1) {
+    Value isInside = access.valid.empty() ? Value() : access.valid[0];
+    if (*mask && isInside)
+      isInside = arith::AndIOp::create(b, isInside, *mask);
+    return LoadOp::create(b, element, op.getBase(), access.offset, ValueRange{}, ArrayRef<int64_t>{}, ValueRange{},
+                          isInside ? isInside : *mask, op.getOther())
+        .getResult();
+  }
+  Value shapedMask = *mask ? reshape(*mask, access.shape) : Value();
+  Value loaded = LoadOp::create(b, RankedTensorType::get(access.shape, element), op.getBase(), access.offset, access.strides,
+                                access.staticStrides, access.valid, shapedMask, op.getOther());
+  return reshape(loaded, {lanes});
+}
+
+FailureOr<Value> StripMiner::pieceOfTake(TakeOp op, Value start, int64_t lanes) {
+  auto scratch = inScratch(op.getSource());
+  auto indices = piece(op.getIndices(), start, lanes);
+  if (failed(scratch) || failed(indices))
+    return failure();
+  RankedTensorType source = tileOf(op.getSource()), result = tileOf(op.getResult());
+  int64_t inner = 1;
+  for (int64_t axis = op.getAxis() + 1; axis < source.getRank(); ++axis)
+    inner *= source.getDimSize(axis);
+  int64_t sourceSize = source.getDimSize(op.getAxis()), resultSize = result.getDimSize(op.getAxis());
+  Type wide = pieceType(b.getI64Type(), lanes);
+  auto constant = [&](int64_t value) { return splat(i64(value), lanes); };
+  Value index = *indices;
+  if (!getElementTypeOrSelf(index.getType()).isInteger(64))
+    index = arith::ExtSIOp::create(b, wide, index);
+  index = arith::MinUIOp::create(b, index, constant(sourceSize - 1));
+  Value flat = lanes == 1 ? start : arith::AddIOp::create(b, IotaOp::create(b, wide), splat(start, lanes)).getResult();
+  auto split = [&](Value value, int64_t by, bool isRemainder) -> Value {
+    if (llvm::isPowerOf2_64(by))
+      return isRemainder ? arith::AndIOp::create(b, value, constant(by - 1)).getResult()
+                         : arith::ShRUIOp::create(b, value, constant(llvm::Log2_64(by))).getResult();
+    return isRemainder ? arith::RemUIOp::create(b, value, constant(by)).getResult()
+                       : arith::DivUIOp::create(b, value, constant(by)).getResult();
+  };
+  Value outer = split(flat, resultSize * inner, /*isRemainder=*/false);
+  Value offset = arith::AddIOp::create(b, arith::MulIOp::create(b, outer, constant(sourceSize * inner)),
+                                       arith::MulIOp::create(b, index, constant(inner)));
+  offset = arith::AddIOp::create(b, offset, split(flat, inner, /*isRemainder=*/true));
+  return GatherOp::create(b, pieceType(source.getElementType(), lanes), *scratch, offset, Value(), Value()).getResult();
+}
+
+//===-- evenly spaced addresses -------------------------------------------------------------------------------------===//
+
+Value StripMiner::uniformValue(Value value) {
+  if (!tileOf(value))
+    return value;
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return Value();
+  if (auto source = dyn_cast<SplatOp>(op))
+    return source.getSource();
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    auto elements = dyn_cast<SplatElementsAttr>(constant.getValue());
+    return elements ? arith::ConstantOp::create(b, cast<TypedAttr>(elements.getSplatValue<Attribute>())).getResult() : Value();
+  }
+  if (isa<BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp>(op))
+    return uniformValue(op->getOperand(0));
+  bool isInteger = isa<arith::ArithDialect>(op->getDialect()) && OpTrait::hasElementwiseMappableTraits(op) &&
+                   op->getNumResults() == 1 && getElementTypeOrSelf(value.getType()).isIntOrIndex() &&
+                   recomputeCost(value) >= 0;
+  if (!isInteger)
+    return Value();
+  IRMapping mapping;
+  for (Value operand : op->getOperands()) {
+    Value scalar = uniformValue(operand);
+    if (!scalar)
+      return Value();
+    mapping.map(operand, scalar);
+  }
+  Operation *clone = b.clone(*op, mapping);
+  clone->getResult(0).setType(getElementTypeOrSelf(value.getType()));
+  return clone->getResult(0);
+}
+
+std::optional<StripMiner::Stride> StripMiner::lastStride(Value value) {
+  RankedTensorType type = tileOf(value);
+  if (!type || type.getRank() == 0 || type.getShape().back() == 1)
+    return Stride{};
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return std::nullopt;
+  if (isa<IotaOp>(op))
+    return Stride{1, {}};
+  if (isa<SplatOp>(op))
+    return Stride{};
+  if (auto constant = dyn_cast<arith::ConstantOp>(op))
+    return isa<SplatElementsAttr>(constant.getValue()) ? std::optional<Stride>(Stride{}) : std::nullopt;
+  if (isa<BroadcastOp, ExpandDimsOp, ReshapeOp>(op)) {
+    Value source = op->getOperand(0);
+    int64_t last = tileOf(source).getShape().back();
+    if (isa<BroadcastOp>(op) && last == 1)
+      return Stride{};
+    return last == type.getShape().back() ? lastStride(source) : std::nullopt;
+  }
+  auto combine = [&](Value left, Value right, bool isDifference) -> std::optional<Stride> {
+    auto lhs = lastStride(left), rhs = lastStride(right);
+    if (!lhs || !rhs)
+      return std::nullopt;
+    lhs->known += isDifference ? -rhs->known : rhs->known;
+    for (Value more : rhs->more)
+      lhs->more.push_back(isDifference ? arith::SubIOp::create(b, i64(0), more).getResult() : more);
+    return lhs;
+  };
+  if (isa<PtrAddOp, arith::AddIOp>(op))
+    return combine(op->getOperand(0), op->getOperand(1), /*isDifference=*/false);
+  if (isa<arith::SubIOp>(op))
+    return combine(op->getOperand(0), op->getOperand(1), /*isDifference=*/true);
+  if (isa<arith::ExtSIOp, arith::IndexCastOp>(op))
+    return lastStride(op->getOperand(0));
+  auto isEven = [&](Value operand) {
+    auto stride = lastStride(operand);
+    return stride && stride->known == 0 && stride->more.empty();
+  };
+  if (isa<arith::MulIOp>(op)) {
+    Value left = op->getOperand(0), right = op->getOperand(1);
+    if (isEven(left))
+      std::swap(left, right);
+    if (isEven(right)) {
+      if (isEven(left))
+        return Stride{};
+      auto stride = lastStride(left);
+      Value factor = stride ? uniformValue(right) : Value();
+      if (!factor)
+        return std::nullopt;
+      APInt known;
+      if (matchPattern(factor, m_ConstantInt(&known)) && stride->more.empty())
+        return Stride{stride->known * known.getSExtValue(), {}};
+      Value wide = toI64(factor);
+      Stride result;
+      if (stride->known != 0)
+        result.more.push_back(mul(wide, stride->known));
+      for (Value more : stride->more)
+        result.more.push_back(arith::MulIOp::create(b, more, wide));
+      return result;
+    }
+    return std::nullopt;
+  }
+  if (OpTrait::hasElementwiseMappableTraits(op) && isRecomputable(value) && llvm::all_of(op->getOperands(), isEven))
+    return Stride{};
+  return std::nullopt;
+}
+
+FailureOr<std::optional<StripMiner::RowAccess>> StripMiner::rowAccess(Value base, Value offsets, RankedTensorType type,
+                                                                      Value start, int64_t lanes) {
+  std::optional<RowAccess> none;
+  RowAccess access;
+  if (lanes > 1) {
+    if (type.getShape().back() % lanes != 0)
+      return none;
+    auto stride = lastStride(base);
+    auto more = offsets ? lastStride(offsets) : Stride{};
+    if (!stride || !more)
+      return none;
+    llvm::append_range(stride->more, more->more);
+    Value total;
+    for (Value term : stride->more)
+      total = total ? arith::AddIOp::create(b, total, term).getResult() : term;
+    int64_t known = stride->known + more->known;
+    if (total && known != 0)
+      total = arith::AddIOp::create(b, total, i64(known));
+    if (total)
+      access.strides.push_back(total);
+    access.staticStrides.push_back(total ? ShapedType::kDynamic : known);
+  }
+  auto first = piece(base, start, 1);
+  auto offset = offsets ? piece(offsets, start, 1) : FailureOr<Value>(Value());
+  if (failed(first) || failed(offset))
+    return failure();
+  access.base = *first;
+  access.offset = *offset ? toI64(*offset) : i64(0);
+  return std::optional<RowAccess>(access);
+}
+
+FailureOr<Value> StripMiner::pieceOfGather(GatherOp op, Value start, int64_t lanes) {
+  RankedTensorType type = tileOf(op.getResult());
+  auto mask = op.getMask() ? piece(op.getMask(), start, lanes) : FailureOr<Value>(Value());
+  if (failed(mask))
+    return failure();
+  Value isActive = *mask ? splat(*mask, lanes) : Value();
+  Type result = pieceType(op.getType(), lanes);
+  Value other = op.getOther();
+  if (other && tileOf(other)) {
+    if (Value scalar = uniformValue(other)) {
+      other = scalar;
+    } else {
+      auto part = piece(other, start, lanes);
+      if (failed(part))
+        return failure();
+      other = *part;
+    }
+  }
+  bool isOtherTile = other && tileOf(other);
+  auto row = rowAccess(op.getBase(), op.getOffsets(), type, start, lanes);
+  if (failed(row))
+    return failure();
+  b.setLoc(op.getLoc());
+  Value loaded;
+  if (*row) {
+    loaded = LoadOp::create(b, result, (*row)->base, (*row)->offset, (*row)->strides, (*row)->staticStrides, ValueRange{},
+                            isActive, isOtherTile ? Value() : other);
+  } else {
+    auto base = piece(op.getBase(), start, lanes);
+    auto offsets = op.getOffsets() ? piece(op.getOffsets(), start, lanes) : FailureOr<Value>(Value());
+    if (failed(base) || failed(offsets))
+      return failure();
+    return GatherOp::create(b, result, *base, *offsets, isActive, other).getResult();
+  }
+  if (isOtherTile && isActive)
+    loaded = arith::SelectOp::create(b, isActive, loaded, other);
+  return loaded;
+}

@@ -1,0 +1,104 @@
+// Pointers, loads and stores, atomics, messages.
+#include "compiler/triton/TritonImporter.h"
+
+using namespace mlir;
+using namespace torch_tile::triton;
+
+static Type elementOf(Type type) { return getElementTypeOrSelf(type); }
+
+/// The same shape with another element type.
+static Type withElement(Type type, Type element) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  return tile ? Type(tile.clone(element)) : element;
+}
+
+std::optional<LogicalResult> TritonImporter::importMemory(Operation *op, StringRef name) {
+  Type type = op->getNumResults() ? resultType(op) : Type();
+  if (op->getNumResults() && !type)
+    return LogicalResult(error(op) << name << " of type " << op->getResult(0).getType());
+  if (name == "tt.addptr") {
+    Value offset = operand(op, 1);
+    Type element = elementOf(offset.getType());
+    if (!element.isInteger(32) && !element.isInteger(64))
+      offset = arith::ExtSIOp::create(b, withElement(offset.getType(), b.getI32Type()), offset);
+    set(op, tile::PtrAddOp::create(b, type, operand(op, 0), offset));
+    return success();
+  }
+  if (name == "tt.int_to_ptr") {
+    set(op, tile::IntToPtrOp::create(b, type, operand(op, 0)));
+    return success();
+  }
+  if (name == "tt.ptr_to_int") {
+    set(op, tile::PtrToIntOp::create(b, type, operand(op, 0)));
+    return success();
+  }
+  // Pointers lie in memory as addresses.
+  auto asAddresses = [&](Value pointer) -> Value {
+    return tile::PtrCastOp::create(b, withElement(pointer.getType(), tile::PtrType::get(b.getContext(), b.getI64Type())), pointer);
+  };
+  if (name == "tt.load") {
+    auto groups = segments(op);
+    Value pointer = groups[0][0], mask = groups.size() > 1 && !groups[1].empty() ? groups[1][0] : Value(),
+          other = groups.size() > 2 && !groups[2].empty() ? groups[2][0] : Value();
+    auto boundary = dyn_cast_or_null<DenseI32ArrayAttr>(attribute(op, "boundaryCheck"));
+    if (boundary && !boundary.empty())
+      return LogicalResult(error(op) << "a load through a block pointer; use a tensor descriptor");
+    if (isa<tile::PtrType>(elementOf(type))) {
+      Type addresses = withElement(type, b.getI64Type());
+      if (other)
+        other = tile::PtrToIntOp::create(b, addresses, other);
+      Value loaded = tile::GatherOp::create(b, addresses, asAddresses(pointer), Value(), mask, other);
+      set(op, tile::IntToPtrOp::create(b, type, loaded));
+      return success();
+    }
+    set(op, tile::GatherOp::create(b, type, pointer, Value(), mask, other));
+    return success();
+  }
+  if (name == "tt.store") {
+    auto groups = segments(op);
+    Value pointer = groups[0][0], value = groups[1][0], mask = groups.size() > 2 && !groups[2].empty() ? groups[2][0] : Value();
+    if (isa<tile::PtrType>(elementOf(value.getType()))) {
+      value = tile::PtrToIntOp::create(b, withElement(value.getType(), b.getI64Type()), value);
+      pointer = asAddresses(pointer);
+    }
+    tile::ScatterOp::create(b, value, pointer, Value(), mask);
+    return success();
+  }
+  if (name == "tt.atomic_rmw") {
+    using tile::AtomicKind;
+    // and or xor add fadd max min umax umin xchg, from 1
+    static constexpr AtomicKind kinds[] = {AtomicKind::And, AtomicKind::Or,   AtomicKind::Xor,  AtomicKind::Add,  AtomicKind::Add,
+                                           AtomicKind::Max, AtomicKind::Min,  AtomicKind::UMax, AtomicKind::UMin, AtomicKind::Exchange};
+    int64_t kind = integer(op, "atomic_rmw_op");
+    if (kind < 1 || kind > (int64_t)std::size(kinds))
+      return LogicalResult(error(op) << "an atomic update of kind " << kind);
+    Value mask = op->getNumOperands() > 2 ? operand(op, 2) : Value();
+    set(op, tile::AtomicRmwOp::create(b, type, kinds[kind - 1], operand(op, 1), operand(op, 0), Value(), mask));
+    return success();
+  }
+  if (name == "tt.atomic_cas") {
+    set(op, tile::AtomicCasOp::create(b, type, operand(op, 1), operand(op, 2), operand(op, 0), Value(), Value()));
+    return success();
+  }
+  if (name == "tt.print") {
+    auto prefix = dyn_cast_or_null<StringAttr>(attribute(op, "prefix"));
+    auto isSigned = dyn_cast_or_null<DenseI32ArrayAttr>(attribute(op, "isSigned"));
+    tile::PrintOp::create(b, prefix ? prefix : b.getStringAttr(""), operands(op->getOperands()),
+                          integer(op, "hex") ? b.getUnitAttr() : UnitAttr(), isSigned);
+    return success();
+  }
+  if (name == "tt.assert") {
+    auto message = dyn_cast_or_null<StringAttr>(attribute(op, "message"));
+    std::string text = message ? message.getValue().str() : "";
+    op->getLoc()->walk([&](Location part) {
+      if (auto file = dyn_cast<FileLineColLoc>(part)) {
+        text += " (" + file.getFilename().str() + ":" + std::to_string(file.getLine()) + ")";
+        return WalkResult::interrupt();
+      }
+      return WalkResult::advance();
+    });
+    tile::AssertOp::create(b, operand(op, 0), text);
+    return success();
+  }
+  return std::nullopt;
+}
