@@ -42,6 +42,9 @@ class CpuOptions:
     ir_override: str | None = None
     cluster_dims: tuple[int, int, int] = (1, 1, 1)
 
+    def __post_init__(self) -> None:
+        assert self.num_warps > 0 and self.num_warps & (self.num_warps - 1) == 0, "num_warps must be a power of 2"
+
     def hash(self) -> str:
         # Only what changes the code; the rest may differ between launches that share a kernel.
         text = f"{self.debug}-{self.sanitize_overflow}-{self.enable_fp_fusion}-{config.get('target')}"
@@ -99,9 +102,10 @@ class CpuBackend(BaseBackend):
     def parse_options(self, options: dict[str, Any]) -> CpuOptions:
         known = {field.name for field in dataclasses.fields(CpuOptions)}
         result = CpuOptions(**{key: value for key, value in options.items() if key in known and value is not None})
-        for key, value in options.items():
+        for key in options:
+            # Triton asks whether a launch's keyword is known by looking here; kernel arguments come by as well.
             if key not in known:
-                object.__setattr__(result, key, value)
+                object.__setattr__(result, key, None)
         return result
 
     def pack_metadata(self, metadata: Any) -> Any:

@@ -40,18 +40,21 @@ def _decompose_all(args: Sequence[Any], kinds: Sequence[Any]) -> list[Any]:
     return result
 
 
-def _plan(kinds: Sequence[Any]) -> str:
+def _plan(kinds: Sequence[Any], args: Sequence[Any]) -> str:
     """How Python's arguments become a kernel's; see runtime/python/KernelLauncher.cpp."""
     text = ""
-    for kind in kinds:
+    for kind, arg in zip(kinds, args, strict=False):
         if isinstance(kind, tuple):
-            text += f"({_plan(kind)})"
+            text += f"({_plan(kind, arg)})"
         elif _is_descriptor(kind):
-            rank = kind[kind.index("[") + 1 : kind.index("]")].count(",") + 1
-            text += "(a" + "a" * (4 * rank) + "*)"
+            text += f"({'a' * len(_decompose(arg))})"
         else:
             text += "-" if kind == "constexpr" else "a"
     return text
+
+
+def _has_descriptors(kinds: Sequence[Any]) -> bool:
+    return any(_has_descriptors(kind) if isinstance(kind, tuple) else _is_descriptor(kind) for kind in kinds)
 
 
 class CpuLauncher:
@@ -59,27 +62,17 @@ class CpuLauncher:
 
     def __init__(self, src: Any, metadata: Any) -> None:
         self.kinds = list(src.signature.values())
-        self.plan = _plan(self.kinds)
-        self.has_descriptors = "*" in self.plan
+        self.has_descriptors = _has_descriptors(self.kinds)
         self.launch: Callable[..., None] | None = None
 
     def _load(self, function: bytes, args: Sequence[Any]) -> Callable[..., None]:
         from torch_tile import _C
 
         text, kernel = split_binary(function)
-        plan = self.plan
-        if self.has_descriptors:
-            # Versions of Triton differ by a flag.
-            flattened = _decompose_all(args, self.kinds)
-            plan = "".join(
-                f"({'a' * len(arg)})" if _is_descriptor(kind) else _plan([kind])
-                for arg, kind in zip(flattened, self.kinds, strict=False)
-            )
-
         def make_aliased() -> bytes:
             return bytes(_C.compile_kernel(text, compiler_options(distinct_arguments=False)))
 
-        self.launch = _C.make_launcher(kernel, plan, 6, make_aliased)
+        self.launch = _C.make_launcher(kernel, _plan(self.kinds, args), 6, make_aliased)
         return self.launch
 
     def __call__(
@@ -212,6 +205,31 @@ def _use_cheap_key() -> None:
             module.triton_key = _installed_triton
 
 
+# Names that people look for in `kernel.asm`, and the compiler's names of these stages.
+_STAGES = {"llir": "50-kernel.ll", "asm": "60-kernel.s", "strip-mined": "35-strip-mine.mlir"}
+
+
+def _offer_stages() -> None:
+    """`kernel.asm` makes the stages after the tile dialect when they are asked for: printing them takes longer than
+    compiling."""
+    import triton.compiler.compiler as compiler
+
+    original = compiler.AsmDict.__missing__
+
+    def missing(self: Any, key: str) -> Any:
+        if key not in _STAGES or "tile" not in self:
+            return original(self, key)
+        from torch_tile import _C
+
+        found: dict[str, str] = {}
+        _C.compile_kernel(self["tile"], compiler_options(distinct_arguments=True), found.__setitem__)
+        # The number of a kernel may stand in a stage's name.
+        self[key] = next(text for name, text in found.items() if name == _STAGES[key] or name.endswith(_STAGES[key][3:]))
+        return self[key]
+
+    compiler.AsmDict.__missing__ = missing
+
+
 class CpuDriver(DriverBase):
     """The driver of the processor; active where no GPU's is."""
 
@@ -220,6 +238,7 @@ class CpuDriver(DriverBase):
         self.utils = CpuUtils()
         self.launcher_cls = CpuLauncher
         _use_cheap_key()
+        _offer_stages()
 
     @staticmethod
     def is_active() -> bool:

@@ -65,7 +65,17 @@ std::optional<LogicalResult> TritonImporter::importArithmetic(Operation *op, Str
   }
   if (name == "tt.fp_to_fp") {
     auto rounding = dyn_cast_or_null<IntegerAttr>(attribute(op, "rounding"));
-    set(op, convertFloat(operand(op, 0), type, /*towardsZero=*/rounding && rounding.getInt() == 0));
+    Value value = operand(op, 0);
+    // To 8 bits Triton saturates; NaN stays.
+    auto target = cast<FloatType>(getElementTypeOrSelf(type));
+    if (target.getWidth() == 8 && getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() > 8) {
+      double largest = APFloat::getLargest(target.getFloatSemantics()).convertToDouble();
+      if (getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() < 32)
+        value = arith::ExtFOp::create(b, withElement(value.getType(), b.getF32Type()), value);
+      Type wide = value.getType();
+      value = arith::MinimumFOp::create(b, arith::MaximumFOp::create(b, value, constant(wide, -largest)), constant(wide, largest));
+    }
+    set(op, convertFloat(value, type, /*towardsZero=*/rounding && rounding.getInt() == 0));
     return success();
   }
   if (name == "tt.clampf") {

@@ -297,6 +297,37 @@ LogicalResult TritonImporter::importControlFlow(Operation *op) {
     return success();
   };
   StringRef name = op->getName().getStringRef();
+  if (auto choice = dyn_cast<scf::IndexSwitchOp>(op)) {
+    // One case after the other, as nested ifs.
+    Value selector = operand(op, 0);
+    SmallVector<Value> results;
+    OpBuilder::InsertionGuard guard(b);
+    Operation *outermost = nullptr;
+    for (auto [index, value] : llvm::enumerate(choice.getCases())) {
+      Value wanted = arith::ConstantIndexOp::create(b, value);
+      Value isCase = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, selector, wanted);
+      OperationState state(op->getLoc(), "scf.if", {isCase}, types);
+      state.addRegion();
+      state.addRegion();
+      Operation *branch = b.create(state);
+      if (outermost)
+        scf::YieldOp::create(b, branch->getResults());
+      else
+        outermost = branch;
+      if (failed(importRegion(choice.getCaseRegions()[index], branch->getRegion(0), "scf.yield")))
+        return failure();
+      if (index + 1 == choice.getCases().size()) {
+        if (failed(importRegion(choice.getDefaultRegion(), branch->getRegion(1), "scf.yield")))
+          return failure();
+      } else {
+        b.createBlock(&branch->getRegion(1));
+      }
+    }
+    if (!outermost)
+      return error(op) << "a switch without cases";
+    mapping.map(op->getResults(), outermost->getResults());
+    return success();
+  }
   if (name != "scf.for" && name != "scf.if" && name != "scf.while")
     return error(op) << name << " is not supported on CPU";
   OperationState state(op->getLoc(), name, operands(op->getOperands()), types);

@@ -1,19 +1,6 @@
 // What strip-mining refuses.
 // RUN: tile-opt %s --tile-strip-mine --split-input-file --verify-diagnostics
 
-tile.kernel @carried(%p: !tile.ptr<f32>, %n: i64) {
-  %zero = arith.constant 0 : i64
-  %one = arith.constant 1 : i64
-  %init = arith.constant dense<0.0> : tensor<4096xf32>
-  // expected-error @+1 {{unsupported: a long tile carried by a loop or branch}}
-  %sum = scf.for %i = %zero to %n step %one iter_args(%acc = %init) -> tensor<4096xf32> : i64 {
-    scf.yield %acc : tensor<4096xf32>
-  }
-  tile.return
-}
-
-// -----
-
 // expected-error @+1 {{expected tile.scratch_bytes to say how much scratch the kernel uses itself}}
 tile.kernel @scratch(%p: !tile.ptr<f32>) {
   %zero = arith.constant 0 : i64

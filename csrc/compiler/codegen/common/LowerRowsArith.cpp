@@ -158,7 +158,9 @@ FailureOr<SmallVector<Value, 1>> RowLowering::createRow(Operation *op, SmallVect
   Type f32 = withLanes(b.getF32Type(), lanes);
   if (isa<arith::SIToFPOp, arith::UIToFPOp>(op) && resultElement().getIntOrFloatBitWidth() < 32)
     return result(convertFloat(createClone(op, operands, f32), resultElement()));
-  if (isa<arith::SelectOp, arith::BitcastOp>(op))
+  if (isa<arith::SelectOp>(op)) // of scalar pointers too, which are no i64
+    return result(createClone(op, operands, operands[1].getType()));
+  if (isa<arith::BitcastOp>(op))
     return result(createClone(op, operands, resultType()));
   // Small floats are storage: arithmetic on them happens in f32 and rounds once. (x86's bf16 conversions would flush
   // subnormals.)

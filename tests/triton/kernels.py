@@ -1,0 +1,220 @@
+"""Kernels of the tests, written for them."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = offsets < n
+    x = tl.load(x_ptr + offsets, mask=mask)
+    y = tl.load(y_ptr + offsets, mask=mask)
+    tl.store(out_ptr + offsets, x + y, mask=mask)
+
+
+@triton.jit
+def softmax(x_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    columns = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * stride + columns, mask=columns < n, other=-float("inf"))
+    e = tl.exp(x - tl.max(x, 0))
+    tl.store(out_ptr + row * stride + columns, e / tl.sum(e, 0), mask=columns < n)
+
+
+@triton.jit
+def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows = (tl.program_id(0) * BM + tl.arange(0, BM)) % M
+    columns = (tl.program_id(1) * BN + tl.arange(0, BN)) % N
+    depth = tl.arange(0, BK)
+    a_ptrs = a + rows[:, None] * K + depth[None, :]
+    b_ptrs = b + depth[:, None] * N + columns[None, :]
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(tl.cdiv(K, BK)):
+        x = tl.load(a_ptrs, mask=depth[None, :] < K - k * BK, other=0.0)
+        y = tl.load(b_ptrs, mask=depth[:, None] < K - k * BK, other=0.0)
+        total = tl.dot(x, y, total)
+        a_ptrs += BK
+        b_ptrs += BK * N
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    mask = (rows[:, None] < M) & (columns[None, :] < N)
+    tl.store(c + rows[:, None] * N + columns[None, :], total.to(c.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def attention(q, k, v, out, n, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    inner = tl.arange(0, D)
+    queries = tl.load(q + rows[:, None] * D + inner[None, :], mask=rows[:, None] < n, other=0.0)
+    largest = tl.full((BM,), -float("inf"), tl.float32)
+    weight = tl.zeros((BM,), tl.float32)
+    total = tl.zeros((BM, D), tl.float32)
+    for start in range(0, n, BN):
+        columns = start + tl.arange(0, BN)
+        keys = tl.load(k + columns[:, None] * D + inner[None, :], mask=columns[:, None] < n, other=0.0)
+        score = tl.dot(queries, tl.trans(keys))
+        score = tl.where(columns[None, :] < n, score, -float("inf"))
+        larger = tl.maximum(largest, tl.max(score, 1))
+        p = tl.exp(score - larger[:, None])
+        scale = tl.exp(largest - larger)
+        weight = weight * scale + tl.sum(p, 1)
+        values = tl.load(v + columns[:, None] * D + inner[None, :], mask=columns[:, None] < n, other=0.0)
+        total = tl.dot(p, values, total * scale[:, None])
+        largest = larger
+    tl.store(out + rows[:, None] * D + inner[None, :], total / weight[:, None], mask=rows[:, None] < n)
+
+
+@triton.jit
+def _welford(mean_a, m2_a, n_a, mean_b, m2_b, n_b):
+    n = n_a + n_b
+    delta = mean_b - mean_a
+    share = tl.where(n == 0, 0.0, n_b / n)
+    return mean_a + delta * share, m2_a + m2_b + delta * delta * n_a * share, n
+
+
+@triton.jit
+def variance(x_ptr, out_ptr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    mean, m2, n = tl.reduce((x, tl.zeros_like(x), tl.full((N,), 1.0, tl.float32)), 0, _welford)
+    tl.store(out_ptr, mean)
+    tl.store(out_ptr + 1, m2 / n)
+
+
+@triton.jit
+def _recurrence(a, b, c, d):
+    return a * c, b * c + d
+
+
+@triton.jit
+def recurrence(a_ptr, b_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, AXIS: tl.constexpr, REVERSE: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    _, h = tl.associative_scan((tl.load(a_ptr + at), tl.load(b_ptr + at)), AXIS, _recurrence, reverse=REVERSE)
+    tl.store(out_ptr + at, h)
+
+
+@triton.jit
+def sort(x_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, DESCENDING: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(out_ptr + at, tl.sort(tl.load(x_ptr + at), descending=DESCENDING))
+
+
+@triton.jit
+def histogram(x_ptr, out_ptr, N: tl.constexpr, BINS: tl.constexpr):
+    tl.store(out_ptr + tl.arange(0, BINS), tl.histogram(tl.load(x_ptr + tl.arange(0, N)), BINS))
+
+
+@triton.jit
+def collide(where_ptr, value_ptr, out_ptr, old_ptr, N: tl.constexpr, KIND: tl.constexpr):
+    lane = tl.arange(0, N)
+    where = tl.load(where_ptr + lane)
+    value = tl.load(value_ptr + lane)
+    if KIND == "add":
+        old = tl.atomic_add(out_ptr + where, value, mask=lane < N - 1)
+    elif KIND == "max":
+        old = tl.atomic_max(out_ptr + where, value, mask=lane < N - 1)
+    else:
+        old = tl.atomic_min(out_ptr + where, value, mask=lane < N - 1)
+    tl.store(old_ptr + lane, old)
+
+
+@triton.jit
+def locked(lock_ptr, count_ptr):
+    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
+        pass
+    tl.store(count_ptr, tl.load(count_ptr) + 1)
+    tl.atomic_xchg(lock_ptr, 0)
+
+
+@triton.jit
+def pointer_table(table_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    pointer = tl.load(table_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + tl.program_id(0) * n + at, tl.load(pointer + at, mask=at < n, other=-1.0), mask=at < n)
+
+
+@triton.jit
+def rearrange(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x, y = tl.load(x_ptr + at), tl.load(y_ptr + at)
+    both = tl.join(x, y)
+    left, right = tl.split(tl.reshape(tl.trans(both), (N, 2)))
+    tl.store(out_ptr + at, left)
+    tl.store(out_ptr + N + at, right)
+    tl.store(out_ptr + 2 * N + tl.arange(0, 2 * N), tl.interleave(x, y))
+    tl.store(out_ptr + 4 * N + at, tl.gather(x, (at * 7) % N, 0))
+    tl.store(out_ptr + 5 * N + at, tl.flip(x, 0))
+
+
+@triton.jit
+def collatz(x_ptr, out_ptr):
+    n = tl.load(x_ptr + tl.program_id(0))
+    steps = 0
+    if n <= 0:
+        return
+    while n != 1:
+        n = tl.where(n % 2 == 0, n // 2, 3 * n + 1)
+        steps += 1
+    tl.store(out_ptr + tl.program_id(0), steps)
+
+
+@triton.jit
+def grid_ids(out_ptr):
+    x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    at = (z * tl.num_programs(1) + y) * tl.num_programs(0) + x
+    tl.store(out_ptr + at, x + 10 * y + 100 * z)
+
+
+@triton.jit
+def descriptor_copy(x_ptr, out_ptr, m, n, BM: tl.constexpr, BN: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [m, n], [n, 1], [BM, BN])
+    out = tl.make_tensor_descriptor(out_ptr, [m, n], [n, 1], [BM, BN])
+    at = [tl.program_id(0) * BM, tl.program_id(1) * BN]
+    out.store(at, x.load(at) * 2)
+
+
+@triton.jit
+def divide(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n, other=1)
+    y = tl.load(y_ptr + at, mask=at < n, other=0)
+    tl.store(out_ptr + at, x // y, mask=at < n)
+
+
+@triton.jit
+def shift_in_place(x_ptr, y_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    tl.store(y_ptr + at, x + 1)
+
+
+@triton.jit(debug=True)
+def check(x_ptr, N: tl.constexpr):
+    tl.device_assert(tl.load(x_ptr + tl.arange(0, N)) < 10, "too large")
+
+
+@triton.jit
+def show(x_ptr, N: tl.constexpr):
+    tl.device_print("x:", tl.load(x_ptr + tl.arange(0, N)))
+
+
+@triton.jit
+def libdevice(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    tl.store(out_ptr + at, tl.extra.libdevice.tanh(x) + tl.extra.libdevice.pow(x, x))
+
+
+@triton.jit
+def float8(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out_ptr + at, tl.load(x_ptr + at).to(tl.float8e4nv).to(tl.float32))
+
+
+@triton.jit
+def assembly(x_ptr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    y = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=tl.int32, is_pure=True, pack=1)
+    tl.store(x_ptr + tl.arange(0, N), y)

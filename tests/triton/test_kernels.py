@@ -1,0 +1,247 @@
+"""Kernels written for Triton, unchanged, on CPU tensors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+import triton
+
+from torch_tile.errors import UnsupportedError
+
+from . import kernels
+
+
+@pytest.mark.parametrize("block", [16, 64, 128, 1024, 32768])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int32, torch.float64])
+def test_add(block: int, dtype: torch.dtype) -> None:
+    n = 5003
+    x, y = (torch.randn(n) * 10).to(dtype), (torch.randn(n) * 10).to(dtype)
+    out = torch.full((n + 1,), 7).to(dtype)
+    kernels.add[(triton.cdiv(n, block),)](x, y, out, n, BLOCK=block)
+    assert torch.equal(out[:n], x + y)
+    assert out[n] == 7
+
+
+@pytest.mark.parametrize("n", [1, 100, 781, 5000])
+def test_softmax(n: int) -> None:
+    x = torch.randn(37, n)
+    out = torch.empty_like(x)
+    kernels.softmax[(37,)](x, out, x.stride(0), n, BLOCK=triton.next_power_of_2(n))
+    torch.testing.assert_close(out, torch.softmax(x, 1), rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 64), (100, 70, 50), (1, 257, 33)])
+@pytest.mark.parametrize("blocks", [(64, 64, 32), (16, 16, 16), (128, 32, 64)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_matmul(shape: tuple[int, int, int], blocks: tuple[int, int, int], dtype: torch.dtype) -> None:
+    m, n, k = shape
+    a, b = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype)
+    c = torch.empty(m, n, dtype=dtype)
+    grid = (triton.cdiv(m, blocks[0]), triton.cdiv(n, blocks[1]))
+    kernels.matmul[grid](a, b, c, m, n, k, BM=blocks[0], BN=blocks[1], BK=blocks[2])
+    tolerance = {"rtol": 1e-5, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-2, "atol": 1e-2}
+    torch.testing.assert_close(c, (a.double() @ b.double()).to(dtype), **tolerance)
+
+
+@pytest.mark.parametrize("n", [64, 100])
+def test_attention(n: int) -> None:
+    q, k, v = (torch.randn(n, 32) for _ in range(3))
+    out = torch.empty(n, 32)
+    kernels.attention[(triton.cdiv(n, 32),)](q, k, v, out, n, D=32, BM=32, BN=64)
+    torch.testing.assert_close(out, torch.softmax(q @ k.T, 1) @ v, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [16, 4096])
+def test_reduction_of_three_values(n: int) -> None:
+    x, out = torch.randn(n) + 3, torch.empty(2)
+    kernels.variance[(1,)](x, out, N=n)
+    torch.testing.assert_close(out, torch.stack([x.mean(), x.var(correction=0)]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", [(4, 8), (32, 128)])
+def test_scan_of_two_values(shape: tuple[int, int], axis: int, reverse: bool) -> None:
+    a, b, out = torch.rand(shape), torch.randn(shape), torch.empty(shape)
+    kernels.recurrence[(1,)](a, b, out, M=shape[0], N=shape[1], AXIS=axis, REVERSE=reverse)
+    expected, h = torch.empty(shape), torch.zeros(shape[1 - axis])
+    steps = range(shape[axis])
+    for i in reversed(steps) if reverse else steps:
+        h = a.select(axis, i) * h + b.select(axis, i)
+        expected.select(axis, i).copy_(h)
+    torch.testing.assert_close(out, expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 8), (4, 64), (2, 1024)])
+@pytest.mark.parametrize("descending", [False, True])
+def test_sort(shape: tuple[int, int], descending: bool) -> None:
+    x = torch.randn(shape)
+    out = torch.empty_like(x)
+    kernels.sort[(1,)](x, out, M=shape[0], N=shape[1], DESCENDING=descending)
+    assert torch.equal(out, x.sort(1, descending=descending).values)
+
+
+@pytest.mark.parametrize(("n", "bins"), [(64, 8), (2048, 256)])
+def test_histogram(n: int, bins: int) -> None:
+    x, out = torch.randint(0, bins, (n,), dtype=torch.int32), torch.empty(bins, dtype=torch.int32)
+    kernels.histogram[(1,)](x, out, N=n, BINS=bins)
+    assert torch.equal(out.long(), torch.bincount(x, minlength=bins))
+
+
+@pytest.mark.parametrize("kind", ["add", "max", "min"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.int64])
+def test_colliding_atomics(kind: str, dtype: torch.dtype) -> None:
+    n = 256
+    where, value = torch.randint(0, 5, (n,)), torch.randint(-50, 50, (n,)).to(dtype)
+    out, old = torch.zeros(5, dtype=dtype), torch.empty(n, dtype=dtype)
+    kernels.collide[(1,)](where, value, out, old, N=n, KIND=kind)
+    expected, seen = torch.zeros(5, dtype=dtype), torch.zeros(n, dtype=dtype)
+    combine = {"add": torch.add, "max": torch.maximum, "min": torch.minimum}[kind]
+    for i in range(n - 1):
+        seen[i] = expected[where[i]]
+        expected[where[i]] = combine(expected[where[i]], value[i])
+    assert torch.equal(out, expected)
+    assert torch.equal(old[:-1], seen[:-1])
+
+
+def test_lock() -> None:
+    lock, count = torch.zeros(1, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    kernels.locked[(500,)](lock, count)
+    assert count.item() == 500
+
+
+def test_pointers_in_memory() -> None:
+    rows = [torch.randn(20) for _ in range(4)]
+    table = torch.tensor([row.data_ptr() for row in rows])
+    out = torch.empty(4, 20)
+    kernels.pointer_table[(4,)](table, out, 20, BLOCK=32)
+    assert torch.equal(out, torch.stack(rows))
+
+
+@pytest.mark.parametrize("n", [8, 512])
+def test_rearranging(n: int) -> None:
+    x, y, out = torch.randn(n), torch.randn(n), torch.empty(6 * n)
+    kernels.rearrange[(1,)](x, y, out, N=n)
+    both = torch.stack([x, y]).reshape(n, 2)
+    expected = [both[:, 0], both[:, 1], torch.stack([x, y], 1).flatten(), x[(torch.arange(n) * 7) % n], x.flip(0)]
+    assert torch.equal(out, torch.cat(expected))
+
+
+def test_while_and_early_return() -> None:
+    x = torch.tensor([1, 0, 7, 27, 97], dtype=torch.int32)
+    out = torch.full((5,), -1, dtype=torch.int32)
+    kernels.collatz[(5,)](x, out)
+    assert out.tolist() == [0, -1, 16, 111, 118]
+
+
+def test_grid_of_three_axes() -> None:
+    out = torch.empty(4, 3, 5, dtype=torch.int32)
+    kernels.grid_ids[(5, 3, 4)](out)
+    z, y, x = torch.meshgrid(torch.arange(4), torch.arange(3), torch.arange(5), indexing="ij")
+    assert torch.equal(out.long(), x + 10 * y + 100 * z)
+
+
+@pytest.mark.skipif(not hasattr(triton.language, "make_tensor_descriptor"), reason="an older Triton")
+def test_descriptors() -> None:
+    x = torch.randn(50, 70)
+    out = torch.full((51, 70), 7.0)
+    kernels.descriptor_copy[(4, 3)](x, out, 50, 70, BM=16, BN=32)
+    assert torch.equal(out[:50], x * 2)
+    assert (out[50] == 7).all()
+
+
+def test_division_by_zero_in_masked_lanes() -> None:
+    x, y = torch.arange(-3, 7, dtype=torch.int32), torch.full((10,), 3, dtype=torch.int32)
+    out = torch.empty(10, dtype=torch.int32)
+    kernels.divide[(1,)](x, y, out, 10, BLOCK=64)
+    assert torch.equal(out, torch.div(x, y, rounding_mode="trunc"))
+
+
+def test_masked_lanes_touch_no_memory() -> None:
+    """Addresses far outside the tensor are formed, and not used."""
+    x, y, out = torch.randn(3), torch.randn(3), torch.empty(3)
+    kernels.add[(1,)](x, y, out, 3, BLOCK=32768)
+    assert torch.equal(out, x + y)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 64])
+def test_overlapping_arguments(shift: int) -> None:
+    """All is loaded before anything is stored, whatever overlaps."""
+    x = torch.randn(4096 + 64)
+    expected = x.clone()
+    expected[shift : shift + 4096] = x[:4096] + 1
+    kernels.shift_in_place[(1,)](x, x[shift:], N=4096)
+    assert torch.equal(x, expected)
+
+
+def test_device_assert() -> None:
+    kernels.check[(1,)](torch.zeros(1024), N=1024)
+    x = torch.zeros(1024)
+    x[1000] = 11
+    with pytest.raises(RuntimeError, match=r"too large.*kernels\.py"):
+        kernels.check[(1,)](x, N=1024)
+
+
+def test_device_print() -> None:
+    script = """
+        import torch
+        from tests.triton import kernels
+        kernels.show[(1,)](torch.arange(4, dtype=torch.int32), N=4)
+    """
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert "pid (0, 0, 0) idx (3) x: 3" in result.stdout
+
+
+def test_library_functions() -> None:
+    x, out = torch.rand(64) + 0.5, torch.empty(64)
+    kernels.libdevice[(1,)](x, out, N=64)
+    torch.testing.assert_close(out, torch.tanh(x) + x**x, rtol=1e-5, atol=1e-6)
+
+
+def test_float8_saturates() -> None:
+    x = torch.tensor([0.3, -0.001, 448.0, 1e6, -float("inf"), 17.0, 1e-9, -3.3])
+    out = torch.empty(8)
+    kernels.float8[(1,)](x, out, N=8)
+    assert torch.equal(out, x.clamp(-448, 448).to(torch.float8_e4m3fn).float())
+
+
+def test_what_is_not_supported_names_the_line() -> None:
+    with pytest.raises(UnsupportedError, match=r"kernels\.py:\d+: inline assembly is for GPUs"):
+        kernels.assembly[(1,)](torch.zeros(32, dtype=torch.int32), N=32)
+
+
+def test_options_for_gpus_are_ignored() -> None:
+    x, y, out = torch.randn(64), torch.randn(64), torch.empty(64)
+    kernels.add[(1,)](x, y, out, 64, BLOCK=64, num_warps=8, num_stages=3, maxnreg=64)
+    assert torch.equal(out, x + y)
+
+
+def test_stages_are_at_hand() -> None:
+    x, y, out = torch.randn(64), torch.randn(64), torch.empty(64)
+    compiled = kernels.add[(1,)](x, y, out, 64, BLOCK=64)
+    assert "tile.kernel @add" in compiled.asm["tile"]
+    assert "tt.func" in compiled.asm["ttir"]
+    assert "define i32" in compiled.asm["llir"]
+
+
+def test_wrong_device_is_named() -> None:
+    x = torch.randn(64)
+    with pytest.raises(ValueError, match="expected a tensor in CPU memory"):
+        kernels.add[(1,)](x.to("meta"), x, x.clone(), 64, BLOCK=64)
+
+
+def test_autotune_and_heuristics() -> None:
+    tuned = triton.autotune([triton.Config({"BLOCK": block}) for block in (64, 256)], key=["n"])(kernels.add)
+    x, y, out = torch.randn(1000), torch.randn(1000), torch.empty(1000)
+    tuned[lambda meta: (triton.cdiv(1000, meta["BLOCK"]),)](x, y, out, 1000)
+    assert torch.equal(out, x + y)
+    guided = triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["n"])})(kernels.add)
+    out.zero_()
+    guided[(1,)](x, y, out, 1000)
+    assert torch.equal(out, x + y)
