@@ -109,6 +109,7 @@ PYTHON: dict[str, list[str]] = {
     "testing": FOUNDATION,
     "runtime": [],
     "tools": [],
+    "triton": FOUNDATION,
     "backend": [*FOUNDATION, *MIDDLE],
     "cli": [*FOUNDATION, *MIDDLE, "backend"],
     "__main__": ["cli"],

@@ -72,6 +72,36 @@ def print_graph(graph_module: torch.fx.GraphModule) -> GraphText:
         torch_tile.errors.UnsupportedError: something the dialect cannot say; names the node.
     """
 
+def compile_kernel(text: str, options: dict[str, str], dump: Callable[[str, str], None] | None = None) -> bytes:
+    """Compile a module of one tile.kernel, or of Triton's IR in generic form, to a standalone kernel.
+
+    Args:
+        text: the module.
+        options: for the compiler: `target`, `distinct_arguments` and others of csrc/compiler/driver/Options.h.
+        dump: called with the file name of each stage and its text.
+
+    Raises:
+        torch_tile.errors.InvalidKernelError: the text does not parse.
+        torch_tile.errors.UnsupportedError: something that does not compile; the text names it.
+    """
+
+def import_triton(text: str) -> str:
+    """Triton's IR in generic form to text of the tile dialect, with locations."""
+
+def make_launcher(
+    kernel: bytes, plan: str, num_ignored: int = 0, make_aliased: Callable[[], bytes] | None = None
+) -> Callable[..., None]:
+    """A callable that runs a standalone kernel: launcher(grid_x, grid_y, grid_z, *ignored, *arguments).
+
+    Args:
+        kernel: of compile_kernel.
+        plan: a letter per argument: `a` goes to the kernel, `-` is dropped, `(...)` are the items of a tuple.
+        num_ignored: how many values come between the grid and the arguments; of six, as Triton passes them, the last
+            three are launch metadata and hooks.
+        make_aliased: makes the kernel to run where tensors share memory, if `kernel` was compiled for those that do
+            not.
+    """
+
 def compile_graph(
     text: str,
     options: dict[str, str],

@@ -85,7 +85,9 @@ def test_equal_to_eager(function: Any, dynamic: bool) -> None:
 
 def test_training() -> None:
     torch._dynamo.reset()
-    compiled = torch.compile(lambda x: (Double.apply(x) ** 2).sum(), backend="tile", fullgraph=True, options={"strict": True})
+    compiled = torch.compile(
+        lambda x: (Double.apply(x) ** 2).sum(), backend="tile", fullgraph=True, options={"strict": True}
+    )
     x = torch.randn(300, requires_grad=True)
     compiled(x).backward()
     torch.testing.assert_close(x.grad, 8 * x.detach())

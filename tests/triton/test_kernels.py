@@ -105,7 +105,9 @@ def test_colliding_atomics(kind: str, dtype: torch.dtype) -> None:
         seen[i] = expected[where[i]]
         expected[where[i]] = combine(expected[where[i]], value[i])
     assert torch.equal(out, expected)
-    assert torch.equal(old[:-1], seen[:-1])
+    # Triton makes a float's maximum of two atomics, one for either sign: what they see depends on that.
+    if kind == "add" or not dtype.is_floating_point:
+        assert torch.equal(old[:-1], seen[:-1])
 
 
 def test_lock() -> None:

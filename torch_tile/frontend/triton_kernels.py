@@ -48,19 +48,19 @@ def _make_launch(node: Node, leaves: list[Node]) -> Callable[..., tuple[torch.Te
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table, triton_kernel_wrapper_functional
     from torch._prims_common import clone_preserve_strides
 
-    recorded = dict(node.kwargs)
-    names: list[str] = list(recorded["tensors_to_clone"])  # type: ignore[call-overload, arg-type]
-    arguments: dict[str, Any] = dict(recorded["kwargs"])  # type: ignore[call-overload, arg-type]
+    recorded: dict[str, Any] = dict(node.kwargs)
+    names: list[str] = list(recorded["tensors_to_clone"])
+    arguments: dict[str, Any] = dict(recorded["kwargs"])
     unwritten = {name for name in names if _is_unwritten(arguments[name])}
-    kernel: Any = kernel_side_table.get_kernel(recorded["kernel_idx"])  # type: ignore[arg-type]
-    constants = dict(kernel_side_table.get_constant_args(recorded["constant_args_idx"]))  # type: ignore[arg-type]
+    kernel: Any = kernel_side_table.get_kernel(recorded["kernel_idx"])
+    constants = dict(kernel_side_table.get_constant_args(recorded["constant_args_idx"]))
     has_descriptors = bool(recorded["tma_descriptor_metadata"])
 
     def launch(*values: Any) -> tuple[torch.Tensor, ...]:
         environment = dict(zip(leaves, values, strict=True))
         actual: dict[str, Any] = dict(torch.fx.map_arg(arguments, environment.__getitem__))
         if has_descriptors:
-            rest = torch.fx.map_arg(recorded, environment.__getitem__)
+            rest: dict[str, Any] = torch.fx.map_arg(recorded, environment.__getitem__)
             written = triton_kernel_wrapper_functional(**rest)
             return tuple(written[name] for name in names)
         for name in names:
@@ -68,8 +68,8 @@ def _make_launch(node: Node, leaves: list[Node]) -> Callable[..., tuple[torch.Te
             if name in unwritten:
                 actual[name] = torch.empty_strided(old.shape, old.stride(), dtype=old.dtype, device=old.device)
             else:
-                actual[name] = clone_preserve_strides(old)
-        grids = torch.fx.map_arg(recorded["grid"], environment.__getitem__)
+                actual[name] = clone_preserve_strides(old)  # type: ignore[no-untyped-call]
+        grids: Any = torch.fx.map_arg(recorded["grid"], environment.__getitem__)
         result = tuple(actual[name] for name in names)
         # Positions rather than names, as far as they go: hooks of kernels expect them.
         named = {**actual, **constants}
@@ -96,13 +96,16 @@ def replace_triton_kernels(gm: GraphModule) -> int:
     except ImportError:
         return 0
     nodes = [
-        n for n in gm.graph.nodes if n.op == "call_function" and str(n.target).startswith("triton_kernel_wrapper_functional")
+        n
+        for n in gm.graph.nodes
+        if n.op == "call_function" and str(n.target).startswith("triton_kernel_wrapper_functional")
     ]
     if not nodes:
         return 0
     assert triton_kernel_wrapper_functional is not None
     for node in nodes:
-        names: list[str] = list(node.kwargs["tensors_to_clone"])  # type: ignore[arg-type]
+        recorded: dict[str, Any] = dict(node.kwargs)
+        names: list[str] = list(recorded["tensors_to_clone"])
         leaves = list(node.all_input_nodes)
         with gm.graph.inserting_before(node):
             call = gm.graph.call_function(_make_launch(node, leaves), tuple(leaves))

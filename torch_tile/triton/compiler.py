@@ -73,7 +73,7 @@ def _optional_passes(manager: Any, *names: str) -> None:
             owner(manager)
 
 
-class CpuBackend(BaseBackend):
+class CpuBackend(BaseBackend):  # type: ignore[misc]
     """Compiles Triton kernels for the processor that this process runs on."""
 
     binary_ext = BINARY
@@ -174,7 +174,7 @@ def _make_tile(module: Any, metadata: dict[str, Any]) -> str:
     from torch_tile import _C
 
     metadata["name"] = module.get_entry_func_name()
-    metadata.setdefault("shared", 0)
+    metadata["shared"] = 1  # in bytes; nobody needs it, but people divide by it
     metadata["tensordesc_meta"] = None
     return str(_C.import_triton(generic_text(module)))
 

@@ -69,6 +69,7 @@ class CpuLauncher:
         from torch_tile import _C
 
         text, kernel = split_binary(function)
+
         def make_aliased() -> bytes:
             return bytes(_C.compile_kernel(text, compiler_options(distinct_arguments=False)))
 
@@ -98,7 +99,8 @@ class CpuUtils:
     """Binaries are bytes until their first launch."""
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[Any, Any, int, int, int]:
-        return kernel, kernel, 0, 0, 1 << 30
+        # Programs that tune for occupancy divide by the number of registers.
+        return kernel, kernel, 1, 0, 1 << 30
 
     def unload_module(self, module: Any) -> None:
         pass
@@ -224,13 +226,15 @@ def _offer_stages() -> None:
         found: dict[str, str] = {}
         _C.compile_kernel(self["tile"], compiler_options(distinct_arguments=True), found.__setitem__)
         # The number of a kernel may stand in a stage's name.
-        self[key] = next(text for name, text in found.items() if name == _STAGES[key] or name.endswith(_STAGES[key][3:]))
+        self[key] = next(
+            text for name, text in found.items() if name == _STAGES[key] or name.endswith(_STAGES[key][3:])
+        )
         return self[key]
 
     compiler.AsmDict.__missing__ = missing
 
 
-class CpuDriver(DriverBase):
+class CpuDriver(DriverBase):  # type: ignore[misc]
     """The driver of the processor; active where no GPU's is."""
 
     def __init__(self) -> None:

@@ -23,8 +23,8 @@ static OwningOpRef<ModuleOp> parseKernels(std::string_view text, MLIRContext &co
   return failed(module) ? OwningOpRef<ModuleOp>() : std::move(*module);
 }
 
-static Status compileKernelsOf(ModuleOp module, const CompileOptions &options, const CompileHooks &hooks, Stages &stages,
-                               ErrorCollector &errors, const char *&stage, CompiledKernels &result) {
+static Status compileKernelsOf(ModuleOp module, const CompileOptions &options, const CompileHooks &hooks,
+                               Stages &stages, ErrorCollector &errors, const char *&stage, CompiledKernels &result) {
   auto list = llvm::to_vector(module.getOps<tile::KernelOp>());
   if (options.gpu) {
     stage = "layout";
@@ -83,12 +83,14 @@ Status torch_tile::importTriton(std::string_view text, std::string &tile) {
   return Status::ok();
 }
 
-/// Rough: what an element costs in a loop of vectors, an atomic, and a product. Loops of unknown length count ten times.
+/// Rough: what an element costs in a loop of vectors, an atomic, and a product. Loops of unknown length count ten
+/// times.
 static double estimateCostNs(Region &region) {
   double cost = 0;
   for (Operation &op : region.getOps()) {
     double elements = 1, times = 1;
-    for (Type type : llvm::concat<const Type>(SmallVector<Type>(op.getOperandTypes()), SmallVector<Type>(op.getResultTypes())))
+    for (Type type :
+         llvm::concat<const Type>(SmallVector<Type>(op.getOperandTypes()), SmallVector<Type>(op.getResultTypes())))
       if (auto tile = dyn_cast<RankedTensorType>(type))
         elements = std::max<double>(elements, tile.getNumElements());
     if (auto dot = dyn_cast<tile::DotOp>(op))
@@ -107,12 +109,17 @@ static double estimateCostNs(Region &region) {
 static std::string describeArguments(tile::KernelOp kernel) {
   std::string text;
   for (Type type : kernel.getArgumentTypes())
-    text += isa<tile::PtrType>(type) ? 'p' : type.isF64() ? 'd' : type.isF32() ? 'f' : type.isF16() ? 'h' : type.isBF16() ? 'b' : 'i';
+    text += isa<tile::PtrType>(type) ? 'p'
+            : type.isF64()           ? 'd'
+            : type.isF32()           ? 'f'
+            : type.isF16()           ? 'h'
+            : type.isBF16()          ? 'b'
+                                     : 'i';
   return text;
 }
 
-Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileOptions &options, const CompileHooks &hooks,
-                                           std::vector<uint8_t> &bytes) {
+Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileOptions &options,
+                                           const CompileHooks &hooks, std::vector<uint8_t> &bytes) {
   Stages stages(hooks);
   MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
   const char *stage = "parse";
@@ -140,8 +147,9 @@ Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileO
     standalone.scratchBytes = scratch.getInt();
   standalone.needsGrid = codegen::needsGridSizes(kernel);
   codegen::CompiledKernel &code = compiled.kernels[0];
-  standalone.kernel = {std::move(code.name), std::move(code.symbol), options.gpu ? options.gpu->architecture : "cpu", code.hash,
-                       std::move(code.code), std::move(code.externalSymbols)};
+  standalone.kernel = {
+      std::move(code.name), std::move(code.symbol),         options.gpu ? options.gpu->architecture : "cpu", code.hash,
+      std::move(code.code), std::move(code.externalSymbols)};
   bytes = artifact::serialize(standalone);
   return Status::ok();
 }

@@ -50,10 +50,11 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
       if (value.getAsInteger(10, options.numThreads) || options.numThreads < 0)
         return bad(key, "a number of threads", value);
     } else {
-      return Status::invalidInput("options",
-                                  (llvm::Twine("unknown option '") + key +
-                                   "'; known are target, features, sleef, threads, fusion, distinct_arguments, emulate_precision_casts")
-                                      .str());
+      return Status::invalidInput(
+          "options",
+          (llvm::Twine("unknown option '") + key +
+           "'; known are target, features, sleef, threads, fusion, distinct_arguments, emulate_precision_casts")
+              .str());
     }
   }
   if (StringRef(target).starts_with("sm_")) {

@@ -21,7 +21,8 @@ TritonImporter::Value TritonImporter::constant(Type type, double value) {
 
 TritonImporter::Value TritonImporter::integerConstant(Type type, int64_t value) {
   auto element = cast<IntegerType>(getElementTypeOrSelf(type));
-  TypedAttr attr = IntegerAttr::get(element, APInt(element.getWidth(), value, /*isSigned=*/true, /*implicitTrunc=*/true));
+  TypedAttr attr =
+      IntegerAttr::get(element, APInt(element.getWidth(), value, /*isSigned=*/true, /*implicitTrunc=*/true));
   if (auto tile = dyn_cast<RankedTensorType>(type))
     attr = DenseElementsAttr::get(tile, static_cast<Attribute>(attr));
   return arith::ConstantOp::create(b, attr);
@@ -49,7 +50,8 @@ TritonImporter::Value TritonImporter::convertFloat(Value value, Type type, bool 
     return nearest;
   // One step back where rounding went away from zero: magnitudes order as their bits.
   Value back = arith::ExtFOp::create(b, value.getType(), nearest);
-  Value isBeyond = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, math::AbsFOp::create(b, back), math::AbsFOp::create(b, value));
+  Value isBeyond = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, math::AbsFOp::create(b, back),
+                                         math::AbsFOp::create(b, value));
   Type bits = withElement(type, b.getIntegerType(toWidth));
   Value lower = arith::SubIOp::create(b, arith::BitcastOp::create(b, bits, nearest), integerConstant(bits, 1));
   return arith::SelectOp::create(b, isBeyond, arith::BitcastOp::create(b, type, lower), nearest);
@@ -73,7 +75,8 @@ std::optional<LogicalResult> TritonImporter::importArithmetic(Operation *op, Str
       if (getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth() < 32)
         value = arith::ExtFOp::create(b, withElement(value.getType(), b.getF32Type()), value);
       Type wide = value.getType();
-      value = arith::MinimumFOp::create(b, arith::MaximumFOp::create(b, value, constant(wide, -largest)), constant(wide, largest));
+      value = arith::MinimumFOp::create(b, arith::MaximumFOp::create(b, value, constant(wide, -largest)),
+                                        constant(wide, largest));
     }
     set(op, convertFloat(value, type, /*towardsZero=*/rounding && rounding.getInt() == 0));
     return success();
@@ -97,7 +100,8 @@ std::optional<LogicalResult> TritonImporter::importArithmetic(Operation *op, Str
     Type element = getElementTypeOrSelf(type);
     if (element.getIntOrFloatBitWidth() <= 32) {
       Type wide = withElement(type, b.getI64Type());
-      Value product = arith::MulIOp::create(b, arith::ExtUIOp::create(b, wide, operand(op, 0)), arith::ExtUIOp::create(b, wide, operand(op, 1)));
+      Value product = arith::MulIOp::create(b, arith::ExtUIOp::create(b, wide, operand(op, 0)),
+                                            arith::ExtUIOp::create(b, wide, operand(op, 1)));
       Value high = arith::ShRUIOp::create(b, product, integerConstant(wide, element.getIntOrFloatBitWidth()));
       set(op, arith::TruncIOp::create(b, type, high));
     } else {
@@ -112,7 +116,8 @@ std::optional<LogicalResult> TritonImporter::importArithmetic(Operation *op, Str
   return std::nullopt;
 }
 
-//===-- libraries ---------------------------------------------------------------------------------------------------===//
+//===-- libraries
+//---------------------------------------------------------------------------------------------------===//
 
 /// libdevice's names are C's with a prefix, and an `f` at the end for f32.
 LogicalResult TritonImporter::importLibraryCall(Operation *op) {
@@ -138,7 +143,9 @@ LogicalResult TritonImporter::importLibraryCall(Operation *op) {
   auto sub = [&](Value l, Value r) -> Value { return arith::SubFOp::create(b, l, r); };
   auto mul = [&](Value l, Value r) -> Value { return arith::MulFOp::create(b, l, r); };
   auto div = [&](Value l, Value r) -> Value { return arith::DivFOp::create(b, l, r); };
-  auto compare = [&](arith::CmpFPredicate predicate, Value l, Value r) -> Value { return arith::CmpFOp::create(b, predicate, l, r); };
+  auto compare = [&](arith::CmpFPredicate predicate, Value l, Value r) -> Value {
+    return arith::CmpFOp::create(b, predicate, l, r);
+  };
   auto asResult = [&](Value condition) -> Value {
     return getElementTypeOrSelf(type).isInteger(1) ? condition : arith::ExtUIOp::create(b, type, condition).getResult();
   };
@@ -249,11 +256,14 @@ LogicalResult TritonImporter::importLibraryCall(Operation *op) {
     if (name == "isnan" || name == "isnand")
       return unary(asResult(compare(arith::CmpFPredicate::UNO, x[0], x[0])));
     if (name == "isinf" || name == "isinfd")
-      return unary(asResult(compare(arith::CmpFPredicate::OEQ, math::AbsFOp::create(b, x[0]), fp(std::numeric_limits<double>::infinity()))));
+      return unary(asResult(compare(arith::CmpFPredicate::OEQ, math::AbsFOp::create(b, x[0]),
+                                    fp(std::numeric_limits<double>::infinity()))));
     if (name == "finite" || name == "isfinited" || name == "finitef")
-      return unary(asResult(compare(arith::CmpFPredicate::OLT, math::AbsFOp::create(b, x[0]), fp(std::numeric_limits<double>::infinity()))));
+      return unary(asResult(compare(arith::CmpFPredicate::OLT, math::AbsFOp::create(b, x[0]),
+                                    fp(std::numeric_limits<double>::infinity()))));
     if (name == "signbit" || name == "signbitd")
-      return unary(asResult(arith::CmpIOp::create(b, arith::CmpIPredicate::slt, arith::BitcastOp::create(b, bits, x[0]), integerConstant(bits, 0))));
+      return unary(asResult(arith::CmpIOp::create(b, arith::CmpIPredicate::slt, arith::BitcastOp::create(b, bits, x[0]),
+                                                  integerConstant(bits, 0))));
     if (name == "float_as_int" || name == "double_as_longlong" || name == "float_as_uint")
       return unary(arith::BitcastOp::create(b, type, x[0]));
     if (name == "normcdf")
@@ -263,7 +273,8 @@ LogicalResult TritonImporter::importLibraryCall(Operation *op) {
     if (name == "rn_int" || name == "llrint" || name == "llrintf" || name == "float2int_rn" || name == "float2ll_rn")
       return unary(arith::FPToSIOp::create(b, type, math::RoundEvenOp::create(b, x[0])));
     if (name == "llround" || name == "float2int_rz" || name == "float2ll_rz")
-      return unary(arith::FPToSIOp::create(b, type, name == "llround" ? math::RoundOp::create(b, x[0]).getResult() : x[0]));
+      return unary(
+          arith::FPToSIOp::create(b, type, name == "llround" ? math::RoundOp::create(b, x[0]).getResult() : x[0]));
     if (name == "ldexp" || name == "scalbn")
       return unary(mul(x[0], math::Exp2Op::create(b, arith::SIToFPOp::create(b, operandType, x[1]))));
   }
@@ -279,8 +290,11 @@ LogicalResult TritonImporter::importLibraryCall(Operation *op) {
     if (name == "umax" || name == "ullmax")
       return unary(arith::MaxUIOp::create(b, x[0], x[1]));
     auto asI = [&](Value value) -> Value {
-      unsigned from = getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth(), to = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
-      return from > to ? arith::TruncIOp::create(b, type, value).getResult() : from < to ? arith::ExtUIOp::create(b, type, value).getResult() : value;
+      unsigned from = getElementTypeOrSelf(value.getType()).getIntOrFloatBitWidth(),
+               to = getElementTypeOrSelf(type).getIntOrFloatBitWidth();
+      return from > to   ? arith::TruncIOp::create(b, type, value).getResult()
+             : from < to ? arith::ExtUIOp::create(b, type, value).getResult()
+                         : value;
     };
     if (name == "clz" || name == "clzll")
       return unary(asI(math::CountLeadingZerosOp::create(b, x[0])));
@@ -301,8 +315,9 @@ LogicalResult TritonImporter::importLibraryCall(Operation *op) {
     if (name == "int2float_rn" || name == "int2double_rn" || name == "ll2float_rn" || name == "ll2double_rn")
       return unary(arith::SIToFPOp::create(b, type, x[0]));
     if (name == "hadd")
-      return unary(arith::AddIOp::create(b, arith::AndIOp::create(b, x[0], x[1]),
-                                         arith::ShRSIOp::create(b, arith::XOrIOp::create(b, x[0], x[1]), integerConstant(operandType, 1))));
+      return unary(arith::AddIOp::create(
+          b, arith::AndIOp::create(b, x[0], x[1]),
+          arith::ShRSIOp::create(b, arith::XOrIOp::create(b, x[0], x[1]), integerConstant(operandType, 1))));
   }
   return error(op) << "the library function " << full;
 }

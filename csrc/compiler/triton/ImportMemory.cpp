@@ -34,7 +34,8 @@ std::optional<LogicalResult> TritonImporter::importMemory(Operation *op, StringR
   }
   // Pointers lie in memory as addresses.
   auto asAddresses = [&](Value pointer) -> Value {
-    return tile::PtrCastOp::create(b, withElement(pointer.getType(), tile::PtrType::get(b.getContext(), b.getI64Type())), pointer);
+    return tile::PtrCastOp::create(
+        b, withElement(pointer.getType(), tile::PtrType::get(b.getContext(), b.getI64Type())), pointer);
   };
   if (name == "tt.load") {
     auto groups = segments(op);
@@ -56,7 +57,8 @@ std::optional<LogicalResult> TritonImporter::importMemory(Operation *op, StringR
   }
   if (name == "tt.store") {
     auto groups = segments(op);
-    Value pointer = groups[0][0], value = groups[1][0], mask = groups.size() > 2 && !groups[2].empty() ? groups[2][0] : Value();
+    Value pointer = groups[0][0], value = groups[1][0],
+          mask = groups.size() > 2 && !groups[2].empty() ? groups[2][0] : Value();
     if (isa<tile::PtrType>(elementOf(value.getType()))) {
       value = tile::PtrToIntOp::create(b, withElement(value.getType(), b.getI64Type()), value);
       pointer = asAddresses(pointer);
@@ -67,8 +69,9 @@ std::optional<LogicalResult> TritonImporter::importMemory(Operation *op, StringR
   if (name == "tt.atomic_rmw") {
     using tile::AtomicKind;
     // and or xor add fadd max min umax umin xchg, from 1
-    static constexpr AtomicKind kinds[] = {AtomicKind::And, AtomicKind::Or,   AtomicKind::Xor,  AtomicKind::Add,  AtomicKind::Add,
-                                           AtomicKind::Max, AtomicKind::Min,  AtomicKind::UMax, AtomicKind::UMin, AtomicKind::Exchange};
+    static constexpr AtomicKind kinds[] = {AtomicKind::And,  AtomicKind::Or,      AtomicKind::Xor, AtomicKind::Add,
+                                           AtomicKind::Add,  AtomicKind::Max,     AtomicKind::Min, AtomicKind::UMax,
+                                           AtomicKind::UMin, AtomicKind::Exchange};
     int64_t kind = integer(op, "atomic_rmw_op");
     if (kind < 1 || kind > (int64_t)std::size(kinds))
       return LogicalResult(error(op) << "an atomic update of kind " << kind);

@@ -93,7 +93,8 @@ std::optional<LogicalResult> TritonImporter::importShape(Operation *op, StringRe
     return importCombine(op, reduce.getCombine());
   }
   if (name == "tt.scan") {
-    auto scan = tile::ScanOp::create(b, types, operands(op->getOperands()), integer(op, "axis"), integer(op, "reverse") != 0);
+    auto scan =
+        tile::ScanOp::create(b, types, operands(op->getOperands()), integer(op, "axis"), integer(op, "reverse") != 0);
     mapping.map(op->getResults(), scan->getResults());
     return importCombine(op, scan.getCombine());
   }
@@ -159,7 +160,8 @@ LogicalResult TritonImporter::importDotScaled(Operation *op) {
     } else {
       // Bytes hold 8-bit floats.
       if (type.getElementType().isInteger(8)) {
-        Type element = kind == F8E4M3 ? Type(Float8E4M3FNType::get(b.getContext())) : Type(Float8E5M2Type::get(b.getContext()));
+        Type element =
+            kind == F8E4M3 ? Type(Float8E4M3FNType::get(b.getContext())) : Type(Float8E5M2Type::get(b.getContext()));
         value = arith::BitcastOp::create(b, type.clone(element), value);
       }
       value = convertFloat(value, type.clone(f32), /*towardsZero=*/false);
@@ -177,10 +179,12 @@ LogicalResult TritonImporter::importDotScaled(Operation *op) {
         Value exponent = arith::ExtUIOp::create(b, words, scale);
         Value bits = arith::ShLIOp::create(b, exponent, integerConstant(words, 23));
         // An exponent of 0 is 2^-127, which an f32 holds as a subnormal; 255 is NaN.
-        bits = arith::SelectOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, exponent, integerConstant(words, 0)),
-                                       integerConstant(words, 0x00400000), bits);
-        bits = arith::SelectOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, exponent, integerConstant(words, 255)),
-                                       integerConstant(words, 0x7FC00000), bits);
+        bits = arith::SelectOp::create(
+            b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, exponent, integerConstant(words, 0)),
+            integerConstant(words, 0x00400000), bits);
+        bits = arith::SelectOp::create(
+            b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, exponent, integerConstant(words, 255)),
+            integerConstant(words, 0x7FC00000), bits);
         factor = arith::BitcastOp::create(b, scaleType.clone(f32), bits);
       }
       SmallVector<int64_t> shape(scaleType.getShape());

@@ -13,7 +13,8 @@
 using namespace mlir;
 using namespace torch_tile::triton;
 
-//===-- parsing -----------------------------------------------------------------------------------------------------===//
+//===-- parsing
+//-----------------------------------------------------------------------------------------------------===//
 
 OwningOpRef<ModuleOp> torch_tile::triton::parseGeneric(std::string_view text, MLIRContext &context) {
   context.loadDialect<arith::ArithDialect, math::MathDialect, scf::SCFDialect, cf::ControlFlowDialect, ub::UBDialect>();
@@ -48,7 +49,8 @@ FailureOr<OwningOpRef<ModuleOp>> torch_tile::triton::importModule(ModuleOp sourc
 TritonImporter::TritonImporter(ModuleOp source, ModuleOp target)
     : source(source), target(target), functions(source), b(target.getLoc(), target.getContext()) {}
 
-//===-- reading -----------------------------------------------------------------------------------------------------===//
+//===-- reading
+//-----------------------------------------------------------------------------------------------------===//
 
 /// The place in the user's file that a location tells of.
 static std::string describe(Location location) {
@@ -127,7 +129,8 @@ Type TritonImporter::convert(Type type) {
   return element ? tile::PtrType::get(b.getContext(), element) : Type();
 }
 
-//===-- functions ---------------------------------------------------------------------------------------------------===//
+//===-- functions
+//---------------------------------------------------------------------------------------------------===//
 
 namespace {
 /// Ends what control flow never reaches.
@@ -137,7 +140,8 @@ class CfgToScf : public ControlFlowToSCFTransformation {
     for (Block &block : region)
       if (!block.empty() && block.back().getName().getStringRef() == "tt.return") {
         for (Type type : block.back().getOperandTypes())
-          state.addOperands(ub::PoisonOp::create(builder, loc, type, ub::PoisonAttr::get(builder.getContext())).getResult());
+          state.addOperands(
+              ub::PoisonOp::create(builder, loc, type, ub::PoisonAttr::get(builder.getContext())).getResult());
         break;
       }
     return builder.create(state);
@@ -168,7 +172,8 @@ LogicalResult TritonImporter::importFunction(Operation *function) {
   b.setInsertionPointToEnd(target.getBody());
   b.setLoc(function->getLoc());
   auto name = cast<StringAttr>(attribute(function, "sym_name"));
-  auto kernel = tile::KernelOp::create(b, name, TypeAttr::get(b.getFunctionType(types, {})), ArrayAttr(), ArrayAttr(), DenseI64ArrayAttr());
+  auto kernel = tile::KernelOp::create(b, name, TypeAttr::get(b.getFunctionType(types, {})), ArrayAttr(), ArrayAttr(),
+                                       DenseI64ArrayAttr());
   Block &entry = kernel.getBody().emplaceBlock();
   for (auto [argument, type] : llvm::zip_equal(body.getArguments(), types))
     mapping.map(argument, entry.addArgument(type, argument.getLoc()));
@@ -207,7 +212,8 @@ LogicalResult TritonImporter::importCall(Operation *op) {
 
 LogicalResult TritonImporter::importBlock(Block &block) {
   for (Operation &op : block) {
-    if (&op == &block.back() && llvm::is_contained({"tt.return", "scf.yield", "scf.condition", "tt.reduce.return", "tt.scan.return", "tt.map_elementwise.return"},
+    if (&op == &block.back() && llvm::is_contained({"tt.return", "scf.yield", "scf.condition", "tt.reduce.return",
+                                                    "tt.scan.return", "tt.map_elementwise.return"},
                                                    op.getName().getStringRef()))
       break;
     b.setLoc(op.getLoc());

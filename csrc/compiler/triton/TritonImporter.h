@@ -23,7 +23,8 @@ private:
   using Type = mlir::Type;
   using Operation = mlir::Operation;
 
-  //===-- structure (TritonImporter.cpp) ----------------------------------------------------------------------------===//
+  //===-- structure (TritonImporter.cpp)
+  //----------------------------------------------------------------------------===//
 
   mlir::InFlightDiagnostic error(Operation *op);
   static mlir::Attribute attribute(Operation *op, llvm::StringRef name);

@@ -40,8 +40,7 @@ struct Launcher {
 };
 
 struct LauncherObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   Launcher *launcher;
 };
 
@@ -105,7 +104,8 @@ struct Arguments {
     py::object method = py::reinterpret_steal<py::object>(PyObject_GetAttrString(value, "data_ptr"));
     if (!method) {
       PyErr_Clear();
-      TORCH_CHECK_TYPE(false, "pointer argument ", next - 1, " expected a tensor, an int or None, got ", Py_TYPE(value)->tp_name);
+      TORCH_CHECK_TYPE(false, "pointer argument ", next - 1, " expected a tensor, an int or None, got ",
+                       Py_TYPE(value)->tp_name);
     }
     pointers.push_back(reinterpret_cast<void *>(method().cast<uintptr_t>()));
   }
@@ -153,7 +153,8 @@ struct Arguments {
         py::object items = py::reinterpret_steal<py::object>(PySequence_Fast(value, "expected a tuple"));
         if (!items)
           throw py::error_already_set();
-        addAll(PySequence_Fast_ITEMS(items.ptr()), static_cast<size_t>(PySequence_Fast_GET_SIZE(items.ptr())), plan, position);
+        addAll(PySequence_Fast_ITEMS(items.ptr()), static_cast<size_t>(PySequence_Fast_GET_SIZE(items.ptr())), plan,
+               position);
       }
     }
   }
@@ -173,8 +174,8 @@ void launch(Launcher &launcher, PyObject *const *values, size_t count) {
   Arguments arguments{launcher.distinct.info.arguments};
   size_t position = 0;
   arguments.addAll(values + leading, count - leading, launcher.plan, position);
-  TORCH_CHECK_TYPE(arguments.next == arguments.types.size(), "a kernel of ", arguments.types.size(), " arguments was given ",
-                   arguments.next);
+  TORCH_CHECK_TYPE(arguments.next == arguments.types.size(), "a kernel of ", arguments.types.size(),
+                   " arguments was given ", arguments.next);
   Variant *variant = &launcher.distinct;
   if (C10_UNLIKELY(arguments.mayOverlap && launcher.makeAliased)) {
     variant = &launcher.aliased;
@@ -182,9 +183,10 @@ void launch(Launcher &launcher, PyObject *const *values, size_t count) {
       load(static_cast<std::string>(launcher.makeAliased().cast<py::bytes>()), *variant);
   }
   int64_t numPrograms = 0;
-  bool isTooLarge = __builtin_mul_overflow(grid[0], grid[1], &numPrograms) || __builtin_mul_overflow(numPrograms, grid[2], &numPrograms);
-  TORCH_CHECK_VALUE(!isTooLarge && grid[0] >= 0 && grid[1] >= 0 && grid[2] >= 0, "expected a grid of sizes from 0 on, got (", grid[0],
-                    ", ", grid[1], ", ", grid[2], ")");
+  bool isTooLarge = __builtin_mul_overflow(grid[0], grid[1], &numPrograms) ||
+                    __builtin_mul_overflow(numPrograms, grid[2], &numPrograms);
+  TORCH_CHECK_VALUE(!isTooLarge && grid[0] >= 0 && grid[1] >= 0 && grid[2] >= 0,
+                    "expected a grid of sizes from 0 on, got (", grid[0], ", ", grid[1], ", ", grid[2], ")");
   if (variant->info.needsGrid)
     arguments.integers.append(std::begin(grid), std::end(grid));
   KernelArgs args{arguments.pointers.data(), arguments.integers.data()};
@@ -236,7 +238,8 @@ void destroyLauncher(PyObject *self) {
 PyTypeObject *launcherType() {
   static PyTypeObject *type = [] {
     static PyMemberDef members[] = {
-        {"__vectorcalloffset__", T_PYSSIZET, offsetof(LauncherObject, vectorcall), READONLY, nullptr}, {nullptr, 0, 0, 0, nullptr}};
+        {"__vectorcalloffset__", T_PYSSIZET, offsetof(LauncherObject, vectorcall), READONLY, nullptr},
+        {nullptr, 0, 0, 0, nullptr}};
     static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(&destroyLauncher)},
                                   {Py_tp_call, reinterpret_cast<void *>(&PyVectorcall_Call)},
                                   {Py_tp_members, members},
@@ -271,14 +274,16 @@ std::string optionLines(const std::map<std::string, std::string> &options) {
   return lines;
 }
 
-py::bytes compileKernel(const std::string &text, const std::map<std::string, std::string> &options, const py::object &dump) {
+py::bytes compileKernel(const std::string &text, const std::map<std::string, std::string> &options,
+                        const py::object &dump) {
   CompilerLibrary::CompileRequest request;
   request.text = text;
   request.options = optionLines(options);
   if (!dump.is_none())
     request.dump = [&](const char *file, std::string_view data) {
       py::gil_scoped_acquire gil;
-      dump(file, py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(data.data(), static_cast<Py_ssize_t>(data.size()), "replace")));
+      dump(file, py::reinterpret_steal<py::object>(
+                     PyUnicode_DecodeUTF8(data.data(), static_cast<Py_ssize_t>(data.size()), "replace")));
     };
   std::vector<uint8_t> bytes;
   Status status;

@@ -3,6 +3,8 @@
 
 #include "compiler/codegen/common/MathBuilder.h"
 
+#include "llvm/ADT/TypeSwitch.h"
+
 using namespace mlir;
 
 namespace torch_tile::codegen {
@@ -15,12 +17,25 @@ struct Float8Format {
   uint32_t overflowBits;    // f32 bits from which on the result is inf or NaN
   uint32_t infinityPattern; // result of overflow
   uint32_t nanPattern;
+  bool isFnuz = false; // 0x80 is NaN, the only one; there is no infinity and no negative zero
 };
 } // namespace
 
 // f8E4M3FN has no infinity: 480 and above becomes NaN, and so does what rounds to 480.
 static constexpr Float8Format kE4M3{3, 7, 1087u << 20, 0x7f, 0x7f};
 static constexpr Float8Format kE5M2{2, 15, 143u << 23, 0x7c, 0x7f};
+// NaN from half a step beyond 240 and 57344 on.
+static constexpr Float8Format kE4M3Fnuz{3, 8, 0x43780000u, 0x80, 0x80, true};
+static constexpr Float8Format kE5M2Fnuz{2, 16, 0x47700000u, 0x80, 0x80, true};
+
+static const Float8Format *formatOf(Type type) {
+  return llvm::TypeSwitch<Type, const Float8Format *>(type)
+      .Case([](Float8E4M3FNType) { return &kE4M3; })
+      .Case([](Float8E5M2Type) { return &kE5M2; })
+      .Case([](Float8E4M3FNUZType) { return &kE4M3Fnuz; })
+      .Case([](Float8E5M2FNUZType) { return &kE5M2Fnuz; })
+      .Default(static_cast<const Float8Format *>(nullptr));
+}
 
 static Value truncToBF16(MathBuilder &b, Value x) {
   Value bits = b.bitcast(b.i32(), x);
@@ -62,7 +77,12 @@ static Value truncToFloat8(MathBuilder &b, Value x, Type resultElement, const Fl
   result = b.select(isInRange, result, b.integer(int32_t(format.infinityPattern)));
   if (format.nanPattern != format.infinityPattern)
     result = b.select(b.isNan(x), b.integer(int32_t(format.nanPattern)), result);
-  result = b.orI(result, b.shru(sign, b.integer(24)));
+  Value signBit = b.shru(sign, b.integer(24));
+  if (format.isFnuz) {
+    Value isZero = b.compareI(arith::CmpIPredicate::eq, result, b.integer(0));
+    signBit = b.select(isZero, b.integer(0), signBit);
+  }
+  result = b.orI(result, signBit);
   return b.bitcast(b.shaped(resultElement), arith::TruncIOp::create(b, b.i8(), result));
 }
 
@@ -80,6 +100,10 @@ static Value extendFromFloat8(MathBuilder &b, Value x, const Float8Format &forma
   Value isSubnormal = b.compareI(arith::CmpIPredicate::ult, magnitude, b.integer(1 << format.mantissaBits));
   Value result = b.select(isSubnormal, b.bitcast(b.i32(), subnormal), normal);
 
+  if (format.isFnuz) {
+    Value isNan = b.compareI(arith::CmpIPredicate::eq, bits, b.integer(0x80));
+    return b.bitcast(floatType, b.select(isNan, b.integer(0x7fc00000), b.orI(result, sign)));
+  }
   if (format.infinityPattern == format.nanPattern) {
     Value isNan = b.compareI(arith::CmpIPredicate::eq, magnitude, b.integer(int32_t(format.nanPattern)));
     result = b.select(isNan, b.integer(0x7fc00000), result);
@@ -106,10 +130,8 @@ Value expandExtF(MathBuilder &b, arith::ExtFOp op) {
   Value extended;
   if (source.isBF16())
     extended = extendFromBF16(b, op.getIn());
-  else if (isa<Float8E4M3FNType>(source))
-    extended = extendFromFloat8(b, op.getIn(), kE4M3);
-  else if (isa<Float8E5M2Type>(source))
-    extended = extendFromFloat8(b, op.getIn(), kE5M2);
+  else if (const Float8Format *format = formatOf(source))
+    extended = extendFromFloat8(b, op.getIn(), *format);
   else
     return {};
   if (extended.getType() == op.getType())
@@ -121,7 +143,7 @@ Value expandExtF(MathBuilder &b, arith::ExtFOp op) {
 
 Value expandTruncF(MathBuilder &b, arith::TruncFOp op) {
   Type source = getElementTypeOrSelf(op.getIn().getType()), target = getElementTypeOrSelf(op.getType());
-  bool isNarrow = target.isBF16() || target.isF16() || isa<Float8E4M3FNType, Float8E5M2Type>(target);
+  bool isNarrow = target.isBF16() || target.isF16() || formatOf(target);
   if (!isNarrow || (source.isF32() && target.isF16()))
     return {};
   Value input = op.getIn();
@@ -136,7 +158,7 @@ Value expandTruncF(MathBuilder &b, arith::TruncFOp op) {
     return arith::TruncFOp::create(b, op.getType(), input);
   if (target.isBF16())
     return truncToBF16(b, input);
-  return truncToFloat8(b, input, target, isa<Float8E4M3FNType>(target) ? kE4M3 : kE5M2);
+  return truncToFloat8(b, input, target, *formatOf(target));
 }
 
 } // namespace torch_tile::codegen

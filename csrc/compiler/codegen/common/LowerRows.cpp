@@ -46,7 +46,8 @@ void RowLowering::appendRowTypes(Type type, SmallVectorImpl<Type> &types) const 
 static bool isSupportedElement(Type element) {
   if (auto integer = dyn_cast<IntegerType>(element))
     return integer.isSignless() && llvm::is_contained({1u, 8u, 16u, 32u, 64u}, integer.getWidth());
-  return isa<IndexType, Float16Type, BFloat16Type, Float32Type, Float64Type, Float8E4M3FNType, Float8E5M2Type>(element);
+  return isa<IndexType, Float16Type, BFloat16Type, Float32Type, Float64Type, Float8E4M3FNType, Float8E5M2Type,
+             Float8E4M3FNUZType, Float8E5M2FNUZType>(element);
 }
 
 /// Code generation ends the process on a type it does not know, so every type is checked before.

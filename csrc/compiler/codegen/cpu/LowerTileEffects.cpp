@@ -23,7 +23,8 @@ static LogicalResult expectScalar(Operation *op, Type type) {
   return success();
 }
 
-//===-- atomics -----------------------------------------------------------------------------------------------------===//
+//===-- atomics
+//-----------------------------------------------------------------------------------------------------===//
 
 static LLVM::AtomicBinOp binaryOf(tile::AtomicKind kind, bool isFloat) {
   using LLVM::AtomicBinOp;
@@ -63,7 +64,8 @@ LogicalResult TileLowering::lowerAtomicRmw(tile::AtomicRmwOp op) {
     if (!isSmallFloat) {
       bool isBits = storage != element;
       Value operand = isBits ? toStorage(value) : value;
-      Value before = LLVM::AtomicRMWOp::create(b, binaryOf(op.getKind(), isFloat && !isBits), ptr, operand, LLVM::AtomicOrdering::acq_rel);
+      Value before = LLVM::AtomicRMWOp::create(b, binaryOf(op.getKind(), isFloat && !isBits), ptr, operand,
+                                               LLVM::AtomicOrdering::acq_rel);
       return isBits ? fromStorage(before, element) : before;
     }
     // Small floats are added in f32 and rounded: try until nobody came in between.
@@ -77,7 +79,8 @@ LogicalResult TileLowering::lowerAtomicRmw(tile::AtomicRmwOp op) {
                 : op.getKind() == tile::AtomicKind::Max ? arith::MaxNumFOp::create(b, left, right).getResult()
                                                         : arith::MinNumFOp::create(b, left, right).getResult();
     Value wanted = toStorage(convertFloat(sum, element));
-    Value pair = LLVM::AtomicCmpXchgOp::create(b, ptr, seen, wanted, LLVM::AtomicOrdering::acq_rel, LLVM::AtomicOrdering::acquire);
+    Value pair = LLVM::AtomicCmpXchgOp::create(b, ptr, seen, wanted, LLVM::AtomicOrdering::acq_rel,
+                                               LLVM::AtomicOrdering::acquire);
     Value found = LLVM::ExtractValueOp::create(b, pair, 0), isDone = LLVM::ExtractValueOp::create(b, pair, 1);
     scf::ConditionOp::create(b, arith::XOrIOp::create(b, isDone, constant(b.getI1Type(), 1)), ValueRange{found});
     Block *after = b.createBlock(&loop.getAfter(), {}, {storage}, {b.getLoc()});
@@ -102,8 +105,8 @@ LogicalResult TileLowering::lowerAtomicCas(tile::AtomicCasOp op) {
   Value offset = op.getOffsets() ? createIndexCast(scalar(op.getOffsets()), b.getI64Type(), /*isSigned=*/true) : i64(0);
   Value expected = toBits(scalar(op.getExpected())), value = toBits(scalar(op.getValue())), base = scalar(op.getBase());
   Value old = guarded(element, op.getMask() ? scalar(op.getMask()) : Value(), [&]() -> Value {
-    Value pair = LLVM::AtomicCmpXchgOp::create(b, elementPtr(base, bits, offset), expected, value, LLVM::AtomicOrdering::acq_rel,
-                                               LLVM::AtomicOrdering::acquire);
+    Value pair = LLVM::AtomicCmpXchgOp::create(b, elementPtr(base, bits, offset), expected, value,
+                                               LLVM::AtomicOrdering::acq_rel, LLVM::AtomicOrdering::acquire);
     Value found = LLVM::ExtractValueOp::create(b, pair, 0);
     if (element.isInteger(1))
       return arith::TruncIOp::create(b, element, found);
@@ -113,7 +116,8 @@ LogicalResult TileLowering::lowerAtomicCas(tile::AtomicCasOp op) {
   return success();
 }
 
-//===-- messages ----------------------------------------------------------------------------------------------------===//
+//===-- messages
+//----------------------------------------------------------------------------------------------------===//
 
 Value TileLowering::textConstant(StringRef text) {
   std::string name = "text_" + std::to_string(std::distance(module.getBody()->begin(), module.getBody()->end()));
@@ -158,7 +162,9 @@ LogicalResult TileLowering::lowerPrint(tile::PrintOp op) {
       format += "%f";
     } else {
       unsigned width = type.getIntOrFloatBitWidth();
-      format += op.getHex() ? "0x%0" + std::to_string(std::max(1u, width / 4)) + "llx" : isUnsigned || width == 1 ? "%llu" : "%lld";
+      format += op.getHex()                ? "0x%0" + std::to_string(std::max(1u, width / 4)) + "llx"
+                : isUnsigned || width == 1 ? "%llu"
+                                           : "%lld";
       argument = createIndexCast(argument, b.getI64Type(), /*isSigned=*/!isUnsigned && width > 1 && !op.getHex());
     }
     if (index + 1 < op.getValues().size() - rank)

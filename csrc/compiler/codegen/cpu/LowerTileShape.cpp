@@ -53,7 +53,8 @@ bool TileLowering::lowerAsShuffle(tile::ReshapeOp op) {
   if (!inner || cast<RankedTensorType>(op.getType()).getRank() != 1 || rows(inner.getSource()).size() != 1 ||
       lanesOf(inner.getSource().getType()) == 1)
     return false;
-  ArrayRef<int64_t> from = cast<RankedTensorType>(inner.getType()).getShape(), to = cast<RankedTensorType>(repeat.getType()).getShape();
+  ArrayRef<int64_t> from = cast<RankedTensorType>(inner.getType()).getShape(),
+                    to = cast<RankedTensorType>(repeat.getType()).getShape();
   SmallVector<int32_t> mask;
   for (int64_t lane = 0, end = lanesOf(op.getType()); lane < end; ++lane) {
     int64_t rest = lane, place = 0, stride = 1;

@@ -61,7 +61,8 @@ static bool isWrite(Operation *op) { return isa<StoreOp, ScatterOp, AtomicRmwOp,
 
 static Value baseOf(Operation *op) {
   return llvm::TypeSwitch<Operation *, Value>(op)
-      .Case<LoadOp, StoreOp, GatherOp, ScatterOp, AtomicRmwOp, AtomicCasOp>([](auto access) { return access.getBase(); })
+      .Case<LoadOp, StoreOp, GatherOp, ScatterOp, AtomicRmwOp, AtomicCasOp>(
+          [](auto access) { return access.getBase(); })
       .Default(Value());
 }
 
@@ -114,7 +115,8 @@ int64_t StripMiner::recomputeCost(Value value) {
   } else if (isa<arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp>(op)) {
     cost = sum(8);
   } else if (isPointer || type.getElementType().isIntOrIndex()) {
-    bool isInteger = llvm::none_of(op->getOperandTypes(), [](Type t) { return isa<FloatType>(getElementTypeOrSelf(t)); });
+    bool isInteger =
+        llvm::none_of(op->getOperandTypes(), [](Type t) { return isa<FloatType>(getElementTypeOrSelf(t)); });
     if (isInteger && (isa<PtrAddOp, PtrToIntOp, IntToPtrOp, PtrCastOp>(op) ||
                       (isa<arith::ArithDialect>(op->getDialect()) && OpTrait::hasElementwiseMappableTraits(op))))
       cost = sum(1);
@@ -126,7 +128,8 @@ int64_t StripMiner::recomputeCost(Value value) {
 
 bool StripMiner::isRecomputable(Value value) { return recomputeCost(value) >= 0; }
 
-//===-- where pieces are computed -----------------------------------------------------------------------------------===//
+//===-- where pieces are computed
+//-----------------------------------------------------------------------------------===//
 
 bool StripMiner::needsScratch(Operation *user, Value operand) {
   if (auto take = dyn_cast<TakeOp>(user))
@@ -231,7 +234,8 @@ bool StripMiner::mustKeep(Operation *op) {
   return false;
 }
 
-//===-- building ----------------------------------------------------------------------------------------------------===//
+//===-- building
+//----------------------------------------------------------------------------------------------------===//
 
 Value StripMiner::i64(int64_t value) {
   Value &constant = constants[value];
@@ -344,7 +348,8 @@ void StripMiner::finishScope(Scope &scope) {
   scope.kept.clear();
 }
 
-//===-- the walk ----------------------------------------------------------------------------------------------------===//
+//===-- the walk
+//----------------------------------------------------------------------------------------------------===//
 
 LogicalResult StripMiner::lowerAnchor(Operation *op) {
   b.setInsertionPoint(op);
@@ -408,7 +413,8 @@ LogicalResult StripMiner::run() {
     usesScratch |= isa<ScratchOp>(op);
     hasLongTiles |= isStructural(op);
     isGeneral |= isStructural(op);
-    for (Type type : llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()), SmallVector<Type>(op->getResultTypes()))) {
+    for (Type type :
+         llvm::concat<const Type>(SmallVector<Type>(op->getOperandTypes()), SmallVector<Type>(op->getResultTypes()))) {
       auto tile = dyn_cast<RankedTensorType>(type);
       if (!tile || tile.getRank() == 0)
         continue;

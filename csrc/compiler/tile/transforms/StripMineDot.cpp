@@ -19,11 +19,13 @@ static Value widen(ImplicitLocOpBuilder &b, Value value, Type element) {
     return value;
   Type to = type.clone(element);
   if (isa<FloatType>(from) && isa<FloatType>(element))
-    return from.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth() ? arith::ExtFOp::create(b, to, value).getResult()
-                                                                          : arith::TruncFOp::create(b, to, value).getResult();
+    return from.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth()
+               ? arith::ExtFOp::create(b, to, value).getResult()
+               : arith::TruncFOp::create(b, to, value).getResult();
   if (isa<IntegerType>(from) && isa<IntegerType>(element))
-    return from.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth() ? arith::ExtSIOp::create(b, to, value).getResult()
-                                                                          : arith::TruncIOp::create(b, to, value).getResult();
+    return from.getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth()
+               ? arith::ExtSIOp::create(b, to, value).getResult()
+               : arith::TruncIOp::create(b, to, value).getResult();
   return arith::SIToFPOp::create(b, to, value);
 }
 
@@ -87,8 +89,8 @@ LogicalResult StripMiner::lowerDot(DotOp op) {
       scf::YieldOp::create(b, next);
     }
     for (auto [place, sum] : llvm::zip_equal(places, steps.getResults()))
-      storePiece(element == sumElement ? sum : arith::TruncFOp::create(b, pieceType(element, lanes), sum).getResult(), result,
-                 place);
+      storePiece(element == sumElement ? sum : arith::TruncFOp::create(b, pieceType(element, lanes), sum).getResult(),
+                 result, place);
     return success();
   };
   LogicalResult done = loop(count, 1, [&](Value matrix) {

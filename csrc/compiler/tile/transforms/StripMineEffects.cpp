@@ -18,8 +18,8 @@ LogicalResult StripMiner::lowerStore(StoreOp op) {
     if (failed(value) || failed(mask))
       return failure();
     b.setLoc(op.getLoc());
-    Block1D access = moveAccess(tileOf(op.getValue()), op.getOffset(), op.getStrides(), op.getStaticStrides(), op.getValid(),
-                                start, lanes);
+    Block1D access = moveAccess(tileOf(op.getValue()), op.getOffset(), op.getStrides(), op.getStaticStrides(),
+                                op.getValid(), start, lanes);
     if (lanes == 1) {
       Value isInside = access.valid.empty() ? Value() : access.valid[0];
       if (*mask && isInside)
@@ -49,7 +49,8 @@ LogicalResult StripMiner::lowerScatter(ScatterOp op) {
     // Where all lanes meet at one address, the last one has to win: that is scatter's promise, not store's.
     bool isOnePlace = *row && !(*row)->staticStrides.empty() && (*row)->staticStrides[0] == 0;
     if (*row && !isOnePlace) {
-      StoreOp::create(b, *value, (*row)->base, (*row)->offset, (*row)->strides, (*row)->staticStrides, ValueRange{}, isActive);
+      StoreOp::create(b, *value, (*row)->base, (*row)->offset, (*row)->strides, (*row)->staticStrides, ValueRange{},
+                      isActive);
       return success();
     }
     auto base = piece(op.getBase(), start, lanes);
@@ -161,7 +162,8 @@ LogicalResult StripMiner::lowerHistogram(HistogramOp op) {
   Value result = op.getResult(), scratch = scratchFor(result);
   RankedTensorType type = tileOf(result);
   Type element = type.getElementType();
-  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element)), one = arith::ConstantOp::create(b, b.getIntegerAttr(element, 1));
+  Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element)),
+        one = arith::ConstantOp::create(b, b.getIntegerAttr(element, 1));
   LogicalResult cleared = overPieces(type, [&](Value start, int64_t lanes) -> LogicalResult {
     storePiece(splat(zero, lanes), scratch, start);
     return success();
@@ -177,9 +179,10 @@ LogicalResult StripMiner::lowerHistogram(HistogramOp op) {
     Value isCounted = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, bin, i64(type.getNumElements()));
     if (*mask)
       isCounted = arith::AndIOp::create(b, isCounted, *mask);
-    Value before = LoadOp::create(b, element, scratch, bin, ValueRange{}, ArrayRef<int64_t>{}, ValueRange{}, isCounted, Value());
-    StoreOp::create(b, arith::AddIOp::create(b, before, one), scratch, bin, ValueRange{}, ArrayRef<int64_t>{}, ValueRange{},
-                    isCounted);
+    Value before =
+        LoadOp::create(b, element, scratch, bin, ValueRange{}, ArrayRef<int64_t>{}, ValueRange{}, isCounted, Value());
+    StoreOp::create(b, arith::AddIOp::create(b, before, one), scratch, bin, ValueRange{}, ArrayRef<int64_t>{},
+                    ValueRange{}, isCounted);
     return success();
   });
   if (failed(cleared) || failed(counted))
@@ -207,7 +210,8 @@ LogicalResult StripMiner::lowerMap(MapOp op) {
       b.clone(inner, mapping);
     for (auto [index, target] : llvm::enumerate(scratch))
       for (int64_t k = 0; k < pack; ++k)
-        storePiece(mapping.lookupOrDefault(body.getTerminator()->getOperand(index * pack + k)), target, add(start, i64(k)));
+        storePiece(mapping.lookupOrDefault(body.getTerminator()->getOperand(index * pack + k)), target,
+                   add(start, i64(k)));
     return success();
   });
   if (failed(done))
@@ -258,8 +262,8 @@ LogicalResult StripMiner::lowerShortAccess(Operation *op) {
   if (scatter) {
     if ((*row)->staticStrides[0] == 0)
       return success();
-    StoreOp::create(b, scatter.getValue(), (*row)->base, (*row)->offset, (*row)->strides, (*row)->staticStrides, ValueRange{},
-                    mask);
+    StoreOp::create(b, scatter.getValue(), (*row)->base, (*row)->offset, (*row)->strides, (*row)->staticStrides,
+                    ValueRange{}, mask);
     replaced.push_back(op);
     return success();
   }
@@ -269,8 +273,8 @@ LogicalResult StripMiner::lowerShortAccess(Operation *op) {
     other = scalar;
     isOtherTile = false;
   }
-  Value loaded = LoadOp::create(b, type, (*row)->base, (*row)->offset, (*row)->strides, (*row)->staticStrides, ValueRange{}, mask,
-                                isOtherTile ? Value() : other);
+  Value loaded = LoadOp::create(b, type, (*row)->base, (*row)->offset, (*row)->strides, (*row)->staticStrides,
+                                ValueRange{}, mask, isOtherTile ? Value() : other);
   if (isOtherTile && mask)
     loaded = arith::SelectOp::create(b, mask, loaded, other);
   gather.getResult().replaceAllUsesWith(loaded);

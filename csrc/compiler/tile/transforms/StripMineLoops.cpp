@@ -24,7 +24,8 @@ LogicalResult StripMiner::lowerFor(scf::ForOp op) {
     inits.push_back(second);
   }
   b.setLoc(op.getLoc());
-  auto loop = scf::ForOp::create(b, op.getLowerBound(), op.getUpperBound(), op.getStep(), inits, nullptr, op.getUnsignedCmp());
+  auto loop =
+      scf::ForOp::create(b, op.getLowerBound(), op.getUpperBound(), op.getStep(), inits, nullptr, op.getUnsignedCmp());
   Block *body = loop.getBody();
   if (inits.empty())
     body->getTerminator()->erase();
@@ -158,7 +159,8 @@ LogicalResult StripMiner::lowerWhile(scf::WhileOp op) {
     OpBuilder::InsertionGuard guard(b);
     return b.createBlock(&region, region.end(), types, SmallVector<Location>(types.size(), op.getLoc()));
   };
-  Block *before = addBlock(loop.getBefore(), ValueRange(inits).getTypes()), *after = addBlock(loop.getAfter(), afterTypes);
+  Block *before = addBlock(loop.getBefore(), ValueRange(inits).getTypes()),
+        *after = addBlock(loop.getAfter(), afterTypes);
   before->getOperations().splice(before->end(), op.getBeforeBody()->getOperations());
   after->getOperations().splice(after->end(), op.getAfterBody()->getOperations());
   b.setInsertionPointToStart(before);
@@ -245,7 +247,8 @@ LogicalResult StripMiner::lowerWhile(scf::WhileOp op) {
   return success();
 }
 
-//===-- tiles that grow evenly ----------------------------------------------------------------------------------------===//
+//===-- tiles that grow evenly
+//----------------------------------------------------------------------------------------===//
 
 /// The scalar that all elements of an integer tile are, made before `at`; null if they differ.
 static Value scalarOf(OpBuilder &b, Value value, int depth = 0) {
@@ -258,7 +261,8 @@ static Value scalarOf(OpBuilder &b, Value value, int depth = 0) {
     return splat.getSource();
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     auto elements = dyn_cast<SplatElementsAttr>(constant.getValue());
-    return elements ? arith::ConstantOp::create(b, op->getLoc(), cast<TypedAttr>(elements.getSplatValue<Attribute>())).getResult()
+    return elements ? arith::ConstantOp::create(b, op->getLoc(), cast<TypedAttr>(elements.getSplatValue<Attribute>()))
+                          .getResult()
                     : Value();
   }
   if (isa<BroadcastOp, ExpandDimsOp, ReshapeOp>(op))
@@ -299,7 +303,8 @@ void mlir::tile::splitCarriedTiles(KernelOp kernel) {
           steps.push_back(move.getOffset());
           value = move.getBase();
         } else if (isa<arith::AddIOp>(op)) {
-          bool isRight = op->getOperand(0) == argument || !isa_and_nonnull<SplatOp, arith::ConstantOp>(op->getOperand(0).getDefiningOp());
+          bool isRight = op->getOperand(0) == argument ||
+                         !isa_and_nonnull<SplatOp, arith::ConstantOp>(op->getOperand(0).getDefiningOp());
           steps.push_back(op->getOperand(isRight ? 1 : 0));
           value = op->getOperand(isRight ? 0 : 1);
         } else {

@@ -6,7 +6,8 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-//===-- positions ---------------------------------------------------------------------------------------------------===//
+//===-- positions
+//---------------------------------------------------------------------------------------------------===//
 
 int64_t StripMiner::pieceLanes(RankedTensorType type) const {
   int64_t last = type.getShape().back(), size = type.getNumElements();
@@ -45,7 +46,8 @@ static SmallVector<int64_t> rowMajorStrides(ArrayRef<int64_t> shape) {
   return strides;
 }
 
-//===-- scratch -----------------------------------------------------------------------------------------------------===//
+//===-- scratch
+//-----------------------------------------------------------------------------------------------------===//
 
 Type StripMiner::scratchElement(Type element) {
   return isa<PtrType>(element) ? IntegerType::get(element.getContext(), 64) : element;
@@ -58,7 +60,8 @@ int64_t StripMiner::elementBytes(Type element) {
 
 int64_t StripMiner::reserve(Type tile) {
   int64_t offset = scratchBytes;
-  scratchBytes += llvm::alignTo(elementBytes(getElementTypeOrSelf(tile)) * cast<RankedTensorType>(tile).getNumElements(), 64);
+  scratchBytes +=
+      llvm::alignTo(elementBytes(getElementTypeOrSelf(tile)) * cast<RankedTensorType>(tile).getNumElements(), 64);
   return offset;
 }
 
@@ -79,7 +82,8 @@ void StripMiner::storePiece(Value piece, Value scratch, Value start) {
   auto tile = dyn_cast<RankedTensorType>(piece.getType());
   if (isa<PtrType>(getElementTypeOrSelf(piece.getType())))
     piece = PtrToIntOp::create(b, pieceType(b.getI64Type(), tile ? tile.getNumElements() : 1), piece);
-  StoreOp::create(b, piece, scratch, start, ValueRange{}, tile ? ArrayRef<int64_t>{1} : ArrayRef<int64_t>{}, ValueRange{});
+  StoreOp::create(b, piece, scratch, start, ValueRange{}, tile ? ArrayRef<int64_t>{1} : ArrayRef<int64_t>{},
+                  ValueRange{});
 }
 
 Value StripMiner::loadPiece(Type element, Value scratch, Value start, int64_t lanes) {
@@ -140,8 +144,8 @@ FailureOr<Value> StripMiner::inScratch(Value value) {
       int64_t lanes = pieceLanes(RankedTensorType::get({type.getNumElements()}, type.getElementType()));
       auto part = RankedTensorType::get({lanes}, type.getElementType());
       for (int64_t start = 0; start < type.getNumElements(); start += lanes)
-        storePiece(arith::ConstantOp::create(b, DenseElementsAttr::get(part, ArrayRef(all).slice(start, lanes))), scratch,
-                   i64(start));
+        storePiece(arith::ConstantOp::create(b, DenseElementsAttr::get(part, ArrayRef(all).slice(start, lanes))),
+                   scratch, i64(start));
     } else {
       result = storeAll(value, scratch);
     }
@@ -178,7 +182,8 @@ LogicalResult StripMiner::makeShort(Value value) {
   return success();
 }
 
-//===-- pieces ------------------------------------------------------------------------------------------------------===//
+//===-- pieces
+//------------------------------------------------------------------------------------------------------===//
 
 FailureOr<Value> StripMiner::piece(Value value, Value start, int64_t lanes) {
   RankedTensorType type = tileOf(value);
@@ -191,12 +196,14 @@ FailureOr<Value> StripMiner::piece(Value value, Value start, int64_t lanes) {
   Operation *op = value.getDefiningOp();
   if (Value scratch = scratchOf.lookup(value))
     return scopes.back()->pieces[key] = loadPiece(type.getElementType(), scratch, start, lanes);
-  bool canCompute = op && isPiecewise(op) && (isLong(type) || llvm::is_contained(replaced, op) || isRecomputable(value));
+  bool canCompute =
+      op && isPiecewise(op) && (isLong(type) || llvm::is_contained(replaced, op) || isRecomputable(value));
   if (auto constant = value.getDefiningOp<arith::ConstantOp>())
     canCompute = isa<SplatElementsAttr>(constant.getValue());
   // Registers hold what is short; isRecomputable counts those as known, but only some are computed.
   if (canCompute && !isLong(type) && !llvm::is_contained(replaced, op))
-    canCompute = isFree(op) || (recomputeCost(value) <= 16 && isa<BroadcastOp, ExpandDimsOp, ReshapeOp, PtrAddOp>(op)) ||
+    canCompute = isFree(op) ||
+                 (recomputeCost(value) <= 16 && isa<BroadcastOp, ExpandDimsOp, ReshapeOp, PtrAddOp>(op)) ||
                  (isa<arith::ArithDialect>(op->getDialect()) && type.getElementType().isIntOrIndex() &&
                   llvm::none_of(op->getOperandTypes(), [](Type t) { return isa<FloatType>(getElementTypeOrSelf(t)); }));
   if (!canCompute) {
@@ -331,7 +338,8 @@ FailureOr<Value> StripMiner::pieceOfBroadcast(BroadcastOp op, Value start, int64
     return part;
   if (sourceLanes == 1)
     return splat(*part, lanes);
-  Value wide = BroadcastOp::create(b, RankedTensorType::get(shapeOfPiece, from.getElementType()), reshape(*part, sourceShape));
+  Value wide =
+      BroadcastOp::create(b, RankedTensorType::get(shapeOfPiece, from.getElementType()), reshape(*part, sourceShape));
   return reshape(wide, {lanes});
 }
 
@@ -345,8 +353,9 @@ FailureOr<Value> StripMiner::pieceOfTrans(TransOp op, Value start, int64_t lanes
     permuted.push_back(strides[axis]);
   Block1D access = moveAccess(tileOf(op.getResult()), i64(0), {}, permuted, {}, start, lanes);
   Type element = tileOf(op.getResult()).getElementType();
-  Value loaded = LoadOp::create(b, lanes == 1 ? scratchElement(element) : Type(RankedTensorType::get(access.shape, scratchElement(element))),
-                                *scratch, access.offset, ValueRange{}, access.staticStrides, ValueRange{}, Value(), Value());
+  Value loaded = LoadOp::create(
+      b, lanes == 1 ? scratchElement(element) : Type(RankedTensorType::get(access.shape, scratchElement(element))),
+      *scratch, access.offset, ValueRange{}, access.staticStrides, ValueRange{}, Value(), Value());
   if (lanes > 1)
     loaded = reshape(loaded, {lanes});
   if (isa<PtrType>(element))
@@ -355,7 +364,8 @@ FailureOr<Value> StripMiner::pieceOfTrans(TransOp op, Value start, int64_t lanes
 }
 
 StripMiner::Block1D StripMiner::moveAccess(RankedTensorType type, Value offset, ValueRange strides,
-                                           ArrayRef<int64_t> staticStrides, ValueRange valid, Value start, int64_t lanes) {
+                                           ArrayRef<int64_t> staticStrides, ValueRange valid, Value start,
+                                           int64_t lanes) {
   ArrayRef<int64_t> shape = type.getShape();
   auto [numCovered, count] = coveredAxes(shape, lanes);
   int64_t rank = shape.size(), first = rank - numCovered;
@@ -400,8 +410,8 @@ FailureOr<Value> StripMiner::pieceOfLoad(LoadOp op, Value start, int64_t lanes) 
   auto mask = op.getMask() ? piece(op.getMask(), start, lanes) : FailureOr<Value>(Value());
   if (failed(mask))
     return failure();
-  Block1D access = moveAccess(tileOf(op.getResult()), op.getOffset(), op.getStrides(), op.getStaticStrides(), op.getValid(),
-                              start, lanes);
+  Block1D access = moveAccess(tileOf(op.getResult()), op.getOffset(), op.getStrides(), op.getStaticStrides(),
+                              op.getValid(), start, lanes);
   Type element = getElementTypeOrSelf(op.getType());
   if (lanes == 1) {
     Value isInside = access.valid.empty() ? Value() : access.valid[0];
@@ -412,8 +422,8 @@ FailureOr<Value> StripMiner::pieceOfLoad(LoadOp op, Value start, int64_t lanes) 
         .getResult();
   }
   Value shapedMask = *mask ? reshape(*mask, access.shape) : Value();
-  Value loaded = LoadOp::create(b, RankedTensorType::get(access.shape, element), op.getBase(), access.offset, access.strides,
-                                access.staticStrides, access.valid, shapedMask, op.getOther());
+  Value loaded = LoadOp::create(b, RankedTensorType::get(access.shape, element), op.getBase(), access.offset,
+                                access.strides, access.staticStrides, access.valid, shapedMask, op.getOther());
   return reshape(loaded, {lanes});
 }
 
@@ -448,7 +458,8 @@ FailureOr<Value> StripMiner::pieceOfTake(TakeOp op, Value start, int64_t lanes) 
   return GatherOp::create(b, pieceType(source.getElementType(), lanes), *scratch, offset, Value(), Value()).getResult();
 }
 
-//===-- evenly spaced addresses -------------------------------------------------------------------------------------===//
+//===-- evenly spaced addresses
+//-------------------------------------------------------------------------------------===//
 
 Value StripMiner::uniformValue(Value value) {
   if (!tileOf(value))
@@ -460,7 +471,8 @@ Value StripMiner::uniformValue(Value value) {
     return source.getSource();
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     auto elements = dyn_cast<SplatElementsAttr>(constant.getValue());
-    return elements ? arith::ConstantOp::create(b, cast<TypedAttr>(elements.getSplatValue<Attribute>())).getResult() : Value();
+    return elements ? arith::ConstantOp::create(b, cast<TypedAttr>(elements.getSplatValue<Attribute>())).getResult()
+                    : Value();
   }
   if (isa<BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp>(op))
     return uniformValue(op->getOperand(0));
@@ -605,8 +617,8 @@ FailureOr<Value> StripMiner::pieceOfGather(GatherOp op, Value start, int64_t lan
   b.setLoc(op.getLoc());
   Value loaded;
   if (*row) {
-    loaded = LoadOp::create(b, result, (*row)->base, (*row)->offset, (*row)->strides, (*row)->staticStrides, ValueRange{},
-                            isActive, isOtherTile ? Value() : other);
+    loaded = LoadOp::create(b, result, (*row)->base, (*row)->offset, (*row)->strides, (*row)->staticStrides,
+                            ValueRange{}, isActive, isOtherTile ? Value() : other);
   } else {
     auto base = piece(op.getBase(), start, lanes);
     auto offsets = op.getOffsets() ? piece(op.getOffsets(), start, lanes) : FailureOr<Value>(Value());

@@ -84,7 +84,8 @@ LogicalResult StripMiner::lowerReduce(ReduceOp op) {
     return list;
   };
   /// Accumulates pieces from `start` on, `stride` apart.
-  auto accumulate = [&](Value start, int64_t count, int64_t stride, int64_t lanes, bool coversAll) -> FailureOr<SmallVector<Value>> {
+  auto accumulate = [&](Value start, int64_t count, int64_t stride, int64_t lanes,
+                        bool coversAll) -> FailureOr<SmallVector<Value>> {
     auto visit = [&](Value at) {
       Scope &scope = *scopes.back();
       if (coversAll) {
@@ -202,7 +203,8 @@ LogicalResult StripMiner::lowerReduce(ReduceOp op) {
       --lanes;
     done = loop(extents.outer, 1, [&](Value outer) {
       return loop(extents.inner, lanes, [&](Value inner) -> LogicalResult {
-        auto result = accumulate(add(mul(outer, block), inner), extents.size, extents.inner, lanes, /*coversAll=*/false);
+        auto result =
+            accumulate(add(mul(outer, block), inner), extents.size, extents.inner, lanes, /*coversAll=*/false);
         if (failed(result))
           return failure();
         finish(*result, add(mul(outer, extents.inner), inner));

@@ -44,7 +44,8 @@ private:
   bool mustKeep(Operation *op);
   bool mayAlias(Value base, Value other);
 
-  //===-- pieces (StripMinePieces.cpp) ------------------------------------------------------------------------------===//
+  //===-- pieces (StripMinePieces.cpp)
+  //------------------------------------------------------------------------------===//
 
   /// Pieces made in one loop body.
   struct Scope {
@@ -166,10 +167,10 @@ private:
   bool isGeneral = false; // tiles of several axes are long, whatever their size
   int64_t scratchBytes = 0;
   llvm::DenseMap<int64_t, Value> constants;
-  llvm::DenseMap<Value, Value> scratchOf;   // values that lie in scratch
-  llvm::DenseMap<Value, Value> preferred;   // where a value is wanted
-  llvm::DenseMap<Value, int64_t> costs;     // of recomputing; see recomputeCost
-  llvm::DenseSet<Value> toKeep;             // values that are put into scratch at their own place
+  llvm::DenseMap<Value, Value> scratchOf; // values that lie in scratch
+  llvm::DenseMap<Value, Value> preferred; // where a value is wanted
+  llvm::DenseMap<Value, int64_t> costs;   // of recomputing; see recomputeCost
+  llvm::DenseSet<Value> toKeep;           // values that are put into scratch at their own place
   llvm::DenseMap<Value, llvm::SmallSetVector<Operation *, 4>> anchorsOf; // who needs a value, through pointwise ops
   SmallVector<Scope *> scopes;
   SmallVector<Operation *> replaced;
