@@ -53,7 +53,7 @@ bool StripMiner::isAnchor(Operation *op) {
 
 bool StripMiner::isPiecewise(Operation *op) {
   return isa<arith::ConstantOp, IotaOp, SplatOp, BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp, JoinOp, SplitOp, TakeOp,
-             LoadOp, GatherOp, UniformOp, PtrAddOp, PtrToIntOp, IntToPtrOp, PtrCastOp>(op) ||
+             LoadOp, GatherOp, UniformOp, ExtractOp, PtrAddOp, PtrToIntOp, IntToPtrOp, PtrCastOp>(op) ||
          OpTrait::hasElementwiseMappableTraits(op);
 }
 

@@ -42,7 +42,9 @@ LogicalResult StripMiner::lowerScatter(ScatterOp op) {
     if (failed(value) || failed(mask))
       return failure();
     Value isActive = *mask ? splat(*mask, lanes) : Value();
-    auto row = rowAccess(op.getBase(), op.getOffsets(), type, start, lanes);
+    bool isFold = !op.getCombine().empty();
+    auto row = isFold ? FailureOr<std::optional<RowAccess>>(std::nullopt)
+                      : rowAccess(op.getBase(), op.getOffsets(), type, start, lanes);
     if (failed(row))
       return failure();
     b.setLoc(op.getLoc());
@@ -57,7 +59,11 @@ LogicalResult StripMiner::lowerScatter(ScatterOp op) {
     auto offsets = op.getOffsets() ? piece(op.getOffsets(), start, lanes) : FailureOr<Value>(Value());
     if (failed(base) || failed(offsets))
       return failure();
-    ScatterOp::create(b, *value, *base, *offsets, isActive);
+    auto made = ScatterOp::create(b, *value, *base, *offsets, isActive);
+    if (isFold) {
+      IRMapping mapping;
+      op.getCombine().cloneInto(&made.getCombine(), mapping);
+    }
     return success();
   });
 }
@@ -246,7 +252,7 @@ LogicalResult StripMiner::lowerShortAccess(Operation *op) {
   auto scatter = dyn_cast<ScatterOp>(op);
   Value base = op->getOperand(gather ? 0 : 1), offsets = gather ? gather.getOffsets() : scatter.getOffsets();
   RankedTensorType type = gather ? tileOf(gather.getResult()) : tileOf(scatter.getValue());
-  if (!type || type.getRank() != 1 || type.getNumElements() == 1)
+  if (!type || type.getRank() != 1 || type.getNumElements() == 1 || (scatter && !scatter.getCombine().empty()))
     return success();
   b.setInsertionPoint(op);
   b.setLoc(op->getLoc());

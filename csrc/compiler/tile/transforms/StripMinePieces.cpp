@@ -267,6 +267,8 @@ FailureOr<Value> StripMiner::createPiece(Operation *op, Value start, int64_t lan
     return piece(op->getOperand(0), start, lanes);
   if (auto trans = dyn_cast<TransOp>(op))
     return pieceOfTrans(trans, start, lanes);
+  if (auto extract = dyn_cast<ExtractOp>(op))
+    return piece(extract.getSource(), extract.getPosition(), 1);
   if (auto load = dyn_cast<LoadOp>(op))
     return pieceOfLoad(load, start, lanes);
   if (auto gather = dyn_cast<GatherOp>(op))
