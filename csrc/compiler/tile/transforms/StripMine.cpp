@@ -40,7 +40,12 @@ bool StripMiner::isLong(Type type) const {
 
 /// Ops that code generation knows for scalars only.
 static bool isStructural(Operation *op) {
-  if (isa<ScanOp, DotOp, HistogramOp, MapOp, CatOp, JoinOp, SplitOp, TakeOp>(op))
+  // Code generation scans what registers hold, if the combiner goes for vectors.
+  if (auto scan = dyn_cast<ScanOp>(op))
+    return llvm::any_of(scan.getCombine().front().without_terminator(), [](Operation &inner) {
+      return !OpTrait::hasElementwiseMappableTraits(&inner) && !isa<arith::ConstantOp>(inner);
+    });
+  if (isa<DotOp, HistogramOp, MapOp, CatOp, JoinOp, SplitOp, TakeOp>(op))
     return true;
   return isa<AtomicRmwOp, AtomicCasOp, PrintOp, AssertOp>(op) && llvm::any_of(op->getOperands(), isTile);
 }
