@@ -44,7 +44,8 @@ class Row:
     spread: float = math.nan  # (third quartile - first quartile) / median
     rounds: int = 0
     first_call: float = math.nan
-    note: str = ""
+    note: str = ""  # why there is no number, or why it does not count
+    note_info: str = ""  # what else the number says
 
 
 def machine() -> dict[str, Any]:
@@ -68,6 +69,7 @@ def machine() -> dict[str, Any]:
     return {
         "cpu": cpu,
         "capability": torch.backends.cpu.get_cpu_capability(),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "load": round(os.getloadavg()[0], 2),

@@ -21,6 +21,7 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 SUITES = ["kernels", "models", "compile_time", "call_overhead"]
+GPU_SUITES = ["gpu_kernels", "gpu_models"]
 console = Console()
 
 
@@ -36,7 +37,9 @@ class Options:
         return any(part in name for part in self.filter.split("|"))
 
     def report(self, rows: list[harness.Row]) -> list[harness.Row]:
-        times = "  ".join(f"{row.backend} {harness.show_time(row.median)}" for row in rows)
+        times = "  ".join(
+            f"{row.backend} {harness.show_time(row.median)}{f' ({row.note_info})' if row.note_info else ''}" for row in rows
+        )
         console.print(f"[dim]{rows[0].case}:[/dim] {times}", highlight=False)
         for row in rows:
             if row.note:
@@ -81,7 +84,7 @@ def table(suite: str, rows: list[harness.Row], statistic: str) -> Table:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--suite", default="kernels", help=f"comma-separated: {', '.join(SUITES)}; or all")
+    parser.add_argument("--suite", default="kernels", help=f"comma-separated: {', '.join(SUITES + GPU_SUITES)}; or all")
     parser.add_argument(
         "--backend", default="tile,inductor,eager", help="comma-separated names of torch.compile backends; eager"
     )
@@ -94,8 +97,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="OUT")
     arguments = parser.parse_args()
     suites = SUITES if arguments.suite == "all" else arguments.suite.split(",")
-    if unknown := set(suites) - set(SUITES):
-        parser.error(f"suite expected to be of {', '.join(SUITES)}, got {', '.join(sorted(unknown))}")
+    if unknown := set(suites) - set(SUITES + GPU_SUITES):
+        parser.error(f"suite expected to be of {', '.join(SUITES + GPU_SUITES)}, got {', '.join(sorted(unknown))}")
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     warnings.filterwarnings("ignore")

@@ -144,7 +144,10 @@ def gradients(
         for t in pytree.tree_leaves(function(*arguments))
         if isinstance(t, torch.Tensor) and t.requires_grad and t.is_floating_point()
     ]
-    weights = [torch.linspace(0.5, 1.5, t.numel(), dtype=torch.float64).to(t.dtype).reshape(t.shape) for t in outputs]
+    weights = [
+        torch.linspace(0.5, 1.5, t.numel(), dtype=torch.float64, device=t.device).to(t.dtype).reshape(t.shape)
+        for t in outputs
+    ]
     return list(torch.autograd.grad(outputs, leaves, weights, allow_unused=True))
 
 

@@ -75,6 +75,7 @@ struct Kernel {
   std::string name;   // for people: names the ops it does
   std::string symbol; // in the object
   std::string target; // "cpu" or "sm_90", ...
+  uint32_t numThreads = 0; // of a block, on GPU
   Hash hash;
   std::vector<uint8_t> code; // ELF object, cubin or PTX; empty when it lives in the kernel store under `hash`
   std::vector<std::string> externalSymbols; // functions the code calls

@@ -30,7 +30,9 @@ public:
     }
     for (size_t i = 0; i < artifact.kernels.size(); ++i)
       out << "kernel " << i << ": " << artifact.kernels[i].name << " " << shortHash(artifact.kernels[i].hash) << " ("
-          << artifact.kernels[i].target << ", " << artifact.kernels[i].code.size() << " bytes)\n";
+          << artifact.kernels[i].target
+          << (artifact.kernels[i].numThreads ? ", " + std::to_string(artifact.kernels[i].numThreads) + " threads" : "")
+          << ", " << artifact.kernels[i].code.size() << " bytes)\n";
     for (const Step &step : artifact.steps) {
       out << "  ";
       std::visit([&](const auto &action) { print(action); }, step.action);

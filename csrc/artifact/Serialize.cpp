@@ -9,7 +9,7 @@ namespace torch_tile::artifact {
 namespace {
 
 constexpr uint8_t magic[4] = {'T', 'T', 'A', 'F'};
-constexpr uint32_t formatVersion = 1;
+constexpr uint32_t formatVersion = 2;
 /// Argument trees of operator schemas are at most lists of lists.
 constexpr int maxValueDepth = 8;
 
@@ -109,6 +109,7 @@ void write(ByteWriter &out, const Kernel &kernel) {
   out.text(kernel.name);
   out.text(kernel.symbol);
   out.text(kernel.target);
+  out.unsignedInt(kernel.numThreads);
   out.raw(kernel.hash.bytes, sizeof(kernel.hash.bytes));
   out.unsignedInt(kernel.code.size());
   out.raw(kernel.code.data(), kernel.code.size());
@@ -232,6 +233,7 @@ void read(ByteReader &in, Kernel &kernel) {
   kernel.name = in.text();
   kernel.symbol = in.text();
   kernel.target = in.text();
+  kernel.numThreads = in.unsignedInt32();
   std::span<const uint8_t> hash = in.raw(sizeof(kernel.hash.bytes));
   std::copy(hash.begin(), hash.end(), kernel.hash.bytes);
   std::span<const uint8_t> code = in.raw(in.count());

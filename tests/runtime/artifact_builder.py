@@ -113,7 +113,7 @@ class Builder:
         self.inputs.append(b"\1")
 
     def kernel(self, name: str, symbol: str, digest: bytes, code: bytes) -> int:
-        self.kernels.append(text(name) + text(symbol) + text("cpu") + digest + uint(len(code)) + code + uint(0))
+        self.kernels.append(text(name) + text(symbol) + text("cpu") + uint(0) + digest + uint(len(code)) + code + uint(0))
         return len(self.kernels) - 1
 
     def step(self, kind: int, data: bytes, lines: Sequence[int] = ()) -> None:
@@ -212,7 +212,7 @@ class Builder:
         return b"".join(
             [
                 b"TTAF",
-                uint(1),
+                uint(2),
                 text("test"),
                 text("cpu"),
                 rows([text(s[0]) for s in self.symbols]),

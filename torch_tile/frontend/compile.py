@@ -20,6 +20,7 @@ from torch_tile.counters import counters
 from torch_tile.debug import record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import TileError, UnsupportedError
+from torch_tile.frontend import targets
 from torch_tile.frontend.pycalls import make_pycalls
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
@@ -83,13 +84,15 @@ def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Du
     try:
         program = _C.compile_graph(
             graph.text,
-            settings.compiler_options(),
+            {**settings.compiler_options(), **targets.compiler_options(graph.device)},
             settings.cache_dir(),
             settings["cache_limit_bytes"],
             _sink(dump, recorded),
             make_pycalls(gm, graph.pycalls),
             force_compile=settings["force_compile"],
             poison=settings["poison"],
+            device=graph.device,
+            architecture=targets.architecture(graph.device),
         )
     except TileError as error:
         node = _source_of(gm, graph, error.line)

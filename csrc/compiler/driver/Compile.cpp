@@ -18,9 +18,6 @@ namespace {
 enum class Progress { Graph, Loops, Fusion, Tile };
 } // namespace
 
-/// What a block of threads is to the schedule: a vector register of four warps or more, 16 bytes to a lane of it.
-static constexpr int64_t gpuVectorBytes = 1024;
-
 static Progress progressOf(ModuleOp module) {
   Progress progress = Progress::Graph;
   module.walk([&](Operation *op) {
@@ -65,6 +62,8 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     std::vector<fusion::FusionDecision> decisions;
     fusion::FusionOptions fusionOptions;
     fusionOptions.enabled = options.fusion;
+    if (options.gpu)
+      fusionOptions.machine = fusion::Machine::gpu();
     fusion::fuse(func, fusionOptions, decisions);
     stages.done("fusion");
     if (stages.hasDumps()) {
@@ -77,8 +76,9 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
   if (progress < Progress::Tile) {
     driver::KernelNames names(text);
     tile_build::BuildOptions build;
-    build.vectorBytes = options.gpu ? gpuVectorBytes : codegen::vectorBytes(options.cpu);
-    build.foldsLanes = !options.gpu;
+    build.isGpu = options.gpu.has_value();
+    if (!options.gpu)
+      build.vectorBytes = codegen::vectorBytes(options.cpu);
     build.elideRounding = !options.emulatePrecisionCasts;
     if (failed(tile_build::buildTileKernels(*module, func, build,
                                             [&](graph::FusionOp fusion) { return names.of(fusion); })))
@@ -109,8 +109,8 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
   const std::string target = options.gpu ? options.gpu->architecture : "cpu";
   artifact.target = target;
   for (codegen::CompiledKernel &kernel : compiled->kernels)
-    artifact.kernels.push_back({std::move(kernel.name), std::move(kernel.symbol), target, kernel.hash,
-                                std::move(kernel.code), std::move(kernel.externalSymbols)});
+    artifact.kernels.push_back({std::move(kernel.name), std::move(kernel.symbol), target, kernel.numThreads,
+                                kernel.hash, std::move(kernel.code), std::move(kernel.externalSymbols)});
   if (failed(driver::planSteps(func, [&](StringRef name) { return compiled->indexOf.lookup(name); }, artifact)))
     return errors.status(StatusKind::Internal);
   artifactBytes = artifact::serialize(artifact);

@@ -96,6 +96,8 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
     described.name = kernel.getSymName().str();
     described.symbol = text.symbol;
     described.hash = text.hash;
+    if (auto threads = kernel->getAttrOfType<IntegerAttr>("tile.threads"))
+      described.numThreads = (uint32_t)threads.getInt();
     if (hooks.lookupKernel && hooks.lookupKernel(text.hash))
       continue;
     auto job = std::make_unique<Job>();

@@ -8,8 +8,23 @@
 
 namespace torch_tile::fusion {
 
+/// How much parallelism the target wants. Fixed per target, so that results do not depend on the machine.
+struct Machine {
+  /// Programs that keep every thread of it busy, and below how many it is worth a second kernel to have more.
+  int64_t wantedPrograms = 64, fewPrograms = 16;
+  /// Below this many elements a second kernel costs more than the parallelism brings.
+  int64_t smallReduction = 1 << 16;
+  /// Elements per partial result.
+  int64_t minChunk = 4096;
+  /// Results that one program of a column reduction takes.
+  int64_t columnsPerProgram = 64;
+
+  static Machine gpu() { return {1024, 128, 1 << 15, 4096, 128}; }
+};
+
 struct FusionOptions {
   bool enabled = true; // off: one kernel per loops op, for tests and bisection
+  Machine machine;
 };
 
 /// One choice that the fuser made, by lines of the graph text.

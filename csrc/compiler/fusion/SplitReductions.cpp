@@ -12,21 +12,10 @@ using namespace mlir::graph;
 namespace torch_tile::fusion {
 namespace {
 
-/// Enough programs for any machine's threads; fixed, so that results do not depend on the number of threads.
-constexpr int64_t wantedPrograms = 64;
-/// Fewer programs than this leave threads idle.
-constexpr int64_t fewPrograms = 16;
-/// Below this many elements a second kernel costs more than the parallelism brings.
-constexpr int64_t smallReduction = 1 << 16;
-/// Elements per partial result.
-constexpr int64_t minChunk = 4096;
-/// Lanes of results that one program of a column reduction takes.
-constexpr int64_t columnsPerProgram = 64;
-
 class Splitter {
 public:
-  Splitter(FuncOp func, std::vector<FusionDecision> &decisions)
-      : func(func), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()), decisions(decisions) {}
+  Splitter(FuncOp func, const Machine &machine, std::vector<FusionDecision> &decisions)
+      : func(func), machine(machine), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()), decisions(decisions) {}
 
   void run() {
     for (Operation &op : llvm::make_early_inc_range(func.getBody().front()))
@@ -64,14 +53,14 @@ private:
         longest = axis;
     }
     bool isColumn = isColumnReduction(op);
-    double programs = isColumn ? std::ceil(results / columnsPerProgram) : results;
+    double programs = isColumn ? std::ceil(results / (double)machine.columnsPerProgram) : results;
     auto record = [&](bool taken, std::string reason) {
       decisions.push_back({FusionDecision::Kind::Split, taken, 0, lineOf(op.getLoc()), std::move(reason)});
     };
-    if (programs >= fewPrograms || results * reduced < smallReduction)
+    if (programs >= (double)machine.fewPrograms || results * reduced < (double)machine.smallReduction)
       return;
     double extent = (double)facts.estimate(longest.getExtent());
-    double pieces = std::min({wantedPrograms / programs, results * reduced / minChunk, extent / 2});
+    double pieces = std::min({(double)machine.wantedPrograms / programs, results * reduced / (double)machine.minChunk, extent / 2});
     if (pieces < 2)
       return record(false, "its longest reduced axis is too short to split");
     split(op, longest, (int64_t)std::ceil(extent / pieces), isColumn);
@@ -192,6 +181,7 @@ private:
   }
 
   FuncOp func;
+  const Machine &machine;
   SizeContext &sizes;
   SizeFacts facts;
   std::vector<FusionDecision> &decisions;
@@ -200,7 +190,7 @@ private:
 } // namespace
 
 void splitReductions(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) {
-  Splitter(func, decisions).run();
+  Splitter(func, options.machine, decisions).run();
 }
 
 } // namespace torch_tile::fusion

@@ -5,9 +5,12 @@
 #include "runtime/cache/StoreQueue.h"
 #include "runtime/compiler/CompilerLibrary.h"
 #include "runtime/compiler/KernelTable.h"
+#include "runtime/launch/gpu/Assemble.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <thread>
 
 namespace torch_tile::runtime {
 
@@ -72,14 +75,14 @@ public:
     if (loaded)
       return Status::ok();
     if (!kernel.code.empty())
-      return loadKernel(kernel.hash, kernel.code, kernel.symbol, loaded);
+      return loadKernel(kernel, kernel.code, loaded);
     for (const auto &[hash, code] : codes)
       if (hash == kernel.hash)
-        return loadKernel(kernel.hash, code, kernel.symbol, loaded);
+        return loadKernel(kernel, code, loaded);
     std::vector<uint8_t> code;
     if (!cache || !cache->readKernel(kernel.hash, code))
       return Status::internal("load", "the code of kernel '" + kernel.name + "' is neither loaded nor stored");
-    return loadKernel(kernel.hash, code, kernel.symbol, loaded);
+    return loadKernel(kernel, code, loaded);
   }
 
 private:
@@ -130,6 +133,31 @@ void writeToDisk(std::shared_ptr<DiskCache> cache, const Hash &key, Artifact art
   postStore(std::move(names), std::move(job));
 }
 
+/// PTX to cubins, kernels in parallel: an assembler takes several times as long as the compiler.
+Status assembleAll(Artifact &artifact, const std::string &architecture) {
+  std::vector<Kernel *> kernels;
+  for (Kernel &kernel : artifact.kernels)
+    if (kernel.target != "cpu" && isPtx(kernel.code))
+      kernels.push_back(&kernel);
+  std::vector<std::string> errors(kernels.size());
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t i; (i = next++) < kernels.size();)
+      errors[i] = assemble(kernels[i]->code, architecture.empty() ? kernels[i]->target : architecture);
+  };
+  std::vector<std::thread> threads;
+  size_t numThreads = std::min<size_t>({kernels.size(), 16, std::thread::hardware_concurrency()});
+  for (size_t i = 1; i < numThreads; ++i)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+  for (size_t i = 0; i < kernels.size(); ++i)
+    if (!errors[i].empty())
+      return Status::internal("assemble", "kernel '" + kernels[i]->name + "': " + errors[i]);
+  return Status::ok();
+}
+
 Status compile(std::string_view text, const std::string &optionText, const CompileOptions &options, DiskCache *cache,
                Artifact &artifact, Kernels &kernels) {
   KernelSource source(cache);
@@ -144,6 +172,8 @@ Status compile(std::string_view text, const std::string &optionText, const Compi
     return status;
   if (options.dump)
     options.dump("55-program.txt", artifact::print(artifact));
+  if (Status status = assembleAll(artifact, options.architecture); !status.isOk())
+    return status;
   return loadAll(artifact, source, kernels);
 }
 

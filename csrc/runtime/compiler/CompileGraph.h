@@ -20,6 +20,8 @@ struct CompileOptions {
   /// Dumps need the compiler to run, so with a dump callback nothing is taken from the disk cache.
   std::function<void(const char *file, std::string_view data)> dump;
   bool forceCompile = false;
+  /// Of the device, where that is another than the one kernels are compiled for ("sm_121" takes code for sm_120).
+  std::string architecture;
   ProgramOptions program;
 };
 

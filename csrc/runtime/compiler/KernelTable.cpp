@@ -30,7 +30,10 @@ Table &table() {
 
 } // namespace
 
-LoadedKernel::~LoadedKernel() { CompilerLibrary::get().unload(handle); }
+LoadedKernel::~LoadedKernel() {
+  if (handle)
+    CompilerLibrary::get().unload(handle);
+}
 
 std::shared_ptr<const LoadedKernel> findLoadedKernel(const artifact::Hash &hash) {
   Table &t = table();
@@ -39,16 +42,31 @@ std::shared_ptr<const LoadedKernel> findLoadedKernel(const artifact::Hash &hash)
   return it == t.kernels.end() ? nullptr : it->second.lock();
 }
 
-Status loadKernel(const artifact::Hash &hash, std::span<const uint8_t> object, const std::string &symbol,
+static Status link(const artifact::Kernel &described, std::span<const uint8_t> code,
+                   std::shared_ptr<const LoadedKernel> &loaded) {
+  if (described.target != "cpu") {
+    if (described.numThreads == 0)
+      return Status::invalidInput("load", "kernel '" + described.name + "' does not say how many threads it takes");
+    loaded = std::make_shared<const LoadedKernel>(
+        std::make_unique<GpuKernel>(code, described.symbol, described.numThreads));
+    return Status::ok();
+  }
+  void *function = nullptr, *handle = nullptr;
+  Status status = CompilerLibrary::get().load(code, described.symbol, function, handle);
+  if (status.isOk())
+    loaded = std::make_shared<const LoadedKernel>(reinterpret_cast<KernelFn>(function), handle);
+  return status;
+}
+
+Status loadKernel(const artifact::Kernel &described, std::span<const uint8_t> code,
                   std::shared_ptr<const LoadedKernel> &kernel) {
+  const artifact::Hash &hash = described.hash;
   kernel = findLoadedKernel(hash);
   if (kernel)
     return Status::ok();
-  void *function = nullptr, *handle = nullptr;
-  Status status = CompilerLibrary::get().load(object, symbol, function, handle);
-  if (!status.isOk())
+  std::shared_ptr<const LoadedKernel> loaded;
+  if (Status status = link(described, code, loaded); !status.isOk())
     return status;
-  auto loaded = std::make_shared<const LoadedKernel>(reinterpret_cast<KernelFn>(function), handle);
   Table &t = table();
   // `loaded` is declared before the lock: if another thread was quicker, it is unloaded after the lock is gone.
   std::lock_guard lock(t.mutex);

@@ -3,6 +3,7 @@
 
 #include "artifact/Artifact.h"
 #include "artifact/KernelAbi.h"
+#include "runtime/launch/gpu/GpuKernel.h"
 #include "support/Status.h"
 
 #include <memory>
@@ -13,19 +14,22 @@ namespace torch_tile::runtime {
 /// Code stays mapped as long as someone holds the kernel.
 struct LoadedKernel {
   LoadedKernel(KernelFn function, void *handle) : function(function), handle(handle) {}
+  explicit LoadedKernel(std::unique_ptr<GpuKernel> gpu) : function(nullptr), handle(nullptr), gpu(std::move(gpu)) {}
   ~LoadedKernel();
   LoadedKernel(const LoadedKernel &) = delete;
   LoadedKernel &operator=(const LoadedKernel &) = delete;
 
-  KernelFn function;
+  KernelFn function; // on CPU
   void *handle;
+  std::unique_ptr<GpuKernel> gpu; // on GPU
 };
 
 /// The kernel if some program of this process holds it.
 std::shared_ptr<const LoadedKernel> findLoadedKernel(const artifact::Hash &hash);
 
-/// Links `object` unless the kernel is loaded already. Thread-safe.
-Status loadKernel(const artifact::Hash &hash, std::span<const uint8_t> object, const std::string &symbol,
+/// Links `code` of the described kernel unless it is loaded already. Code for GPU is only kept: devices load it when they
+/// first launch it. Thread-safe.
+Status loadKernel(const artifact::Kernel &described, std::span<const uint8_t> code,
                   std::shared_ptr<const LoadedKernel> &kernel);
 
 } // namespace torch_tile::runtime

@@ -1,6 +1,7 @@
 #include "runtime/executor/Program.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -18,14 +19,6 @@ namespace {
 /// A launch longer than this gives the host's lock back; taking it again costs well under a microsecond.
 constexpr int64_t releaseThresholdNs = 20000;
 
-/// Kernels read plain memory: tensors whose values are not what their memory says are refused.
-bool isPlain(const at::Tensor &tensor) {
-  c10::DispatchKeySet keys = tensor.key_set();
-  return keys.has_backend(c10::BackendComponent::CPUBit) && keys.has(c10::DispatchKey::Dense) &&
-         !keys.has_any(c10::DispatchKeySet({c10::DispatchKey::Negative, c10::DispatchKey::Python,
-                                            c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::ZeroTensor}));
-}
-
 std::string describe(at::ScalarType type, at::IntArrayRef sizes, at::IntArrayRef strides) {
   std::ostringstream text;
   text << scalarTypeName(type) << " " << sizes << " with strides " << strides;
@@ -33,6 +26,17 @@ std::string describe(at::ScalarType type, at::IntArrayRef sizes, at::IntArrayRef
 }
 
 } // namespace
+
+/// Kernels read plain memory: tensors whose values are not what their memory says are refused. Programs for GPU also
+/// take tensors on the CPU, for calls outside; a launch asks for the device.
+bool Call::isPlain(const at::Tensor &tensor) const {
+  c10::DispatchKeySet keys = tensor.key_set();
+  bool isBackend = keys.has_backend(c10::BackendComponent::CPUBit) ||
+                   (program.options.device.is_cuda() && keys.has_backend(c10::BackendComponent::CUDABit));
+  return isBackend && keys.has(c10::DispatchKey::Dense) &&
+         !keys.has_any(c10::DispatchKeySet({c10::DispatchKey::Negative, c10::DispatchKey::Python,
+                                            c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::ZeroTensor}));
+}
 
 Call::Call(const Program &program, Host &host)
     : program(program), host(host), values(program.sizes.constants().data()), slots(program.source.numSlots) {
@@ -105,7 +109,7 @@ void Call::failInput(const Program::InputCheck &check) const {
   std::string expected = describe(check.type, sizes, strides);
   TORCH_CHECK(tensor.defined(), "input ", check.number, " expected ", expected, ", got nothing");
   TORCH_CHECK(isPlain(tensor), "input ", check.number, " expected ", expected,
-              " in plain CPU memory, got a tensor with dispatch keys ", toString(tensor.key_set()));
+              " in plain ", program.options.device.is_cuda() ? "CUDA or CPU" : "CPU", " memory, got a tensor with dispatch keys ", toString(tensor.key_set()));
   TORCH_CHECK(false, "input ", check.number, " expected ", expected, ", got ",
               describe(tensor.scalar_type(), tensor.sizes(), tensor.strides()));
 }
@@ -119,6 +123,8 @@ void Call::run() {
   // AOTAutograd has recorded what autograd and autocast would do; they must not act again below the program.
   if (program.callsDispatcher)
     guard.emplace(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset);
+  if (program.usesGpu)
+    gpu.emplace(program.options.device);
   runSteps();
 }
 
@@ -150,16 +156,23 @@ void Call::runSteps() {
   }
 }
 
+at::Tensor Call::allocate(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
+  if (!gpu)
+    return at::Tensor(at::detail::empty_strided_cpu(sizes, strides, type));
+  return at::Tensor(at::detail::empty_strided_generic(sizes, strides, gpu->allocator(),
+                                                      c10::DispatchKeySet(c10::DispatchKey::CUDA), type));
+}
+
 void Call::alloc(const Program::AllocStep &step) {
   if (step.shape.isConstant) {
-    slots[step.slot] = at::Tensor(at::detail::empty_strided_cpu(step.shape.sizes, step.shape.strides, step.type));
+    slots[step.slot] = allocate(step.shape.sizes, step.shape.strides, step.type);
   } else {
     Dims sizes, strides;
     for (ExprId id : step.shape.sizeIds)
       sizes.push_back(values[id]);
     for (ExprId id : step.shape.strideIds)
       strides.push_back(values[id]);
-    slots[step.slot] = at::Tensor(at::detail::empty_strided_cpu(sizes, strides, step.type));
+    slots[step.slot] = allocate(sizes, strides, step.type);
   }
   if (C10_UNLIKELY(program.options.poison))
     ownStorages.push_back(slots[step.slot].storage().unsafeGetStorageImpl());
@@ -179,8 +192,16 @@ void Call::poison(const at::Tensor &tensor) {
   if (own == ownStorages.end())
     return;
   ownStorages.erase(own);
-  if (size_t sizeBytes = tensor.storage().nbytes())
+  size_t sizeBytes = tensor.storage().nbytes();
+  if (sizeBytes == 0)
+    return;
+  if (!gpu) {
     std::memset(tensor.storage().mutable_data(), 0xff, sizeBytes);
+    return;
+  }
+  const CudaDriver &driver = CudaDriver::get();
+  auto address = reinterpret_cast<uint64_t>(tensor.storage().mutable_data());
+  driver.check(driver.cuMemsetD8Async(address, 0xff, sizeBytes, gpu->stream()), "filling a freed buffer");
 }
 
 void Call::alias(const Program::AliasStep &step) {
@@ -209,8 +230,13 @@ void Call::launch(const Program::LaunchStep &step) {
   const artifact::Launch &launch = *step.launch;
   c10::SmallVector<void *, 16> pointers;
   // mutable_data also gives a copy-on-write tensor memory of its own, which reads do not need but stores do.
-  for (SlotId slot : launch.pointers)
-    pointers.push_back(slots[slot].unsafeGetTensorImpl()->mutable_data());
+  for (SlotId slot : launch.pointers) {
+    c10::TensorImpl *tensor = slots[slot].unsafeGetTensorImpl();
+    if (gpu && C10_UNLIKELY(tensor->device() != program.options.device))
+      TORCH_CHECK(false, "Expected all tensors to be on the same device, but kernel '", step.name, "' for ",
+                  program.options.device, " got a tensor on ", tensor->device());
+    pointers.push_back(tensor->mutable_data());
+  }
   c10::SmallVector<int64_t, 16> evaluated;
   const int64_t *integers = step.integers.data();
   if (!step.hasConstantIntegers) {
@@ -219,12 +245,17 @@ void Call::launch(const Program::LaunchStep &step) {
     integers = evaluated.data();
   }
   RECORD_FUNCTION(step.name, c10::ArrayRef<const c10::IValue>{});
+  if (gpu) {
+    launchGpu(*step.kernel->gpu, *gpu, {pointers.data(), pointers.size()}, {integers, launch.integers.size()},
+              {values[launch.numPrograms], values[launch.scratchBytes]});
+    return;
+  }
   CpuGrid grid{values[launch.numPrograms], values[launch.programCostNs], values[launch.scratchBytes]};
   if (!isReleased && grid.totalCostNs() > releaseThresholdNs) {
     host.release();
     isReleased = true;
   }
-  launchCpu(step.function, {pointers.data(), integers}, grid);
+  launchCpu(step.kernel->function, {pointers.data(), integers}, grid);
 }
 
 //===-- calls out -----------------------------------------------------------------------------------------------===//
@@ -255,6 +286,8 @@ void Call::callExtern(const Program::ExternStep &step) {
 void Call::callPython(const Program::PyCallStep &step) {
   isReleased = false; // the host takes its lock back for the callable
   std::vector<c10::IValue> flat = host.callPython(*step.call, *this);
+  if (gpu)
+    gpu->refreshStream();
   // A callable without results returns None like any other Python function.
   if (!step.call->results.empty())
     setResults(step.call->results, step.late, flat, "a Python callable");
@@ -330,7 +363,7 @@ void Call::checkResult(const Result &result, size_t number, const char *callee) 
   }
   TORCH_CHECK(hasSizes, "result ", number, " of '", callee, "' expected sizes ", at::IntArrayRef(expectedSizes),
               ", got ", sizes);
-  at::Tensor copy(at::detail::empty_strided_cpu(expectedSizes, expectedStrides, tensor.scalar_type()));
+  at::Tensor copy = at::empty_strided(expectedSizes, expectedStrides, tensor.options());
   copy.copy_(tensor);
   tensor = std::move(copy);
 }

@@ -11,8 +11,13 @@ Program::Program(Artifact artifact, std::vector<std::shared_ptr<const LoadedKern
     : source(std::move(artifact)), kernels(std::move(loadedKernels)), options(options), sizes(source) {
   TORCH_CHECK(kernels.size() == source.kernels.size(), "expected ", source.kernels.size(), " kernels, got ",
               kernels.size());
-  for (Kernel &kernel : source.kernels)
+  for (Kernel &kernel : source.kernels) {
     kernel.code = {};
+    bool isForGpu = kernel.target != "cpu";
+    TORCH_CHECK(isForGpu == options.device.is_cuda(), "kernel '", kernel.name, "' for ", kernel.target,
+                " cannot run on device ", options.device);
+    usesGpu |= isForGpu;
+  }
 
   std::vector<bool> isKnown(source.symbols.size());
   for (size_t i = 0; i < isKnown.size(); ++i)
@@ -40,7 +45,7 @@ Program::Program(Artifact artifact, std::vector<std::shared_ptr<const LoadedKern
     } else if (auto *launch = std::get_if<Launch>(&step.action)) {
       steps.push_back({StepKind::Launch, static_cast<uint32_t>(launches.size())});
       LaunchStep compiled{
-          kernels[launch->kernel]->function, launch, source.kernels[launch->kernel].name.c_str(), {}, true};
+          kernels[launch->kernel].get(), launch, source.kernels[launch->kernel].name.c_str(), {}, true};
       for (ExprId id : launch->integers) {
         compiled.hasConstantIntegers &= sizes.isConstant(id);
         compiled.integers.push_back(sizes.constants()[id]);

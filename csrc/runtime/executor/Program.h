@@ -6,11 +6,13 @@
 #include "runtime/executor/ExternCall.h"
 #include "runtime/executor/SizeProgram.h"
 #include "runtime/launch/cpu/CpuLaunch.h"
+#include "runtime/launch/gpu/GpuLaunch.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
 
 #include <memory>
+#include <optional>
 
 namespace torch_tile::runtime {
 
@@ -30,6 +32,8 @@ public:
 struct ProgramOptions {
   /// Fill buffers with bytes of ones (NaN) when they are freed, to expose reads after the last use.
   bool poison = false;
+  /// Where kernels run and what they read and write lies.
+  c10::Device device{c10::DeviceType::CPU};
 };
 
 class Program {
@@ -68,7 +72,7 @@ private:
     artifact::ExprId offset;
   };
   struct LaunchStep {
-    KernelFn function;
+    const LoadedKernel *kernel;
     const artifact::Launch *launch;
     const char *name;
     std::vector<int64_t> integers; // when all are constant
@@ -114,6 +118,7 @@ private:
   std::vector<PyCallStep> pyCalls;
   std::vector<const artifact::Check *> checks;
   bool callsDispatcher = false;
+  bool usesGpu = false; // by kernels of its own
 };
 
 /// One run of a program: set every input, run, take the outputs.
@@ -135,6 +140,7 @@ private:
 
   void bindSymbols();
   void checkInputs() const;
+  bool isPlain(const at::Tensor &tensor) const;
   [[noreturn]] void failInput(const Program::InputCheck &check) const;
   bool matches(const at::Tensor &tensor, const Program::Shape &shape) const;
   void runSteps();
@@ -144,6 +150,7 @@ private:
   void poison(const at::Tensor &tensor);
   void alias(const Program::AliasStep &step);
   void launch(const Program::LaunchStep &step);
+  at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type);
   void callExtern(const Program::ExternStep &step);
   void callPython(const Program::PyCallStep &step);
   void setResults(const std::vector<artifact::Result> &results, const Program::LateSymbols &late,
@@ -155,6 +162,7 @@ private:
   const Program &program;
   Host &host;
   bool isReleased = false;
+  std::optional<GpuScope> gpu;
   const int64_t *values;
   c10::SmallVector<at::Tensor, 24> slots;
   c10::SmallVector<int64_t, 8> ints; // by input number

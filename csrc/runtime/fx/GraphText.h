@@ -21,6 +21,8 @@ struct GraphText {
   pybind11::list pycalls;
   /// Tensors the graph holds itself: its last inputs.
   pybind11::list constants;
+  /// Where kernels run: the first CUDA device of the graph, else the CPU. What is elsewhere is left to calls outside.
+  std::string device = "cpu";
   /// FX node, its op, and why it is not generated.
   std::vector<std::tuple<std::string, std::string, std::string>> externs;
 };

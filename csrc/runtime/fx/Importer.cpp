@@ -4,6 +4,7 @@
 #include "runtime/fx/TypePromotion.h"
 
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/Device.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
@@ -72,6 +73,7 @@ Importer::Importer(py::handle graphModule) : graphModule(graphModule) {}
 GraphText Importer::run() {
   // A list first: torch's iterator over nodes starts again after its end, which pybind11's range loop touches twice.
   py::list all(graphModule.attr("graph").attr("nodes"));
+  findDevice(all);
   for (py::handle node : all) {
     nodeName = node.attr(names().name).cast<std::string>();
     try {
@@ -84,6 +86,22 @@ GraphText Importer::run() {
   for (const Sizes::Symbol &symbol : sizes.symbols())
     result.symbols.emplace_back(symbol.name, symbol.torchName);
   return std::move(result);
+}
+
+static c10::Device deviceOf(py::handle tensor) {
+  py::object device = tensor.attr("device"); // a fake tensor is of the meta device inside
+  return reinterpret_cast<THPDevice *>(device.ptr())->device;
+}
+
+void Importer::findDevice(const py::list &all) {
+  for (py::handle node : all) {
+    py::object meta = metaOf(node);
+    if (THPVariable_Check(meta.ptr()) && deviceOf(meta).is_cuda()) {
+      device = deviceOf(meta);
+      break;
+    }
+  }
+  result.device = device.str();
 }
 
 void Importer::importNode(py::handle node) {
@@ -130,6 +148,7 @@ TensorType Importer::makeType(at::ScalarType dtype, std::vector<SizeExpr> dims, 
   type.dtype = dtype;
   type.sizes = std::move(dims);
   type.strides = std::move(strides);
+  type.device = device;
   type.text = tensorTypeText(sizes.context, type);
   return type;
 }
@@ -164,8 +183,7 @@ Value Importer::valueOf(py::handle meta) {
         strides.push_back(sizes.constant(stride));
       value.type = makeType(tensor.scalar_type(), std::move(dims), std::move(strides));
     }
-    // A fake tensor is of the meta device inside.
-    value.type.isOnCpu = meta.attr("device").attr("type").cast<std::string_view>() == "cpu";
+    value.type.device = deviceOf(meta);
   } else if ((PyLong_Check(meta.ptr()) && !PyBool_Check(meta.ptr())) || isSymInt(meta)) {
     value.kind = Value::Kind::Size;
     value.size = sizes.read(meta);
@@ -415,9 +433,16 @@ void Importer::importConstant(py::handle node) {
   value = valueOf(object);
   const at::Tensor &tensor = THPVariable_Unpack(object.ptr());
   bool isReal = !py::hasattr(object, "fake_mode");
-  if (tensor.dim() == 0 && isReal && value.type.isOnCpu && isGenerated(value.type.dtype)) {
+  bool isUsedOnDevice = true;
+  if (device.is_cuda())
+    for (py::handle user : node.attr("users")) {
+      py::object meta = metaOf(user);
+      isUsedOnDevice &= THPVariable_Check(meta.ptr()) && deviceOf(meta) == device;
+    }
+  if (tensor.dim() == 0 && isReal && value.type.device.is_cpu() && isUsedOnDevice && isGenerated(value.type.dtype)) {
     Scalar scalar = readScalar(tensor);
     PyObject *meta = value.meta;
+    value.type.device = device;
     value = full(scalar, value.type);
     value.meta = meta;
   } else {
@@ -430,12 +455,66 @@ void Importer::importConstant(py::handle node) {
 }
 
 /// Why nothing is generated for these dtypes or devices; null if it can be.
-static const char *refuseType(const Value &value, bool takesAnyDtype) {
+static const char *refuseType(const Value &value, bool takesAnyDtype, c10::Device device) {
   if (!value.isTensor())
     return nullptr;
-  if (!value.type.isOnCpu)
-    return "a tensor is not on the CPU";
+  if (value.type.device != device)
+    return device.is_cpu() ? "a tensor is not on the CPU" : "a tensor is not on the device of the graph's kernels";
   return takesAnyDtype || isGenerated(value.type.dtype) ? nullptr : "no kernels are generated for this dtype";
+}
+
+const NodeValues *Importer::onDevice(const NodeValues &values) {
+  if (values.isList || values.leaves.size() != 1)
+    return nullptr;
+  const Value &value = values.leaves[0];
+  bool isNumber = value.isTensor() && value.type.rank() == 0 && value.type.device.is_cpu() && !value.isPythonFloat;
+  if (!device.is_cuda() || !isNumber)
+    return nullptr;
+  auto [it, isNew] = deviceCopies.try_emplace(value.name);
+  if (isNew) {
+    NodeValues copy;
+    copy.meta = values.meta;
+    Value &moved = copy.leaves.emplace_back();
+    moved.kind = Value::Kind::Tensor;
+    moved.type = makeType(value.type.dtype, {});
+    moved.meta = value.meta;
+    std::string attrs = joinAttrs({stringAttr("op", "aten::_to_copy"), stringAttr("overload", ""),
+                                   "args = [#graph.operand<0>, unit, unit, #graph.torch<\"device\", \"" +
+                                       device.str() + "\">, unit, true, unit]",
+                                   stringAttr("reason", "a number moves to the device")});
+    emitOutside("extern", std::span(&value, 1), attrs, copy.leaves);
+    result.externs.emplace_back(nodeName, "aten::_to_copy", "a number moves to the device");
+    it->second = std::move(copy);
+  }
+  return &it->second;
+}
+
+/// Null once the op's values are set, else the reason why it is called outside.
+const char *Importer::importWithRule(Call &call, py::handle node) {
+  const OpRule &rule = *call.info.rule;
+  for (const Value &value : call.results.leaves)
+    if (const char *reason = refuseType(value, rule.takesAnyDtype, device))
+      return reason;
+  std::vector<std::pair<PyObject *, NodeValues>> moved;
+  const char *reason = nullptr;
+  for (py::handle input : node.attr("all_input_nodes")) {
+    const NodeValues *values = find(input);
+    if (!values || reason)
+      continue;
+    if (const NodeValues *copy = onDevice(*values)) {
+      moved.emplace_back(input.ptr(), *values);
+      values = copy;
+      nodes[input.ptr()] = *copy;
+    }
+    for (const Value &value : values->leaves)
+      if (!reason)
+        reason = refuseType(value, rule.takesAnyDtype, device);
+  }
+  if (!reason)
+    reason = rule.import(call);
+  for (auto &[input, values] : moved)
+    nodes[input] = std::move(values);
+  return reason;
 }
 
 void Importer::importCall(py::handle node) {
@@ -455,20 +534,7 @@ void Importer::importCall(py::handle node) {
     return;
   }
   Call call(*this, node, op, metaOf(node));
-  const char *reason = "there is no rule for this operator";
-  if (op.rule) {
-    reason = nullptr;
-    for (const Value &value : call.results.leaves)
-      if (!reason)
-        reason = refuseType(value, op.rule->takesAnyDtype);
-    for (py::handle input : node.attr("all_input_nodes"))
-      if (const NodeValues *values = find(input); values && !reason)
-        for (const Value &value : values->leaves)
-          if (!reason)
-            reason = refuseType(value, op.rule->takesAnyDtype);
-    if (!reason)
-      reason = op.rule->import(call);
-  }
+  const char *reason = op.rule ? importWithRule(call, node) : "there is no rule for this operator";
   if (!reason)
     define(node, std::move(call.results));
   else

@@ -16,6 +16,7 @@
 
 namespace torch_tile::runtime::fx {
 
+class Call;
 struct OpRule;
 
 /// An OpOverload, looked at once per process.
@@ -85,7 +86,11 @@ public:
   Sizes sizes;
 
 private:
+  void findDevice(const pybind11::list &all);
   void importNode(pybind11::handle node);
+  /// A number in a CPU tensor without dimensions, as eager takes it beside tensors of a device: copied there.
+  const NodeValues *onDevice(const NodeValues &values);
+  const char *importWithRule(Call &call, pybind11::handle node);
   void importPlaceholder(pybind11::handle node);
   void importConstant(pybind11::handle node);
   void importCall(pybind11::handle node);
@@ -105,6 +110,8 @@ private:
   std::string body;
   std::vector<Value> inputs, outputs;
   std::unordered_map<PyObject *, NodeValues> nodes;
+  std::unordered_map<std::string, NodeValues> deviceCopies; // by the name of the value
+  c10::Device device{c10::DeviceType::CPU};
   std::string nodeName;
   int line = 2; // the header takes two
   int nextName = 0;

@@ -4,6 +4,7 @@
 #include "support/SizeExpr.h"
 
 #include <Python.h>
+#include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct TensorType {
   std::vector<SizeExpr> sizes;
   std::vector<SizeExpr> strides;
   std::string text; // "!graph.tensor<...>"
-  bool isOnCpu = true;
+  c10::Device device{c10::DeviceType::CPU};
 
   size_t rank() const { return sizes.size(); }
 };

@@ -2,6 +2,7 @@
 #include "runtime/cache/StoreQueue.h"
 #include "runtime/compiler/CompileGraph.h"
 #include "runtime/compiler/CompilerLibrary.h"
+#include "runtime/launch/gpu/Assemble.h"
 #include "runtime/python/Bindings.h"
 #include "runtime/python/Errors.h"
 #include "runtime/python/KernelLauncher.h"
@@ -31,13 +32,15 @@ void callDump(const py::function &dump, const char *file, std::string_view data)
 py::object compileGraphForPython(const std::string &text, std::map<std::string, std::string> options,
                                  const std::optional<std::string> &cacheFolder, int64_t cacheLimitBytes,
                                  const std::optional<py::function> &dump, const py::list &callables, bool forceCompile,
-                                 bool poison) {
+                                 bool poison, const std::string &device, std::string architecture) {
   CompileOptions compileOptions;
   compileOptions.compilerOptions = std::move(options);
   compileOptions.cacheFolder = cacheFolder.value_or("");
   compileOptions.cacheLimitBytes = cacheLimitBytes;
   compileOptions.forceCompile = forceCompile;
+  compileOptions.architecture = std::move(architecture);
   compileOptions.program.poison = poison;
+  compileOptions.program.device = c10::Device(device);
   if (dump)
     compileOptions.dump = [&](const char *file, std::string_view data) { callDump(*dump, file, data); };
   CompiledGraph compiled;
@@ -56,7 +59,9 @@ py::object loadArtifactForPython(const py::bytes &bytes, const py::list &callabl
   Status status;
   {
     py::gil_scoped_release released;
-    status = loadArtifact({reinterpret_cast<const uint8_t *>(view.data()), view.size()}, {poison}, compiled);
+    ProgramOptions options;
+    options.poison = poison;
+    status = loadArtifact({reinterpret_cast<const uint8_t *>(view.data()), view.size()}, options, compiled);
   }
   orThrow(status);
   return makeProgram(std::move(compiled), callables);
@@ -81,9 +86,10 @@ PYBIND11_MODULE(_C, m) {
 #endif
   m.def("compile_graph", &compileGraphForPython, py::arg("text"), py::arg("options"), py::arg("cache_dir"),
         py::arg("cache_limit_bytes"), py::arg("dump"), py::arg("pycalls"), py::arg("force_compile") = false,
-        py::arg("poison") = false);
+        py::arg("poison") = false, py::arg("device") = "cpu", py::arg("architecture") = "");
   m.def("load_artifact", &loadArtifactForPython, py::arg("data"), py::arg("pycalls") = py::list(),
         py::arg("poison") = false);
+  m.def("assembler", &assemblerName);
   m.def("set_compiler_library", &CompilerLibrary::setPath, py::arg("path"));
   m.def("version", &version);
   m.def("flush_disk_cache", &drainStores, py::call_guard<py::gil_scoped_release>());

@@ -62,6 +62,7 @@ static Value expandFloatOp(MathBuilder &b, Operation *op, ValueRange x) {
       .Case([&](math::AtanhOp) { return library("atanh"); })
       .Case([&](math::CbrtOp) { return library("cbrt"); })
       .Case([&](math::FPowIOp power) { return fpowi(b, x[0], power.getRhs()); })
+      .Case([&](arith::RemFOp remainder) { return remainderF(b, remainder.getLhs(), remainder.getRhs()); })
       .Default(Value());
 }
 
@@ -113,7 +114,7 @@ static void expandOp(MathBuilder &b, Operation *op) {
       return;
     }
     result = expandFloatOp(b, op, op->getOperands());
-  } else if ((element.isF16() || element.isBF16()) && isa<math::MathDialect>(op->getDialect())) {
+  } else if ((element.isF16() || element.isBF16()) && (isa<math::MathDialect>(op->getDialect()) || isa<arith::RemFOp>(op))) {
     // Half types compute in f32 and round once.
     SmallVector<Value> wide(op->getOperands());
     for (Value &operand : wide)
@@ -142,7 +143,8 @@ void expandMath(Operation *root, const ExpandMathOptions &options) {
   Dialect *math = context->getLoadedDialect<math::MathDialect>();
   SmallVector<Operation *> worklist;
   root->walk([&](Operation *op) {
-    bool isCandidate = (math && op->getDialect() == math) || isa<arith::ExtFOp, arith::TruncFOp>(op);
+    bool isCandidate = (math && op->getDialect() == math) || isa<arith::ExtFOp, arith::TruncFOp>(op) ||
+                       (!options.hasLibrary && isa<arith::RemFOp>(op));
     if (isCandidate && llvm::all_of(op->getOperandTypes(), isScalarOr1D))
       worklist.push_back(op);
   });

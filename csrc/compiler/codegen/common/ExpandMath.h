@@ -14,6 +14,8 @@ struct ExpandMathOptions {
   /// The Sleef functions of libtorch_cpu (Sleef_sinf16_u10, ...) may be called. Without them scalar libm functions are
   /// called lane by lane.
   bool hasSleef = true;
+  /// Nothing may be called at all: what has no other inline form is computed in f64.
+  bool hasLibrary = true;
   /// Register width of the Sleef variants to call: 512 (f16/d8), 256 (f8/d4) or 128 (f4/d2, AArch64 only).
   int vectorBits = 512;
   /// sin and cos of f32 get an inline path, taken when every lane is of moderate size, in an scf.if. Off: always a

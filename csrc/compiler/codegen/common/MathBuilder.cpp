@@ -161,6 +161,9 @@ Value MathBuilder::callSleef(StringRef name, int64_t width, ValueRange operands)
 }
 
 Value MathBuilder::callLibrary(StringRef stem, StringRef ulpSuffix, ValueRange operands) {
+  if (!expandOptions.hasLibrary)
+    if (Value value = callWide(*this, stem, operands))
+      return value;
   bool isF32 = element.isF32();
   llvm::SmallString<32> name;
   if (!expandOptions.hasSleef)

@@ -124,6 +124,11 @@ mlir::Value acoshF32(MathBuilder &b, mlir::Value x);
 mlir::Value sinF32(MathBuilder &b, mlir::Value x);
 mlir::Value cosF32(MathBuilder &b, mlir::Value x);
 
+/// A function of libm, by its name for f64, computed inline in f64; null if there is no form.
+mlir::Value callWide(MathBuilder &b, llvm::StringRef stem, mlir::ValueRange operands);
+/// The remainder of a division towards zero, f32 or f64, exactly.
+mlir::Value remainderF(MathBuilder &b, mlir::Value x, mlir::Value y);
+
 /// Integer base to an integer power: wraps; a negative exponent gives 0 but for bases 1 and -1, as torch's integer pow.
 mlir::Value ipowi(MathBuilder &b, mlir::Value base, mlir::Value exponent);
 /// Float base (f32 or f64) to an integer power.

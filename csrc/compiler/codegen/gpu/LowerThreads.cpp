@@ -88,12 +88,10 @@ SmallVector<Type> ThreadLowering::parameterTypes() {
     types.push_back(isa<tile::PtrType>(type) ? Type(ptrType) : b.getI64Type());
   if (hasOp(kernel, [](Operation *op) { return isa<tile::ScratchOp>(op); }))
     types.append({ptrType, b.getI64Type()});
-  if (hasOp(kernel, [](Operation *op) { return isa<tile::CheckIndexOp>(op); }))
-    types.push_back(ptrType);
   return types;
 }
 
-void ThreadLowering::lowerArguments(ArrayRef<Type> parameters) {
+void ThreadLowering::lowerArguments() {
   unsigned next = 0;
   for (BlockArgument argument : kernel.getBody().front().getArguments()) {
     Value value = function.getArgument(next++);
@@ -115,8 +113,6 @@ void ThreadLowering::lowerArguments(ArrayRef<Type> parameters) {
     }
     scratch = elementPtr(all, b.getI8Type(), arith::MulIOp::create(b, linear, bytes));
   }
-  if (next < parameters.size())
-    errorPtr = function.getArgument(next);
 }
 
 void ThreadLowering::setFunctionAttributes() {
@@ -176,7 +172,7 @@ LogicalResult ThreadLowering::run(ModuleOp module) {
   b.setInsertionPointToEnd(function.addEntryBlock(b));
   threadId = readRegister("tid.x");
   sharedBase = LLVM::AddressOfOp::create(b, sharedPtrType, shared.getSymName());
-  lowerArguments(parameters);
+  lowerArguments();
   if (failed(lowerBlock(kernel.getBody().front())))
     return failure();
   LLVM::ReturnOp::create(b, ValueRange{});
@@ -229,9 +225,6 @@ LogicalResult ThreadLowering::lowerOp(Operation *op) {
     set(address.getResult(), {elementPtr(scratch, b.getI8Type(), scalar(address.getOffset()))});
     return success();
   }
-  // The remainder of a large quotient is inexact in what LLVM makes of it here.
-  if (isa<arith::RemFOp>(op))
-    return op->emitOpError("unsupported on gpu: ") << op->getName();
   if (isa<scf::ForOp, scf::WhileOp>(op))
     orderLoop(op);
   return lowerCommonOp(op, "GPU");

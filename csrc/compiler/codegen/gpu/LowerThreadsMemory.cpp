@@ -1,5 +1,4 @@
 // Structured loads and stores, gather, scatter and index checks.
-#include "artifact/KernelAbi.h"
 #include "compiler/codegen/gpu/ThreadLowering.h"
 
 using namespace mlir;
@@ -124,6 +123,32 @@ ThreadLowering::Piece ThreadLowering::makePiece(const Access &access, int64_t pi
 
 //===-- structured access ---------------------------------------------------------------------------------------===//
 
+/// All pieces in one branch, so that their loads are under way together: whole, or element by element.
+SmallVector<Value> ThreadLowering::loadPieces(const Access &access, ArrayRef<Piece> parts, Value other) {
+  int64_t lanes = lanesOf(access.type);
+  Type type = withLanes(access.storage, lanes);
+  unsigned elementBytes = bytesOf(access.storage);
+  Value condition = access.isAligned;
+  for (const Piece &part : parts)
+    condition = both(condition, part.isFull);
+  auto branch = scf::IfOp::create(b, SmallVector<Type>(parts.size(), type), condition, /*addThenBlock=*/true,
+                                  /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  SmallVector<Value> whole, single;
+  b.setInsertionPointToEnd(branch.thenBlock());
+  for (const Piece &part : parts)
+    whole.push_back(LLVM::LoadOp::create(b, type, part.ptr, elementBytes * lanes));
+  scf::YieldOp::create(b, whole);
+  b.setInsertionPointToEnd(branch.elseBlock());
+  for (const Piece &part : parts)
+    single.push_back(part.mask ? LLVM::MaskedLoadOp::create(b, type, part.ptr, part.mask,
+                                                            other ? broadcast(other, type) : zero(type), elementBytes)
+                                     .getResult()
+                               : loadElements(type, part.ptr));
+  scf::YieldOp::create(b, single);
+  return SmallVector<Value>(branch.getResults());
+}
+
 LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
   orderAccess(op);
   auto access =
@@ -139,9 +164,8 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
     return success();
   }
   int64_t lanes = lanesOf(access->type);
-  Type type = withLanes(access->storage, lanes);
-  unsigned elementBytes = bytesOf(access->storage);
   Rows result;
+  SmallVector<Piece> parts;
   for (int64_t piece = 0, end = numRowsOf(access->type); piece < end; ++piece) {
     Value given = op.getMask() ? rows(op.getMask())[piece] : Value();
     if (!access->isContiguous) {
@@ -157,26 +181,16 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
       result.push_back(fromStorage(fromScalars(scalars), element));
       continue;
     }
-    Piece part = makePiece(*access, piece);
+    parts.push_back(makePiece(*access, piece));
+    Piece &part = parts.back();
     if (given) {
       part.mask = both(part.mask, given);
       part.isFull = both(part.isFull, allLanes(given));
     }
-    auto branch = scf::IfOp::create(b, TypeRange{type}, both(access->isAligned, part.isFull), /*addThenBlock=*/true,
-                                    /*addElseBlock=*/true);
-    {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToEnd(branch.thenBlock());
-      scf::YieldOp::create(b, LLVM::LoadOp::create(b, type, part.ptr, elementBytes * lanes).getResult());
-      b.setInsertionPointToEnd(branch.elseBlock());
-      Value slow = part.mask ? LLVM::MaskedLoadOp::create(b, type, part.ptr, part.mask,
-                                                          other ? broadcast(other, type) : zero(type), elementBytes)
-                                   .getResult()
-                             : loadElements(type, part.ptr);
-      scf::YieldOp::create(b, slow);
-    }
-    result.push_back(fromStorage(branch.getResult(0), element));
   }
+  if (access->isContiguous)
+    for (Value loaded : loadPieces(*access, parts, other))
+      result.push_back(fromStorage(loaded, element));
   set(op.getResult(), result);
   return success();
 }
@@ -292,8 +306,39 @@ LogicalResult ThreadLowering::lowerScatter(tile::ScatterOp op) {
   return success();
 }
 
-/// Indices that fail or are not checked become 0, so the program runs on to its end; of all that fail, in any program,
-/// the first to exchange the flag leaves what the error message needs.
+/// An index that fails ends the launch as a failing assertion of eager's kernels does: nothing that reads its results
+/// runs. Those that are not checked become 0.
+/// The device's assert: prints, ends the launch, and fails every later call into the driver. PTX declares the function;
+/// the driver has it.
+void ThreadLowering::failAssertion(StringRef message) {
+  auto module = function->getParentOfType<ModuleOp>();
+  Type i8 = b.getI8Type(), i32Type = b.getI32Type(), i64Type = b.getI64Type();
+  auto callee = module.lookupSymbol<LLVM::LLVMFuncOp>(assertFunctionName);
+  auto text = [&](StringRef name, StringRef value) -> Value {
+    std::string symbolName = (symbol + "_" + name).str();
+    auto global = module.lookupSymbol<LLVM::GlobalOp>(symbolName);
+    if (!global) {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPoint(function);
+      std::string bytes = value.str() + std::string(1, '\0');
+      global = LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(i8, bytes.size()), /*isConstant=*/true,
+                                      LLVM::Linkage::Internal, symbolName, b.getStringAttr(bytes), /*alignment=*/1,
+                                      /*addrSpace=*/1);
+    }
+    Value address = LLVM::AddressOfOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), 1), global.getSymName());
+    return LLVM::AddrSpaceCastOp::create(b, ptrType, address);
+  };
+  if (!callee) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(function);
+    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
+                                            {ptrType, ptrType, i32Type, ptrType, i64Type});
+    callee = LLVM::LLVMFuncOp::create(b, assertFunctionName, type);
+  }
+  Value arguments[] = {text("message", message), text("file", "torch_tile"), i32(0), text("function", symbol), i64(1)};
+  LLVM::CallOp::create(b, callee, arguments);
+}
+
 LogicalResult ThreadLowering::lowerCheckIndex(tile::CheckIndexOp op) {
   Value size = scalar(op.getSize());
   auto type = dyn_cast<RankedTensorType>(op.getIndex().getType());
@@ -325,20 +370,11 @@ LogicalResult ThreadLowering::lowerCheckIndex(tile::CheckIndexOp op) {
         const Rows &mask = rows(op.getMask());
         active = both(active, extract(mask[mask.size() == 1 ? 0 : row], lane));
       }
-      Value outside = arith::XOrIOp::create(b, inside, constant(b.getI1Type(), 1));
-      guardedStore(both(outside, active), [&] {
-        auto error =
-            op.getDivision() ? torch_tile::KernelError::DivisionByZero : torch_tile::KernelError::IndexOutOfRange;
-        Value none = i64(0), code = i64(static_cast<int64_t>(error));
-        Value exchanged = LLVM::AtomicCmpXchgOp::create(b, errorPtr, none, code, LLVM::AtomicOrdering::monotonic,
-                                                        LLVM::AtomicOrdering::monotonic);
-        Value isFirst = LLVM::ExtractValueOp::create(b, exchanged, ArrayRef<int64_t>{1});
-        guardedStore(isFirst, [&] {
-          Value fields[] = {given, size, i64(op.getLine())};
-          for (auto [position, field] : llvm::enumerate(fields))
-            storeElements(field, elementPtr(errorPtr, b.getI64Type(), i64(position + 1)));
-        });
-      });
+      // Integers may be divided by zero here, as in eager: the result is some number.
+      if (!op.getDivision()) {
+        Value outside = arith::XOrIOp::create(b, inside, constant(b.getI1Type(), 1));
+        guardedStore(both(outside, active), [&] { failAssertion("index out of bounds: 0 <= index < size"); });
+      }
       Value safe = arith::SelectOp::create(b, both(inside, active), index, i64(0));
       lanes.push_back(createIndexCast(safe, getElementTypeOrSelf(list.getType()), /*isSigned=*/true));
     }

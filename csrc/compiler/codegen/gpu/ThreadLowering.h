@@ -6,12 +6,14 @@
 
 namespace torch_tile::codegen {
 
+/// What an index out of range calls.
+inline constexpr llvm::StringLiteral assertFunctionName = "__assertfail";
+
 /// A program is a block of threads that all run the same scalars and control flow; the rows of a tile are the pieces of
 /// it that the thread holds (see tile.layout). What moves elements between threads goes through shared memory.
 ///
 /// Parameters of the kernel: its pointers and, as i64, its scalars in order; then, if it has scratch memory, a pointer
-/// to the scratch of all programs and the bytes of one; then, if it checks indices, a pointer to int64_t[4] set to zero
-/// before the launch: the first error as a KernelError, index, size and line. The grid is that of the launch.
+/// to the scratch of all programs and the bytes of one. The grid is that of the launch.
 class ThreadLowering : public RowLowering {
 public:
   ThreadLowering(mlir::tile::KernelOp kernel, llvm::StringRef symbol);
@@ -38,7 +40,7 @@ private:
 
   //===-- control flow (LowerThreads.cpp) -----------------------------------------------------------------------===//
 
-  void lowerArguments(llvm::ArrayRef<mlir::Type> parameters);
+  void lowerArguments();
   llvm::SmallVector<mlir::Type> parameterTypes();
   void setFunctionAttributes();
   mlir::Value readRegister(llvm::StringRef name);
@@ -75,6 +77,8 @@ private:
   mlir::LogicalResult lowerGather(mlir::tile::GatherOp op);
   mlir::LogicalResult lowerScatter(mlir::tile::ScatterOp op);
   mlir::LogicalResult lowerCheckIndex(mlir::tile::CheckIndexOp op);
+  llvm::SmallVector<mlir::Value> loadPieces(const Access &access, llvm::ArrayRef<Piece> parts, mlir::Value other);
+  void failAssertion(llvm::StringRef message);
   mlir::Value both(mlir::Value left, mlir::Value right);
   mlir::Value allLanes(mlir::Value mask);
   mlir::Value isFirstThread();
@@ -117,7 +121,7 @@ private:
   mlir::LLVM::LLVMFuncOp function;
   mlir::LLVM::GlobalOp shared;
   mlir::LLVM::LLVMPointerType sharedPtrType;
-  mlir::Value threadId, sharedBase, scratch, errorPtr;
+  mlir::Value threadId, sharedBase, scratch;
   int64_t sharedBytes = 0;
   llvm::SmallVector<Pending> pending;
   bool hasSharedReaders = false;

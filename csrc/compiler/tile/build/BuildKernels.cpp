@@ -10,16 +10,31 @@ using namespace mlir::graph;
 
 namespace torch_tile::tile_build {
 
+/// What a block of threads is to a schedule of the CPU: a vector register of four warps or more.
+static constexpr int64_t gpuVectorBytes = 1024;
+
 static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options,
                                  StringRef name) {
   FusedLoops loops(fusion, facts);
-  Schedule schedule = chooseSchedule(loops, options.vectorBytes, options.foldsLanes);
+  // What keeps an order takes the schedule of the CPU, with a block of threads for a vector register.
+  Schedule schedule = options.isGpu && !loops.isOrdered()
+                          ? chooseGpuSchedule(loops)
+                          : chooseSchedule(loops, options.isGpu ? gpuVectorBytes : options.vectorBytes, !options.isGpu);
   KernelEmitter emitter(loops, schedule, options, module, fusion.getLoc());
   FailureOr<tile::KernelOp> kernel = emitter.run(name);
   if (failed(kernel))
     return failure();
   MLIRContext *context = module.getContext();
   (*kernel)->setDiscardableAttr("schedule", StringAttr::get(context, schedule.str(loops)));
+
+  if (schedule.numThreads)
+    (*kernel)->setAttr("tile.threads", IntegerAttr::get(IntegerType::get(context, 64), schedule.numThreads));
+  // New buffers share memory with nothing; what is written in place may be seen through other arguments.
+  bool writesInPlace = llvm::any_of(loops.outputs, [](Value output) {
+    return bool(cast<LoopsOp>(output.getDefiningOp()).destOf(cast<OpResult>(output).getResultNumber()));
+  });
+  if (options.isGpu && !writesInPlace)
+    (*kernel)->setAttr("tile.noalias_args", UnitAttr::get(context));
 
   SizeContext &sizes = loops.sizes();
   SizeExpr bytes = sizes.constant(0);

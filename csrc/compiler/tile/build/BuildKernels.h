@@ -14,8 +14,8 @@ struct BuildOptions {
   /// Drop roundings to float16 and bfloat16 between operations of one kernel: values stay in f32 until they are stored.
   /// Off, every operation rounds as eager does.
   bool elideRounding = true;
-  /// The target can fold along the lanes of a tile in order.
-  bool foldsLanes = true;
+  /// Programs are blocks of threads; see chooseGpuSchedule.
+  bool isGpu = false;
 };
 
 /// Replaces every graph.fusion of `func` by a graph.launch of a new tile.kernel in the same module. `kernelName` names

@@ -15,15 +15,20 @@ Value toTile(ImplicitLocOpBuilder &builder, Value value, ArrayRef<int64_t> shape
 }
 
 Value ExprEmitter::constant(int64_t value) {
-  return arith::ConstantOp::create(builder, builder.getI64IntegerAttr(value));
+  return reuse(arith::ConstantOp::create(builder, builder.getI64IntegerAttr(value)));
 }
 
 template <typename Op> Value ExprEmitter::binary(Value a, Value b) {
   if (auto type = dyn_cast<RankedTensorType>(a.getType()))
-    b = toTile(builder, b, type.getShape());
+    b = asTile(b, type.getShape());
   else if (auto type = dyn_cast<RankedTensorType>(b.getType()))
-    a = toTile(builder, a, type.getShape());
-  return Op::create(builder, a, b);
+    a = asTile(a, type.getShape());
+  return reuse(Op::create(builder, a, b));
+}
+
+Value ExprEmitter::asTile(Value value, ArrayRef<int64_t> shape) {
+  Value tile = toTile(builder, value, shape);
+  return tile == value ? tile : reuse(tile.getDefiningOp());
 }
 
 bool ExprEmitter::usesBinding(SizeExpr expr, const Bindings &bindings) const {

@@ -14,9 +14,10 @@ namespace torch_tile::tile_build {
 class ExprEmitter {
 public:
   /// `argument` answers with the kernel argument that holds an expression over symbols alone.
+  /// `reuse` answers with the value of an equal op that was made before, or of the given one.
   ExprEmitter(mlir::ImplicitLocOpBuilder &builder, const SizeFacts &facts,
-              std::function<mlir::Value(SizeExpr)> argument)
-      : builder(builder), facts(facts), argument(std::move(argument)) {}
+              std::function<mlir::Value(SizeExpr)> argument, std::function<mlir::Value(mlir::Operation *)> reuse)
+      : builder(builder), facts(facts), argument(std::move(argument)), reuse(std::move(reuse)) {}
 
   /// Values of axes and x<k>: scalars (i64) or tiles of i64.
   using Bindings = llvm::StringMap<mlir::Value>;
@@ -26,6 +27,7 @@ public:
   mlir::Value constant(int64_t value);
 
 private:
+  mlir::Value asTile(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   bool usesBinding(SizeExpr expr, const Bindings &bindings) const;
   mlir::Value atom(SizeExpr expr, const Bindings &bindings);
   mlir::Value divide(SizeExpr a, SizeExpr b, const Bindings &bindings, bool wantRemainder);
@@ -34,6 +36,7 @@ private:
   mlir::ImplicitLocOpBuilder &builder;
   const SizeFacts &facts;
   std::function<mlir::Value(SizeExpr)> argument;
+  std::function<mlir::Value(mlir::Operation *)> reuse;
 };
 
 /// A scalar as a tile of the given shape; tiles stay.

@@ -50,7 +50,8 @@ bool KernelEmitter::isWorthKeeping(const FusedMember &member) {
   if (!member.isFull || op.isReduction() || repeats.lookup(&member).lastUse <= currentStage ||
       op.getNumResults() != 1 || escapes(op.getResult(0)))
     return false;
-  if (schedule.rowAxis >= 0 || repeats.lookup(&member).work < costOfKeeping)
+  // On GPU scratch memory is as far as any other.
+  if (options.isGpu || schedule.rowAxis >= 0 || repeats.lookup(&member).work < costOfKeeping)
     return false;
   double elements = isVectorReduced() ? 1 : (double)schedule.lanes;
   for (const Axis &axis : loops.axes)

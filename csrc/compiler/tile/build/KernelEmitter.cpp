@@ -16,7 +16,9 @@ namespace torch_tile::tile_build {
 KernelEmitter::KernelEmitter(FusedLoops &loops, const Schedule &schedule, const BuildOptions &options, ModuleOp module,
                              Location location)
     : loops(loops), schedule(schedule), options(options), module(module), builder(location, module.getContext()),
-      exprs(builder, loops.facts(), [this](SizeExpr e) { return integerArgument(e); }) {}
+      exprs(
+          builder, loops.facts(), [this](SizeExpr e) { return integerArgument(e); },
+          [this](Operation *op) { return reuse(op); }) {}
 
 void KernelEmitter::collectBuffers() {
   auto addInput = [&](Value buffer) {
@@ -97,9 +99,15 @@ Value KernelEmitter::pointerOf(Value buffer) {
 SmallVector<int64_t> KernelEmitter::tileShape() const {
   if (schedule.vectorAxis < 0)
     return {};
-  if (schedule.rowAxis >= 0)
+  if (hasRows())
     return {schedule.rows, schedule.lanes};
   return {schedule.lanes};
+}
+
+SmallVector<int64_t> KernelEmitter::accumulatorShape() const {
+  if (isRowReduced())
+    return {schedule.rows, schedule.lanes};
+  return tileShape();
 }
 
 Type KernelEmitter::tileOf(Type element) const {
@@ -141,7 +149,7 @@ void KernelEmitter::emitProgram() {
   };
   if (schedule.blockedAxis >= 0)
     addBlocks(schedule.blockedAxis, schedule.axisBlock, axisLow, axisHigh);
-  if (schedule.rowAxis >= 0)
+  if (schedule.rowAxis >= 0 && !isRowReduced())
     addBlocks(schedule.rowAxis, schedule.rowBlock, rowLow, rowHigh);
   if (schedule.vectorAxis >= 0)
     addBlocks(schedule.vectorAxis, schedule.block, blockLow, blockHigh);
@@ -183,7 +191,7 @@ void KernelEmitter::emitInnerAxes(int axis) {
 }
 
 void KernelEmitter::emitTiles() {
-  if (schedule.rowAxis >= 0)
+  if (schedule.rowAxis >= 0 && !isRowReduced())
     return emitTransposedTiles();
   if (schedule.vectorAxis < 0 || isVectorReduced() || schedule.isVectorInnermost)
     return emitStages();
@@ -204,6 +212,17 @@ void KernelEmitter::emitTransposedTiles() {
     return loops.facts().divides(loops.sizes().constant(by), loops.axes[axis].extent) == Proof::Yes;
   };
   bool alwaysFull = isDivisible(schedule.rowAxis, schedule.rows) && isDivisible(schedule.vectorAxis, schedule.lanes);
+  if (schedule.rowBlock == schedule.rows && schedule.block == schedule.lanes) {
+    bindings[rowName()] = rowLow;
+    bindings[vectorName()] = blockLow;
+    if (!alwaysFull) {
+      validRows = reuse(arith::SubIOp::create(builder, rowHigh, rowLow));
+      validLanes = reuse(arith::SubIOp::create(builder, blockHigh, blockLow));
+    }
+    emitStages();
+    validRows = validLanes = {};
+    return;
+  }
   emitFor(rowLow, rowHigh, schedule.rows, {}, [&](Value row, ValueRange) -> ValueList {
     emitFor(blockLow, blockHigh, schedule.lanes, {}, [&](Value lane, ValueRange) -> ValueList {
       bindings[rowName()] = row;
@@ -299,7 +318,8 @@ void KernelEmitter::emitReducedStage(int stage) {
       ValueList values = emitBody(*member);
       for (auto [value, init] : llvm::zip(values, op.getInitsAttr())) {
         value = toTile(builder, value, tileShape());
-        if (!isVectorReduced() || !validLanes)
+        bool isPartial = (isVectorReduced() && validLanes) || (isRowReduced() && validRows);
+        if (!isPartial)
           continue;
         // Lanes past the end contribute the identity.
         Value identity = toTile(builder, arith::ConstantOp::create(builder, cast<TypedAttr>(init)), tileShape());
@@ -320,19 +340,8 @@ void KernelEmitter::emitReducedStage(int stage) {
       continue;
     ValueList values(ArrayRef<Value>(folded).slice(next, op.getNumResults()));
     next += op.getNumResults();
-    if (isVectorReduced()) {
-      SmallVector<Type> types;
-      for (Value value : values)
-        types.push_back(cast<RankedTensorType>(value.getType()).getElementType());
-      auto reduce = tile::ReduceOp::create(builder, types, values, builder.getI64IntegerAttr(0));
-      IRMapping mapping;
-      op.getCombine().cloneInto(&reduce.getCombine(), mapping);
-      Operation *yield = reduce.getCombine().front().getTerminator();
-      OpBuilder inside(yield);
-      tile::YieldOp::create(inside, op.getLoc(), yield->getOperands());
-      yield->erase();
-      values.assign(reduce.getResults().begin(), reduce.getResults().end());
-    }
+    if (isVectorReduced() || isRowReduced())
+      values = fold(op, std::move(values), /*axis=*/0);
     for (auto [result, value] : llvm::zip(op.getOutputs(), values)) {
       scopes.back().values[result] = value;
       if (escapes(result))
@@ -341,11 +350,37 @@ void KernelEmitter::emitReducedStage(int stage) {
   }
 }
 
-/// Loops over the reduced axes from number `axis` on, the vector axis innermost.
+/// Combines the partial results of tiles along one axis.
+KernelEmitter::ValueList KernelEmitter::fold(LoopsOp op, ValueList values, int64_t axis) {
+  SmallVector<Type> types;
+  for (Value value : values) {
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<int64_t> shape(type.getShape());
+    shape.erase(shape.begin() + axis);
+    types.push_back(shape.empty() ? type.getElementType() : RankedTensorType::get(shape, type.getElementType()));
+  }
+  auto reduce = tile::ReduceOp::create(builder, types, values, builder.getI64IntegerAttr(axis));
+  IRMapping mapping;
+  op.getCombine().cloneInto(&reduce.getCombine(), mapping);
+  Operation *yield = reduce.getCombine().front().getTerminator();
+  OpBuilder inside(yield);
+  tile::YieldOp::create(inside, op.getLoc(), yield->getOperands());
+  yield->erase();
+  return ValueList(reduce.getResults());
+}
+
+/// Loops over the reduced axes from number `axis` on, the vector or row axis innermost.
 KernelEmitter::ValueList KernelEmitter::emitReducedAxes(unsigned axis, ValueRange carried, BodyFn body) {
-  while (axis < loops.axes.size() && (!loops.axes[axis].reduced || (int)axis == schedule.vectorAxis))
-    ++axis;
+  auto next = [&](unsigned k) {
+    while (k < loops.axes.size() &&
+           (!loops.axes[k].reduced || (int)k == schedule.vectorAxis || (int)k == schedule.rowAxis))
+      ++k;
+    return k;
+  };
+  axis = next(axis);
   if (axis == loops.axes.size()) {
+    if (isRowReduced())
+      return emitRowLoop(carried, body);
     if (schedule.isVectorInnermost)
       return emitVectorLoop(blockLow, blockHigh, isAlwaysFull(), carried, body);
     if (!isVectorReduced()) {
@@ -355,11 +390,65 @@ KernelEmitter::ValueList KernelEmitter::emitReducedAxes(unsigned axis, ValueRang
     const Axis &vector = loops.axes[schedule.vectorAxis];
     return emitVectorLoop(exprs.constant(0), exprs.emit(vector.extent, {}), isAlwaysFull(), carried, body);
   }
+  bool isInnermost = next(axis + 1) == loops.axes.size() && !isVectorReduced() && !isRowReduced();
+  if (isInnermost && schedule.unroll > 1)
+    return emitUnrolled(loops.axes[axis], carried, body);
   return emitFor(exprs.constant(0), exprs.emit(loops.axes[axis].extent, {}), 1, carried,
                  [&](Value index, ValueRange inner) {
                    bindings[loops.axes[axis].name] = index;
                    return emitReducedAxes(axis + 1, inner, body);
                  });
+}
+
+/// Several points in one iteration, one after the other; then what is left.
+KernelEmitter::ValueList KernelEmitter::emitUnrolled(const Axis &axis, ValueRange carried, BodyFn body) {
+  Value extent = exprs.emit(axis.extent, {});
+  Value left = reuse(arith::RemUIOp::create(builder, extent, exprs.constant(schedule.unroll)));
+  Value whole = reuse(arith::SubIOp::create(builder, extent, left));
+  auto point = [&](Value index, ValueRange values) {
+    bindings[axis.name] = index;
+    ScopeGuard scope(*this);
+    return body(values);
+  };
+  ValueList values = emitFor(exprs.constant(0), whole, schedule.unroll, carried, [&](Value index, ValueRange inner) {
+    ValueList current(inner);
+    for (int64_t k = 0; k < schedule.unroll; ++k)
+      current = point(reuse(arith::AddIOp::create(builder, index, exprs.constant(k))), current);
+    return current;
+  });
+  return emitFor(whole, extent, 1, values, point);
+}
+
+/// The reduced row axis in tiles of rows.
+KernelEmitter::ValueList KernelEmitter::emitRowLoop(ValueRange carried, BodyFn body) {
+  const Axis &axis = loops.axes[schedule.rowAxis];
+  Value extent = exprs.emit(axis.extent, {});
+  isInRowLoop = true;
+  auto tile = [&](Value index, ValueRange values) {
+    bindings[axis.name] = index;
+    ScopeGuard scope(*this);
+    return body(values);
+  };
+  auto partial = [&](Value index, ValueRange values) {
+    validRows = reuse(arith::SubIOp::create(builder, extent, index));
+    ValueList result = tile(index, values);
+    validRows = {};
+    return result;
+  };
+  int64_t step = schedule.rows * schedule.unroll;
+  Value left = reuse(arith::RemUIOp::create(builder, extent, exprs.constant(step)));
+  Value whole = reuse(arith::SubIOp::create(builder, extent, left));
+  ValueList values = emitFor(exprs.constant(0), whole, step, carried, [&](Value index, ValueRange inner) {
+    ValueList current(inner);
+    for (int64_t k = 0; k < schedule.unroll; ++k)
+      current = tile(reuse(arith::AddIOp::create(builder, index, exprs.constant(k * schedule.rows))), current);
+    return current;
+  });
+  bool isExact = loops.facts().divides(loops.sizes().constant(step), axis.extent) == Proof::Yes;
+  if (!isExact)
+    values = emitFor(whole, extent, schedule.rows, values, partial);
+  isInRowLoop = false;
+  return values;
 }
 
 //===-- control flow --------------------------------------------------------------------------------------------===//
@@ -386,6 +475,20 @@ KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bo
     return result;
   };
   std::optional<int64_t> first = constantOf(low), last = constantOf(high);
+  // One tile is no loop: what it makes is there for the stages that follow.
+  bool isSingle = first && last ? *last > *first && *last - *first <= schedule.lanes
+                                : schedule.block == schedule.lanes && options.isGpu && !isVectorReduced();
+  if (isSingle) {
+    bindings[vectorName()] = low;
+    bool isWhole = first && last ? *last - *first == schedule.lanes : alwaysFull;
+    if (isWhole)
+      return body(carried);
+    // Accesses take the short way by themselves where all lanes are valid.
+    validLanes = reuse(arith::SubIOp::create(builder, high, low));
+    ValueList result = body(carried);
+    validLanes = {};
+    return result;
+  }
   if (first && last) {
     int64_t whole = (*last - *first) / schedule.lanes * schedule.lanes;
     ValueList values(carried);

@@ -55,6 +55,9 @@ private:
   void emitStages();
   void emitReducedStage(int stage);
   ValueList emitReducedAxes(unsigned axis, mlir::ValueRange carried, BodyFn body);
+  ValueList emitRowLoop(mlir::ValueRange carried, BodyFn body);
+  ValueList emitUnrolled(const fusion::Axis &axis, mlir::ValueRange carried, BodyFn body);
+  ValueList fold(mlir::graph::LoopsOp op, ValueList values, int64_t axis);
   ValueList emitVectorLoop(mlir::Value low, mlir::Value high, bool alwaysFull, mlir::ValueRange carried, BodyFn body);
   ValueList emitFor(mlir::Value low, mlir::Value high, int64_t step, mlir::ValueRange carried,
                     llvm::function_ref<ValueList(mlir::Value, mlir::ValueRange)> body);
@@ -85,10 +88,13 @@ private:
   mlir::Value loadKept(mlir::Value result);
   mlir::Value scratchPointer(mlir::Value result);
   SizeExpr scratchIndex() const;
+  void forgetLoads();
   void store(mlir::Value value, mlir::Value result);
   /// A structured load of a buffer of the group at `offset` (free of x<k>).
   mlir::Value structuredLoad(mlir::Value pointer, SizeExpr offset, mlir::Type elementType, mlir::Value mask = {});
   mlir::Value gatherMask();
+  std::pair<mlir::Value, mlir::Value> tilePositions();
+  ValueList validOfTile();
   ExprEmitter::Bindings tileBindings();
   /// `op` itself, or an equal one made earlier in this scope.
   mlir::Value reuse(mlir::Operation *op);
@@ -98,14 +104,21 @@ private:
   mlir::Type tileOf(mlir::Type element) const;
   llvm::SmallVector<int64_t> tileShape() const;
   /// Whether all lanes (and rows) agree on the value of `expr`, which is free of x<k>.
-  bool isUniform(SizeExpr expr) const {
-    return (schedule.vectorAxis < 0 || !expr.contains(vectorName())) &&
-           (schedule.rowAxis < 0 || !expr.contains(rowName()));
-  }
+  bool isUniform(SizeExpr expr) const { return !isAlongTile(expr); }
   bool isAlwaysFull() const;
+  /// Of what a reduction carries from one tile to the next.
+  llvm::SmallVector<int64_t> accumulatorShape() const;
   bool isVectorReduced() const { return schedule.vectorAxis >= 0 && loops.axes[schedule.vectorAxis].reduced; }
   llvm::StringRef vectorName() const { return loops.axes[schedule.vectorAxis].name; }
   llvm::StringRef rowName() const { return loops.axes[schedule.rowAxis].name; }
+  bool isRowReduced() const { return schedule.rowAxis >= 0 && loops.axes[schedule.rowAxis].reduced; }
+  /// Whether tiles have a row axis where the builder stands.
+  bool hasRows() const { return schedule.rowAxis >= 0 && (!isRowReduced() || isInRowLoop); }
+  bool isAlongTile(SizeExpr expr) const {
+    return (schedule.vectorAxis >= 0 && expr.contains(vectorName())) || (hasRows() && expr.contains(rowName()));
+  }
+  /// Whether `offset` has a stride along each axis of tiles.
+  bool isLinear(SizeExpr offset) const;
   bool escapes(mlir::Value result) const { return llvm::is_contained(loops.outputs, result); }
 
   /// What has been computed where the builder stands; loops and branches open a new one.
@@ -132,6 +145,7 @@ private:
   /// Axes as scalars; the vector and row axes as the first index of the current tile.
   ExprEmitter::Bindings bindings;
   mlir::Value blockLow, blockHigh, rowLow, rowHigh, axisLow, axisHigh;
+  bool isInRowLoop = false;
   /// Lanes and rows of the current tile that lie inside the domain; null when all do.
   mlir::Value validLanes, validRows;
   int currentStage = 0;

@@ -34,25 +34,60 @@ Value KernelEmitter::reuse(Operation *op) {
   return op->getResult(0);
 }
 
-/// Lanes inside the domain, as a mask.
+/// Lanes and rows inside the domain, as a mask.
 Value KernelEmitter::gatherMask() {
-  auto indexType = RankedTensorType::get({schedule.lanes}, builder.getI32Type());
-  Value iota = reuse(tile::IotaOp::create(builder, indexType));
-  Value valid = reuse(arith::TruncIOp::create(builder, builder.getI32Type(), validLanes));
-  valid = reuse(tile::SplatOp::create(builder, indexType, valid));
-  return reuse(arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, iota, valid));
+  Type i32 = builder.getI32Type();
+  auto inside = [&](Value position, Value count) {
+    Value valid = reuse(arith::TruncIOp::create(builder, i32, count));
+    valid = reuse(tile::SplatOp::create(builder, position.getType(), valid));
+    return reuse(arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, position, valid));
+  };
+  if (!hasRows())
+    return inside(reuse(tile::IotaOp::create(builder, RankedTensorType::get({schedule.lanes}, i32))), validLanes);
+  auto [row, lane] = tilePositions();
+  Value mask = validLanes ? inside(lane, validLanes) : Value();
+  if (!validRows)
+    return mask;
+  Value rowMask = inside(row, validRows);
+  return mask ? reuse(arith::AndIOp::create(builder, mask, rowMask)) : rowMask;
 }
 
-/// Axes with the vector axis as a tile of indices.
+/// Row and lane of each element of a tile with two axes (i32).
+std::pair<Value, Value> KernelEmitter::tilePositions() {
+  Type i32 = builder.getI32Type();
+  Value flat =
+      reuse(tile::IotaOp::create(builder, RankedTensorType::get({schedule.rows * schedule.lanes}, i32)));
+  auto type = RankedTensorType::get(tileShape(), i32);
+  flat = reuse(tile::ReshapeOp::create(builder, type, flat));
+  Value lanes = reuse(arith::ConstantOp::create(builder, builder.getI32IntegerAttr((int32_t)schedule.lanes)));
+  lanes = reuse(tile::SplatOp::create(builder, type, lanes));
+  return {reuse(arith::DivUIOp::create(builder, flat, lanes)), reuse(arith::RemUIOp::create(builder, flat, lanes))};
+}
+
+/// Axes with those of the tile as tiles of indices.
 ExprEmitter::Bindings KernelEmitter::tileBindings() {
   ExprEmitter::Bindings result = bindings;
   if (schedule.vectorAxis < 0)
     return result;
-  auto type = RankedTensorType::get({schedule.lanes}, builder.getI64Type());
-  Value iota = reuse(tile::IotaOp::create(builder, type));
-  Value first = reuse(tile::SplatOp::create(builder, type, bindings[vectorName()]));
-  result[vectorName()] = reuse(arith::AddIOp::create(builder, first, iota));
+  auto type = RankedTensorType::get(tileShape(), builder.getI64Type());
+  auto shifted = [&](Value position, StringRef name) {
+    Value first = reuse(tile::SplatOp::create(builder, type, bindings[name]));
+    result[name] = reuse(arith::AddIOp::create(builder, first, position));
+  };
+  if (!hasRows()) {
+    shifted(reuse(tile::IotaOp::create(builder, type)), vectorName());
+    return result;
+  }
+  auto [row, lane] = tilePositions();
+  shifted(reuse(arith::ExtUIOp::create(builder, type, row)), rowName());
+  shifted(reuse(arith::ExtUIOp::create(builder, type, lane)), vectorName());
   return result;
+}
+
+bool KernelEmitter::isLinear(SizeExpr offset) const {
+  if (schedule.vectorAxis >= 0 && !strideAlong(loops.sizes(), offset, vectorName()))
+    return false;
+  return !hasRows() || strideAlong(loops.sizes(), offset, rowName());
 }
 
 KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member, ValueList *scalars, Value *writeMask) {
@@ -70,8 +105,7 @@ KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member, Valu
       value = emitLoad(load, lookup);
     } else if (auto index = dyn_cast<IndexOp>(inner)) {
       SizeExpr expr = loops.exprOf(index);
-      bool varies = schedule.vectorAxis >= 0 && expr.contains(vectorName());
-      ExprEmitter::Bindings values = varies ? tileBindings() : bindings;
+      ExprEmitter::Bindings values = isAlongTile(expr) ? tileBindings() : bindings;
       for (auto [k, scalar] : llvm::enumerate(index.getScalars()))
         values["x" + std::to_string(k)] = lookup(scalar);
       value = exprs.emit(expr, values);
@@ -83,6 +117,11 @@ KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member, Valu
         position = toTile(builder, position, tileShape());
       }
       Value valid = isTile(position) ? validLanes : Value();
+      if (isTile(position) && hasRows()) { // `valid` counts along the first axis alone
+        valid = {};
+        if (Value inside = validLanes || validRows ? gatherMask() : Value())
+          mask = mask ? reuse(arith::AndIOp::create(builder, mask, inside)) : inside;
+      }
       value = reuse(tile::CheckIndexOp::create(
           builder, position.getType(), position, exprs.emit(check.getSize().getValue(), {}), valid, mask,
           check.getWrapAttr(), builder.getI64IntegerAttr(torch_tile::fusion::lineOf(check.getLoc())),
@@ -169,13 +208,13 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
     for (auto &entry : scalars)
       bindings.erase(entry.first());
   });
-  bool isLinear = schedule.vectorAxis < 0 || strideAlong(loops.sizes(), offset, vectorName()).has_value();
-  if (!scalarsVary && isLinear && !mask)
+  bool isStructured = isLinear(offset);
+  if (!scalarsVary && isStructured && !mask)
     return structuredLoad(pointer, offset, load.getType());
   // A mask over lanes that lie side by side.
   bool isContiguous =
-      isLinear && schedule.vectorAxis >= 0 && strideAlong(loops.sizes(), offset, vectorName())->isConstant(1);
-  if (!scalarsVary && isContiguous && schedule.rowAxis < 0) {
+      isStructured && schedule.vectorAxis >= 0 && strideAlong(loops.sizes(), offset, vectorName())->isConstant(1);
+  if (!scalarsVary && isContiguous && (!hasRows() || options.isGpu)) {
     Value value = structuredLoad(pointer, offset, load.getType(), mask);
     return other ? reuse(arith::SelectOp::create(builder, mask, value, toTile(builder, other, tileShape()))) : value;
   }
@@ -183,7 +222,7 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
   // Every lane has an address of its own.
   ExprEmitter::Bindings tiles = tileBindings();
   Value offsets = toTile(builder, exprs.emit(offset, tiles), tileShape());
-  if (validLanes) {
+  if (validLanes || (hasRows() && validRows)) {
     Value inside = gatherMask();
     mask = mask ? reuse(arith::AndIOp::create(builder, mask, inside)) : inside;
   }
@@ -197,7 +236,7 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
   SizeExpr lane = sizes.constant(0), row = sizes.constant(0);
   if (schedule.vectorAxis >= 0)
     lane = *strideAlong(sizes, offset, vectorName());
-  if (schedule.rowAxis >= 0)
+  if (hasRows())
     row = *strideAlong(sizes, offset, rowName());
   Value base = exprs.emit(offset, bindings);
   if (lane.isConstant(0) && row.isConstant(0))
@@ -214,7 +253,7 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
       strides.push_back(exprs.emit(stride, bindings));
     }
   };
-  if (schedule.rowAxis < 0) {
+  if (!hasRows()) {
     addStride(lane);
     ValueList valid;
     if (validLanes)
@@ -224,9 +263,9 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
   }
   // Contiguous along the rows: read it that way round and turn it in registers.
   bool isTransposed = row.isConstant(1) && !lane.isConstant(0) && !lane.isConstant(1);
-  ValueList valid;
-  if (validLanes)
-    valid = isTransposed ? ValueList{validLanes, validRows} : ValueList{validRows, validLanes};
+  ValueList valid = validOfTile();
+  if (isTransposed && !valid.empty())
+    std::swap(valid[0], valid[1]);
   addStride(isTransposed ? lane : row);
   addStride(isTransposed ? row : lane);
   SmallVector<int64_t> shape = tileShape();
@@ -269,11 +308,21 @@ Value KernelEmitter::loadBack(Value result) {
   return value;
 }
 
+/// How many indices of each axis of a tile are valid; nothing where all are.
+KernelEmitter::ValueList KernelEmitter::validOfTile() {
+  if (!hasRows())
+    return validLanes ? ValueList{validLanes} : ValueList();
+  if (!validLanes && !validRows)
+    return {};
+  return {validRows ? validRows : exprs.constant(schedule.rows),
+          validLanes ? validLanes : exprs.constant(schedule.lanes)};
+}
+
 void KernelEmitter::store(Value value, Value result) {
   SizeContext &sizes = loops.sizes();
   SizeExpr offset = loops.offsetOf(result);
   SizeExpr lane = schedule.vectorAxis >= 0 ? *strideAlong(sizes, offset, vectorName()) : sizes.constant(0);
-  SizeExpr row = schedule.rowAxis >= 0 ? *strideAlong(sizes, offset, rowName()) : sizes.constant(0);
+  SizeExpr row = hasRows() ? *strideAlong(sizes, offset, rowName()) : sizes.constant(0);
   Value base = exprs.emit(offset, bindings);
   SmallVector<Value> strides, valid;
   SmallVector<int64_t> staticStrides;
@@ -286,14 +335,18 @@ void KernelEmitter::store(Value value, Value result) {
       if (!constant)
         strides.push_back(exprs.emit(stride, bindings));
     };
-    if (schedule.rowAxis >= 0)
+    valid = validOfTile();
+    // Contiguous along the rows: turned before it is stored.
+    if (options.isGpu && hasRows() && row.isConstant(1) && !lane.isConstant(0) && !lane.isConstant(1)) {
+      auto type = RankedTensorType::get({schedule.lanes, schedule.rows}, getElementTypeOrSelf(value.getType()));
+      value = tile::TransOp::create(builder, type, value, builder.getDenseI64ArrayAttr({1, 0}));
+      std::swap(row, lane);
+      if (!valid.empty())
+        std::swap(valid[0], valid[1]);
+    }
+    if (hasRows())
       addStride(row);
     addStride(lane);
-    if (validLanes) {
-      if (schedule.rowAxis >= 0)
-        valid.push_back(validRows);
-      valid.push_back(validLanes);
-    }
   }
   tile::StoreOp::create(builder, value, pointerOf(result), base, strides, builder.getDenseI64ArrayAttr(staticStrides),
                         valid);

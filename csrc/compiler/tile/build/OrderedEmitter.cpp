@@ -30,7 +30,7 @@ KernelEmitter::ValueList KernelEmitter::initialOf(LoopsOp op) {
     for (Attribute init : inits) {
       Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
       bool isScalar = op.isScan() && isVectorReduced();
-      initial.push_back(isScalar ? identity : toTile(builder, identity, tileShape()));
+      initial.push_back(isScalar ? identity : toTile(builder, identity, accumulatorShape()));
     }
   return initial;
 }
@@ -87,6 +87,13 @@ KernelEmitter::ValueList KernelEmitter::emitScan(LoopsOp op, ValueRange values, 
   return next;
 }
 
+/// What has been read so far is read anew from here on.
+void KernelEmitter::forgetLoads() {
+  for (Scope &scope : scopes)
+    for (auto &[hash, ops] : scope.ops)
+      llvm::erase_if(ops, [](Operation *op) { return isa<tile::LoadOp, tile::GatherOp>(op); });
+}
+
 /// Reads, combines and writes elements of the destination. Lanes that may meet are taken one after the other.
 void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalars, Value mask) {
   for (auto [k, scalar] : llvm::enumerate(scalars))
@@ -101,6 +108,8 @@ void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalar
     Type element = scalarType(cast<GraphTensorType>(result.getType()).getElementType());
     std::optional<SizeExpr> stride =
         schedule.vectorAxis < 0 ? loops.sizes().constant(0) : strideAlong(loops.sizes(), offset, vectorName());
+    forgetLoads();
+    auto forget = llvm::make_scope_exit([&] { forgetLoads(); });
     // Lanes side by side, or one element.
     bool isStructured =
         !scalarsVary && stride && (schedule.vectorAxis < 0 || (!isVectorReduced() && !stride->isConstant(0)));

@@ -13,7 +13,8 @@ def BuildTileKernels : Pass<"graph-build-tile-kernels", "::mlir::ModuleOp"> {
     Why here: last stage on the graph; code generation takes kernels.
   }];
   let options = [Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of the target's widest vector register">,
-                 Option<"elideRounding", "elide-rounding", "bool", "true", "keep values in f32 between operations of one kernel">];
+                 Option<"elideRounding", "elide-rounding", "bool", "true", "keep values in f32 between operations of one kernel">,
+                 Option<"isGpu", "gpu", "bool", "false", "programs are blocks of threads">];
 }
 
 #endif

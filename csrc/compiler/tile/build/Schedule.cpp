@@ -264,6 +264,10 @@ std::string Schedule::str(const FusedLoops &loops) const {
     os << " blocked axis " << loops.axes[blockedAxis].name << " by " << axisBlock;
   if (isVectorInnermost)
     os << " innermost";
+  if (numThreads)
+    os << " threads " << numThreads;
+  if (unroll > 1)
+    os << " unroll " << unroll;
   os << " block " << block << " program cost " << programCostNs << " ns";
   return text;
 }

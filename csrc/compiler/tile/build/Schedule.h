@@ -13,6 +13,7 @@ struct Schedule {
   int64_t lanes = 1;
   /// A second tile axis, outer in tiles [rows, lanes], where some accesses are contiguous along one axis and some along
   /// the other; -1 if none.
+  /// A reduced axis makes partial results per row, which are folded after the loop.
   int rowAxis = -1;
   int64_t rows = 1;
   /// Axes [0, numGridAxes) choose the program, one index each; the other parallel axes are loops inside it.
@@ -28,6 +29,10 @@ struct Schedule {
   /// The loop over the tiles of a parallel vector axis is the innermost one, inside those over the reduced axes: a
   /// scatter, which carries nothing from one point to the next, then writes whole rows.
   bool isVectorInnermost = false;
+  /// Threads of a program, on GPU; 0: left to the layout.
+  int64_t numThreads = 0;
+  /// Points of the innermost reduced loop that are computed side by side, so that their loads are under way together.
+  int64_t unroll = 1;
   /// Estimated cost of one program.
   int64_t programCostNs = 0;
 
@@ -36,5 +41,9 @@ struct Schedule {
 
 /// `foldsLanes`: lanes may lie along an axis whose order matters (a scan along lanes, a scatter lane after lane).
 Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes);
+
+/// For programs that are blocks of threads: accesses of 16 bytes that neighbouring threads make side by side, rows that
+/// stay in registers from one stage to the next where they fit, enough loads under way to hide the memory's latency.
+Schedule chooseGpuSchedule(FusedLoops &loops);
 
 } // namespace torch_tile::tile_build

@@ -4,7 +4,7 @@
 // RUN: %ptxas -arch=sm_90 %t.ptx
 
 // CHECK: .visible .entry tile_
-// CHECK: ld.global.v{{[24]}}.b
+// CHECK: ld.global.nc.v{{[24]}}.b
 // CHECK: fma.rn.f32
 // CHECK: st.global.v{{[24]}}.b
 // CHECK-NOT: .shared

@@ -1,0 +1,180 @@
+"""One kernel, or a few, on tensors larger than the cache of a CUDA device: time, and share of the device's copy bandwidth."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from harness import Row, compiled, differs
+from suites import kernels as k
+
+f32, bf16 = torch.float32, torch.bfloat16
+
+
+@dataclasses.dataclass(frozen=True)
+class GpuCase:
+    """A function, its arguments, and the fewest bytes it has to move."""
+
+    name: str
+    function: Callable[..., Any]
+    make: Callable[[], Sequence[Any]]
+    bytes_moved: int
+    rtol: float | None = 1e-3
+    atol: float | None = None
+
+
+def randn(*shape: int, dtype: torch.dtype = f32) -> torch.Tensor:
+    return torch.randn(shape, device="cuda", dtype=f32).to(dtype)
+
+
+def dropout_residual(x, residual):
+    return F.dropout(x, 0.1, training=True) + residual
+
+
+def rotary_gpu(x, cos, sin):
+    return k.rotary(x, cos, sin)
+
+
+def gelu_sin(x):
+    return F.gelu(x) + torch.sigmoid(x) * torch.sin(x)
+
+
+M = 1 << 20
+CASES = [
+    GpuCase("add f32 8192x8192", k.add, lambda: [randn(8192, 8192), randn(8192, 8192)], 3 * 256 * M),
+    GpuCase(
+        "bias_gelu_residual bf16 16384x4096",
+        k.bias_gelu_residual,
+        lambda: [randn(16384, 4096, dtype=bf16), randn(4096, dtype=bf16), randn(16384, 4096, dtype=bf16)],
+        3 * 128 * M,
+        rtol=2e-2,
+    ),
+    GpuCase("softmax f32 65536x1024", k.softmax, lambda: [randn(65536, 1024)], 2 * 256 * M),
+    GpuCase("softmax bf16 4096x32768", k.softmax, lambda: [randn(4096, 32768, dtype=bf16)], 2 * 256 * M, rtol=2e-2),
+    GpuCase(
+        "layer_norm f32 65536x1024",
+        k.layer_norm,
+        lambda: [randn(65536, 1024), randn(1024), randn(1024)],
+        2 * 256 * M,
+    ),
+    GpuCase(
+        "rms_norm_residual bf16 16384x4096",
+        k.rms_norm_residual,
+        lambda: [randn(16384, 4096, dtype=bf16), randn(16384, 4096, dtype=bf16), randn(4096, dtype=bf16)],
+        3 * 128 * M,
+        rtol=2e-2,
+    ),
+    GpuCase("column_sum f32 65536x1024", k.column_sum, lambda: [randn(65536, 1024)], 256 * M, atol=1e-2),
+    GpuCase("full_sum f32 2^27", k.full_sum, lambda: [randn(1 << 27)], 512 * M, atol=1.0),
+    GpuCase("transposed_add f32 8192", k.transposed_add, lambda: [randn(8192, 8192), randn(8192, 8192)], 3 * 256 * M),
+    GpuCase(
+        "batch_norm_relu train f32 64x256x56x56",
+        k.batch_norm_relu,
+        lambda: [randn(64, 256, 56, 56), randn(256), randn(256), torch.zeros(256).cuda(), torch.ones(256).cuda()],
+        3 * 64 * 256 * 56 * 56 * 4,
+    ),
+    GpuCase(
+        "cross_entropy bf16 8192x32000",
+        k.cross_entropy,
+        lambda: [randn(8192, 32000, dtype=bf16), torch.randint(32000, (8192,), device="cuda")],
+        8192 * 32000 * 2,
+        rtol=2e-2,
+    ),
+    GpuCase("argmax f32 16384x8192", k.argmax, lambda: [randn(16384, 8192)], 512 * M),
+    GpuCase(
+        "dropout_residual bf16 16384x4096",
+        dropout_residual,
+        lambda: [randn(16384, 4096, dtype=bf16), randn(16384, 4096, dtype=bf16)],
+        3 * 128 * M,
+        rtol=None,
+    ),
+    GpuCase("gelu_sin f32 8192x8192", gelu_sin, lambda: [randn(8192, 8192)], 2 * 256 * M),
+    GpuCase(
+        "rotary bf16 8x32x2048x128",
+        rotary_gpu,
+        lambda: [randn(8, 32, 2048, 128, dtype=bf16), randn(2048, 128, dtype=bf16), randn(2048, 128, dtype=bf16)],
+        2 * 8 * 32 * 2048 * 128 * 2,
+        rtol=2e-2,
+        atol=2e-2,
+    ),
+    GpuCase("row_mean f32 1M x 64", k.row_mean, lambda: [randn(M, 64)], 256 * M),
+    GpuCase(
+        "layer_norm bf16 65536x768",
+        k.layer_norm,
+        lambda: [randn(65536, 768, dtype=bf16), randn(768, dtype=bf16), randn(768, dtype=bf16)],
+        2 * 96 * M,
+        rtol=2e-2,
+        atol=2e-2,
+    ),
+]
+
+
+def device_seconds(call: Callable[[], Any], seconds: float = 0.15) -> list[float]:
+    """Of each of many calls, between two events in the stream."""
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(5):
+        call()
+    torch.cuda.synchronize()
+    count = max(10, min(500, int(seconds / max((time.perf_counter() - start) / 5, 1e-6))))
+    events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(count)]
+    for begin, end in events:
+        begin.record()
+        call()
+        end.record()
+    torch.cuda.synchronize()
+    return [begin.elapsed_time(end) * 1e-3 for begin, end in events]
+
+
+def copy_bandwidth() -> float:
+    """Bytes read and written per second by a copy of 1 GiB."""
+    source = randn(1 << 28)
+    target = torch.empty_like(source)
+    return 2 * source.nbytes / statistics.median(device_seconds(lambda: target.copy_(source)))
+
+
+def run(options: Any) -> list[Row]:
+    bandwidth = copy_bandwidth()
+    rows = [Row("gpu_kernels", "copy 1 GiB", "eager", median=2 * (1 << 30) / bandwidth)]
+    rows[0].note_info = f"{bandwidth / 1e12:.2f} TB/s"
+    options.report(rows)
+    for case in CASES:
+        if not options.selects(case.name):
+            continue
+        torch.compiler.reset()
+        torch.cuda.empty_cache()
+        group = []
+        with torch.no_grad():
+            torch.manual_seed(0)
+            arguments = case.make()
+            expected = case.function(*arguments)
+            for backend in options.backends:
+                row = Row("gpu_kernels", case.name, backend)
+                group.append(row)
+                function = compiled(case.function, backend, dynamic=False)
+                start = time.perf_counter()
+                try:
+                    result = function(*arguments)
+                    torch.cuda.synchronize()
+                    row.first_call = time.perf_counter() - start
+                    row.note = differs(result, expected, case.rtol, case.atol)
+                    del result
+                    seconds = device_seconds(lambda function=function: function(*arguments))
+                except Exception as error:  # the other backends go on
+                    row.note = f"{type(error).__name__}: {error}".split("\n")[0][:160]
+                    if "CUDA error" in str(error):
+                        options.report(group)
+                        return rows + group
+                    continue
+                row.best, row.median, row.rounds = min(seconds), statistics.median(seconds), len(seconds)
+                share = case.bytes_moved / row.median / bandwidth
+                row.note_info = f"{share:.2f} of copy"
+        rows += options.report(group)
+    return rows

@@ -1,0 +1,88 @@
+#include "compiler/tile/build/ScheduleCost.h"
+
+#include "compiler/fusion/Access.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+using torch_tile::fusion::Axis;
+using torch_tile::fusion::strideAlong;
+
+namespace torch_tile::tile_build {
+
+/// Relative cost of one element of an access by its stride along the lanes: contiguous, the same for all lanes, or each
+/// on its own.
+static constexpr double contiguousCost = 1, uniformCost = 0.2, gatherCost = 10;
+
+bool ScheduleCost::hasScalarsAlong(const FusedLoops::Access &access, StringRef axis) {
+  auto load = dyn_cast_or_null<LoadOp>(access.load);
+  return load && llvm::any_of(load.getScalars(), [&](Value v) { return loops.variesAlong(v, axis); });
+}
+
+double ScheduleCost::accessCost(const FusedLoops::Access &access, const Axis &axis) {
+  if (!access.isFull && axis.reduced)
+    return 0;
+  if (hasScalarsAlong(access, axis.name))
+    return gatherCost;
+  std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, axis.name);
+  if (!stride)
+    return gatherCost;
+  if (stride->isConstant(0))
+    return uniformCost;
+  return stride->isConstant(1) ? contiguousCost : gatherCost;
+}
+
+double ScheduleCost::vectorCost(const Axis &axis) {
+  double cost = 0.05 * loops.work();
+  for (const FusedLoops::Access &access : accesses)
+    cost += accessCost(access, axis);
+  // A short axis leaves lanes idle.
+  int64_t e = extent(axis);
+  int64_t full = 16;
+  return cost * (e >= full ? 1.0 : (double)full / (double)e);
+}
+
+int ScheduleCost::chooseVectorAxis() {
+  int best = (int)loops.axes.size() - 1;
+  double bestCost = vectorCost(loops.axes[best]);
+  for (int k = best; k-- > 0;) {
+    double cost = vectorCost(loops.axes[k]);
+    if (cost < 0.8 * bestCost) {
+      best = k;
+      bestCost = cost;
+    }
+  }
+  return best;
+}
+
+int ScheduleCost::transposedAxis(int vectorAxis, int64_t minExtent) {
+  if (llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
+    return -1;
+  const Axis &lane = loops.axes[vectorAxis];
+  SmallVector<double> costs(loops.axes.size(), 0);
+  bool anyGather = false;
+  for (const FusedLoops::Access &access : accesses) {
+    std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, lane.name);
+    if (!stride || hasScalarsAlong(access, lane.name))
+      return -1;
+    if (stride->isConstant(0) || stride->isConstant(1))
+      continue;
+    anyGather = true;
+    for (auto [k, axis] : llvm::enumerate(loops.axes)) {
+      std::optional<SizeExpr> other = strideAlong(loops.sizes(), access.offset, axis.name);
+      if ((int)k != vectorAxis && other && other->isConstant(1))
+        costs[k] += 1;
+    }
+  }
+  if (!anyGather)
+    return -1;
+  int row = (int)(std::max_element(costs.begin(), costs.end()) - costs.begin());
+  if (costs[row] == 0 || extent(loops.axes[row]) < minExtent || extent(lane) < minExtent)
+    return -1;
+  for (const FusedLoops::Access &access : accesses)
+    if (!strideAlong(loops.sizes(), access.offset, loops.axes[row].name) ||
+        hasScalarsAlong(access, loops.axes[row].name))
+      return -1;
+  return row;
+}
+
+} // namespace torch_tile::tile_build

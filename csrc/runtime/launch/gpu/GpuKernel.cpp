@@ -1,0 +1,33 @@
+#include "runtime/launch/gpu/GpuKernel.h"
+
+namespace torch_tile::runtime {
+
+GpuKernel::GpuKernel(std::span<const uint8_t> code, std::string symbol, uint32_t numThreads)
+    : code(code.begin(), code.end()), symbol(std::move(symbol)), threads(numThreads) {
+  this->code.push_back(0); // PTX is a C string to the driver
+}
+
+CudaFunction GpuKernel::load(int device) const {
+  TORCH_CHECK(device >= 0 && static_cast<size_t>(device) < functions.size(), "expected a device below ",
+              functions.size(), ", got ", device);
+  std::lock_guard lock(mutex);
+  std::atomic<CudaFunction> &slot = functions[static_cast<size_t>(device)];
+  if (CudaFunction function = slot.load())
+    return function;
+  const CudaDriver &driver = CudaDriver::get();
+  // CU_JIT_ERROR_LOG_BUFFER and its size: what the driver's assembler says of PTX.
+  std::vector<char> log(4096);
+  int options[] = {5, 6};
+  void *values[] = {log.data(), reinterpret_cast<void *>(log.size())};
+  CudaModule module = nullptr;
+  int status = driver.cuModuleLoadDataEx(&module, code.data(), 2, options, values);
+  if (status != 0 && log[0])
+    TORCH_WARN("the driver refused kernel ", symbol, ": ", log.data());
+  driver.check(status, "loading a kernel");
+  CudaFunction function = nullptr;
+  driver.check(driver.cuModuleGetFunction(&function, module, symbol.c_str()), "looking up a kernel");
+  slot.store(function, std::memory_order_release);
+  return function;
+}
+
+} // namespace torch_tile::runtime

@@ -1,0 +1,40 @@
+// A kernel for GPU: its code, loaded on each device when it is first launched there.
+#pragma once
+
+#include "runtime/launch/gpu/CudaDriver.h"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace torch_tile::runtime {
+
+class GpuKernel {
+public:
+  /// `code` is a cubin or the text of PTX.
+  GpuKernel(std::span<const uint8_t> code, std::string symbol, uint32_t numThreads);
+
+  /// The function on a device, whose context is current.
+  CudaFunction on(int device) const {
+    CudaFunction function = static_cast<size_t>(device) < functions.size()
+                                ? functions[static_cast<size_t>(device)].load(std::memory_order_acquire)
+                                : nullptr;
+    return C10_LIKELY(function != nullptr) ? function : load(device);
+  }
+  uint32_t numThreads() const { return threads; }
+
+private:
+  CudaFunction load(int device) const;
+
+  std::vector<uint8_t> code;
+  std::string symbol;
+  uint32_t threads;
+  mutable std::mutex mutex;
+  // Modules are never unloaded: a kernel may still wait in a stream when its last program dies.
+  mutable std::array<std::atomic<CudaFunction>, 64> functions{};
+};
+
+} // namespace torch_tile::runtime

@@ -1,0 +1,70 @@
+"""The operator suite on a CUDA device: values and gradients as in eager there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+from tests.compiling import assert_same, compiled, copy_inputs, fresh, gradients
+from tests.ops.case import OpCase
+from tests.ops.cases import CASES
+from tests.ops.inputs import Inputs
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
+
+# The device adds up in another order than eager's kernels do.
+LIMITS = {torch.float32: (1e-5, 1e-5), torch.float16: (4e-3, 4e-3), torch.bfloat16: (3.2e-2, 3.2e-2)}
+PAIRS = [(case, dtype) for case in CASES for dtype in case.dtypes]
+
+
+def on_device(arguments: Any) -> Any:
+    return pytree.tree_map_only(torch.Tensor, lambda t: t.detach().to("cuda").requires_grad_(t.requires_grad), arguments)
+
+
+def limits(case: OpCase, dtype: torch.dtype) -> tuple[float | None, float | None]:
+    own, usual = case.limits(dtype), LIMITS.get(dtype, (None, None))
+    return usual if own[0] is None else own
+
+
+@pytest.mark.parametrize("case,dtype", PAIRS, ids=[f"{c}-{str(d).removeprefix('torch.')}" for c, d in PAIRS])
+def test_equals_eager(case: OpCase, dtype: torch.dtype) -> None:
+    for arguments in case.samples(Inputs(dtype)):
+        fresh()
+        arguments = on_device(arguments)
+        expected = case.function(*copy_inputs(arguments))
+        given = copy_inputs(arguments)
+        function = compiled(case.function)
+        result = function(*given)
+        assert_same(result, expected, *limits(case, dtype))
+        assert_same(given, arguments, exact=True)
+        assert_same(function(*given), result, exact=True)
+
+
+GRADIENTS = [case for case in CASES if case.grad and torch.float32 in case.dtypes]
+
+
+@pytest.mark.parametrize("case", GRADIENTS, ids=str)
+def test_gradient_equals_eager(case: OpCase) -> None:
+    for arguments in case.samples(Inputs(torch.float32)):
+        fresh()
+        arguments = on_device(arguments)
+        expected = gradients(case.function, arguments, case.constants)
+        result = gradients(compiled(case.function), arguments, case.constants)
+        for a, b in zip(result, expected, strict=True):
+            assert (a is None) == (b is None)
+            if a is not None and b is not None:
+                scale = max(1.0, b.abs().max().item()) if b.numel() else 1.0
+                assert_same(a, b, 1e-4, 1e-4 * scale, check_stride=False)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.dynamic], ids=str)
+def test_dynamic_sizes(case: OpCase) -> None:
+    dtype = torch.float32 if torch.float32 in case.dtypes else case.dtypes[0]
+    function = compiled(case.function, dynamic=True)
+    for grow in (0, 3, 12):
+        for arguments in case.samples(Inputs(dtype, grow=grow)):
+            arguments = on_device(arguments)
+            assert_same(function(*arguments), case.function(*arguments), *limits(case, dtype))

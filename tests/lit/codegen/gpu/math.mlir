@@ -1,0 +1,36 @@
+// Functions without a float32 form are computed in float64 on the device: nothing is called. An index out of range is an
+// assertion of the device, as in eager.
+// RUN: tile-compile %s --target=sm_90 --emit=60-kernel.ptx -o %t.ptx
+// RUN: FileCheck %s < %t.ptx
+// RUN: %ptxas -arch=sm_90 %t.ptx
+
+// CHECK-LABEL: // powers =
+// CHECK: .visible .entry
+// CHECK: cvt.f64.f32
+// CHECK: fma.rn.f64
+// CHECK: cvt.rn.f32.f64
+// CHECK-NOT: call.uni
+// CHECK: ret;
+tile.kernel @powers(%x: !tile.ptr<f32>) {
+  %zero = arith.constant 0 : i64
+  %v = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> tensor<64xf32>
+  %p = math.powf %v, %v : tensor<64xf32>
+  %s = math.sin %p : tensor<64xf32>
+  %r = arith.remf %s, %v : tensor<64xf32>
+  tile.store %r, %x[%zero] strides [1] : tensor<64xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+// CHECK-LABEL: // checked =
+// CHECK: .visible .entry
+// CHECK: setp.{{lt|ge|gt|le}}
+// CHECK: __assertfail
+// CHECK: ret;
+tile.kernel @checked(%x: !tile.ptr<f32>, %i: !tile.ptr<i64>, %n: i64) {
+  %zero = arith.constant 0 : i64
+  %v = tile.load %i[%zero] strides [1] : !tile.ptr<i64> -> tensor<64xi64>
+  %c = tile.check_index %v in %n wrap line 3 : tensor<64xi64> -> tensor<64xi64>
+  %g = tile.gather %x[%c] : !tile.ptr<f32>, tensor<64xi64> -> tensor<64xf32>
+  tile.store %g, %x[%zero] strides [1] : tensor<64xf32>, !tile.ptr<f32>
+  tile.return
+}
