@@ -4,7 +4,7 @@
 #   TIER=fast|full|gpu       what `make test` runs
 #   JOBS=2                   parallel compile jobs (default: one per core)
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo lint format bench fuzz clean
+.PHONY: help setup build test demo lint format bench bundle fuzz clean
 
 TIER ?= fast
 export PYTHON JOBS
@@ -26,6 +26,9 @@ demo: build ## train and run five models through the backend, beside eager and I
 
 bench: build ## run a benchmark suite, for instance: make bench ARGS="--suite kernels --json out.json"
 	@bash .ci/python.sh benchmarks/run.py $(ARGS)
+
+bundle: build ## dist/bundle: what a machine without LLVM needs to build the extension and run tests and benchmarks
+	@bash .ci/bundle.sh $(FOLDER)
 
 fuzz: build ## run the randomised tests longer than `make test` does
 	@HYPOTHESIS_PROFILE=fuzz bash .ci/test.sh fuzz

@@ -110,7 +110,9 @@ def main() -> int:
     register_backend()
     build_extension()
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return subprocess.run([sys.executable, *commands[action]], cwd=ROOT, env={**os.environ, "PYTHONPATH": path}).returncode
+    return subprocess.run(
+        [sys.executable, *commands[action]], cwd=ROOT, env={**os.environ, "PYTHONPATH": path}
+    ).returncode
 
 
 if __name__ == "__main__":

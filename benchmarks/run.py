@@ -38,7 +38,8 @@ class Options:
 
     def report(self, rows: list[harness.Row]) -> list[harness.Row]:
         times = "  ".join(
-            f"{row.backend} {harness.show_time(row.median)}{f' ({row.note_info})' if row.note_info else ''}" for row in rows
+            f"{row.backend} {harness.show_time(row.median)}{f' ({row.note_info})' if row.note_info else ''}"
+            for row in rows
         )
         console.print(f"[dim]{rows[0].case}:[/dim] {times}", highlight=False)
         for row in rows:

@@ -115,6 +115,13 @@ KNOBS: dict[str, Knob] = {
             is_for_compiler=True,
         ),
         Knob(
+            "cudagraphs",
+            bool,
+            False,
+            ("TORCH_TILE_CUDAGRAPHS",),
+            "Record graphs on a CUDA device once and replay them, as mode='reduce-overhead' does.",
+        ),
+        Knob(
             "deterministic",
             bool,
             False,
@@ -126,7 +133,8 @@ KNOBS: dict[str, Knob] = {
 
 # Modes of torch.compile, and those of them that change nothing yet.
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
-_MODES_WITHOUT_EFFECT = frozenset(MODES) - {"default"}
+_MODES_WITH_CUDAGRAPHS = frozenset(("reduce-overhead", "max-autotune"))
+_MODES_WITHOUT_EFFECT = frozenset(MODES) - {"default", "reduce-overhead"}
 
 _values: dict[str, Any] = {}
 _said: set[str] = set()
@@ -175,6 +183,8 @@ class Settings(Mapping[str, Any]):
 
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values
+        self.reason_against_recording: str | None = None
+        """Why CUDA graphs are off for what is compiled later under these settings."""
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -212,6 +222,7 @@ def resolve(mode: str | None = None, options: Mapping[str, Any] | None = None) -
         _said.add(mode)
         log.warning("mode %r does nothing beyond the default yet", mode)
     values = {name: get(name) for name in KNOBS}
+    values["cudagraphs"] = values["cudagraphs"] or mode in _MODES_WITH_CUDAGRAPHS
     for name, value in (options or {}).items():
         knob = _find(name)
         values[knob.name] = knob.check(value)

@@ -1,8 +1,9 @@
-"""One kernel, or a few, on tensors larger than the cache of a CUDA device: time, and share of the device's copy bandwidth."""
+"""One kernel, or a few, on tensors larger than the cache of a CUDA device: time, and share of its copy bandwidth."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from harness import Row, compiled, differs
+
 from suites import kernels as k
 
 f32, bf16 = torch.float32, torch.bfloat16
@@ -166,7 +168,7 @@ def run(options: Any) -> list[Row]:
                     row.first_call = time.perf_counter() - start
                     row.note = differs(result, expected, case.rtol, case.atol)
                     del result
-                    seconds = device_seconds(lambda function=function: function(*arguments))
+                    seconds = device_seconds(functools.partial(function, *arguments))
                 except Exception as error:  # the other backends go on
                     row.note = f"{type(error).__name__}: {error}".split("\n")[0][:160]
                     if "CUDA error" in str(error):

@@ -72,10 +72,11 @@ struct SymbolSource {
 //===-- kernels -------------------------------------------------------------------------------------------------===//
 
 struct Kernel {
-  std::string name;   // for people: names the ops it does
-  std::string symbol; // in the object
-  std::string target; // "cpu" or "sm_90", ...
-  uint32_t numThreads = 0; // of a block, on GPU
+  std::string name;              // for people: names the ops it does
+  std::string symbol;            // in the object
+  std::string target;            // "cpu" or "sm_90", ...
+  uint32_t numThreads = 0;       // of a block, on GPU
+  uint32_t programsPerBlock = 1; // more than one: the kernel takes their number as its last argument
   Hash hash;
   std::vector<uint8_t> code; // ELF object, cubin or PTX; empty when it lives in the kernel store under `hash`
   std::vector<std::string> externalSymbols; // functions the code calls

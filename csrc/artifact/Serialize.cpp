@@ -110,6 +110,7 @@ void write(ByteWriter &out, const Kernel &kernel) {
   out.text(kernel.symbol);
   out.text(kernel.target);
   out.unsignedInt(kernel.numThreads);
+  out.unsignedInt(kernel.programsPerBlock);
   out.raw(kernel.hash.bytes, sizeof(kernel.hash.bytes));
   out.unsignedInt(kernel.code.size());
   out.raw(kernel.code.data(), kernel.code.size());
@@ -234,6 +235,7 @@ void read(ByteReader &in, Kernel &kernel) {
   kernel.symbol = in.text();
   kernel.target = in.text();
   kernel.numThreads = in.unsignedInt32();
+  kernel.programsPerBlock = in.unsignedInt32();
   std::span<const uint8_t> hash = in.raw(sizeof(kernel.hash.bytes));
   std::copy(hash.begin(), hash.end(), kernel.hash.bytes);
   std::span<const uint8_t> code = in.raw(in.count());

@@ -113,7 +113,9 @@ class Builder:
         self.inputs.append(b"\1")
 
     def kernel(self, name: str, symbol: str, digest: bytes, code: bytes) -> int:
-        self.kernels.append(text(name) + text(symbol) + text("cpu") + uint(0) + digest + uint(len(code)) + code + uint(0))
+        self.kernels.append(
+            text(name) + text(symbol) + text("cpu") + uint(0) + uint(1) + digest + uint(len(code)) + code + uint(0)
+        )
         return len(self.kernels) - 1
 
     def step(self, kind: int, data: bytes, lines: Sequence[int] = ()) -> None:

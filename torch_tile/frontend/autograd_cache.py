@@ -62,6 +62,7 @@ def is_wanted(settings: Settings) -> bool:
         settings.cache_dir() is None
         or settings["debug"]
         or settings["force_compile"]
+        or settings["cudagraphs"]
         or record.is_active()
         or torch.compiler.config.force_disable_caches
         or not functorch_config.enable_autograd_cache

@@ -20,7 +20,7 @@ from torch_tile.counters import counters
 from torch_tile.debug import record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import TileError, UnsupportedError
-from torch_tile.frontend import targets
+from torch_tile.frontend import cudagraphs, targets
 from torch_tile.frontend.pycalls import make_pycalls
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
@@ -105,9 +105,22 @@ def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Du
         log.debug("%s: %s (%s) runs outside: %s", name, node_name, op, reason)
     if dump:
         dump.write_kernels(gm, graph, program)
+    if settings["cudagraphs"]:
+        reason = settings.reason_against_recording
+        reason = reason or cudagraphs.reason_against(gm, graph.device, kind, bool(graph.pycalls))
+        if reason is None:
+            return cudagraphs.record(_with_constants(program, graph.constants), gm, graph.device, kind)
+        # What a forward that is not recorded saves has no fixed address for its backward.
+        settings.reason_against_recording = "its forward is not recorded"
+        log.log(
+            logging.WARNING if graph.device.startswith("cuda") else logging.INFO,
+            "%s is not recorded as a CUDA graph: %s", name, reason,
+        )  # fmt: skip
     if not graph.constants and not graph.pycalls:
         # All that the program is made of; Python callables and tensors would have to be kept too.
-        program._fx_graph_cache_key = json.dumps({"name": name, "kind": kind, "text": graph.text})
+        program._fx_graph_cache_key = json.dumps(
+            {"name": name, "kind": kind, "text": graph.text, "device": graph.device}
+        )
         program._fx_graph_cache_debug_lines = []
         program._boxed_call = True  # wrappers copy what an object has, not what its type has
     return _with_constants(program, graph.constants)
@@ -118,12 +131,14 @@ def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
     graph = json.loads(payload)
     program = _C.compile_graph(
         graph["text"],
-        settings.compiler_options(),
+        {**settings.compiler_options(), **targets.compiler_options(graph["device"])},
         settings.cache_dir(),
         settings["cache_limit_bytes"],
         None,
         [],
         poison=settings["poison"],
+        device=graph["device"],
+        architecture=targets.architecture(graph["device"]),
     )
     _count(program, graph["name"])
     record.add(record.GraphRecord(graph["name"], graph["kind"]))

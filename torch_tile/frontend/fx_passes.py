@@ -29,8 +29,9 @@ _LOW = 0xFFFFFFFF
 def philox_uniform(seed: torch.Tensor, salt: int, size: list[int], dtype: torch.dtype) -> torch.Tensor:
     """Uniform numbers in [0, 1), element by element.
 
-    The first word of Philox4x32-10 (Salmon et al. 2011) with counter (index low, index high, salt, 0) and key
-    (seed low, seed high), where index is the row-major position of the element; its upper 24 bits times 2^-24.
+    Word `index % 4` of Philox4x32-10 (Salmon et al. 2011) with counter (quarter low, quarter high, salt, 0), where
+    quarter is `index // 4`, and key (seed low, seed high); its upper 24 bits times 2^-24. `index` is the row-major
+    position of the element.
 
     Args:
         seed: int64, 0-d.
@@ -39,7 +40,7 @@ def philox_uniform(seed: torch.Tensor, salt: int, size: list[int], dtype: torch.
         dtype: of the result; numbers are made in float32.
     """
     index = torch.arange(math.prod(size), dtype=torch.int64, device=seed.device)
-    c0, c1 = index & _LOW, (index >> 32) & _LOW
+    c0, c1 = (index >> 2) & _LOW, (index >> 34) & _LOW
     c2, c3 = torch.full_like(index, salt & _LOW), torch.zeros_like(index)
     k0, k1 = seed & _LOW, (seed >> 32) & _LOW
     for _ in range(10):
@@ -47,7 +48,8 @@ def philox_uniform(seed: torch.Tensor, salt: int, size: list[int], dtype: torch.
         p0, p1 = c0 * _PHILOX_MULTIPLIERS[0], c2 * _PHILOX_MULTIPLIERS[1]
         c0, c1, c2, c3 = ((p1 >> 32) & _LOW) ^ c1 ^ k0, p1 & _LOW, ((p0 >> 32) & _LOW) ^ c3 ^ k1, p0 & _LOW
         k0, k1 = (k0 + _PHILOX_WEYL[0]) & _LOW, (k1 + _PHILOX_WEYL[1]) & _LOW
-    return ((c0 >> 8).to(torch.float32) * 2.0**-24).to(dtype).view(size)
+    word = torch.stack((c0, c1, c2, c3), -1).gather(-1, (index & 3).unsqueeze(-1)).squeeze(-1)
+    return ((word >> 8).to(torch.float32) * 2.0**-24).to(dtype).view(size)
 
 
 _library = torch.library.Library("torch_tile", "DEF")  # type: ignore[no-untyped-call]

@@ -98,6 +98,10 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
     described.hash = text.hash;
     if (auto threads = kernel->getAttrOfType<IntegerAttr>("tile.threads"))
       described.numThreads = (uint32_t)threads.getInt();
+    if (auto programs = kernel->getAttrOfType<IntegerAttr>("tile.programs_per_block")) {
+      described.programsPerBlock = (uint32_t)programs.getInt();
+      described.numThreads *= described.programsPerBlock;
+    }
     if (hooks.lookupKernel && hooks.lookupKernel(text.hash))
       continue;
     auto job = std::make_unique<Job>();

@@ -45,10 +45,10 @@ std::shared_ptr<const LoadedKernel> findLoadedKernel(const artifact::Hash &hash)
 static Status link(const artifact::Kernel &described, std::span<const uint8_t> code,
                    std::shared_ptr<const LoadedKernel> &loaded) {
   if (described.target != "cpu") {
-    if (described.numThreads == 0)
+    if (described.numThreads == 0 || described.programsPerBlock == 0)
       return Status::invalidInput("load", "kernel '" + described.name + "' does not say how many threads it takes");
     loaded = std::make_shared<const LoadedKernel>(
-        std::make_unique<GpuKernel>(code, described.symbol, described.numThreads));
+        std::make_unique<GpuKernel>(code, described.symbol, described.numThreads, described.programsPerBlock));
     return Status::ok();
   }
   void *function = nullptr, *handle = nullptr;

@@ -122,8 +122,9 @@ at::Tensor wrapNumber(const at::Scalar &number) {
 
 /// The argument in the representation that boxed kernels expect for the schema's type.
 c10::IValue build(const Value &value, const c10::TypePtr &declared, const Environment &env) {
+  // From Python, None for a tensor that is not optional is an undefined one: what attention on CUDA saves has such.
   if (value.kind == Value::Kind::None)
-    return {};
+    return declared->kind() == c10::TypeKind::TensorType ? c10::IValue(at::Tensor()) : c10::IValue();
   c10::TypePtr type = withoutOptional(declared);
   if (auto list = type->cast<c10::ListType>()) {
     if (value.kind == Value::Kind::List)

@@ -54,7 +54,21 @@ static Value expOfClamped(MathBuilder &b, Value x, double factor) {
   return b.mul(b.fma(expm1, first, first), second);
 }
 
+/// x * log2(e) as high + low; the instruction takes the high part, and the low one is a factor near 1.
+static Value expByInstruction(MathBuilder &b, Value x) {
+  Value high = b.mul(x, b.fp(kLog2E));
+  Value low = b.fma(x, b.fp(kLog2E), b.neg(high));
+  low = b.fma(x, b.fp(kLog2E - double(float(kLog2E))), low);
+  Value power = b.instruction("ex2.approx.f32 $0, $1;", high);
+  Value value = b.fma(power, b.mul(low, b.fp(kLn2)), power);
+  // inf stays as it is: the factor could make it NaN.
+  Value isFinite = b.less(b.abs(high), b.fp(128.0));
+  return b.select(isFinite, value, power);
+}
+
 Value expF32(MathBuilder &b, Value x) {
+  if (!b.options().hasLibrary)
+    return expByInstruction(b, x);
   // Beyond these bounds the result is inf or rounds to 0.
   return expOfClamped(b, b.clampBelow(b.clampAbove(x, 89.0), -104.0), 1.0);
 }
@@ -112,7 +126,7 @@ Value tanhF32(MathBuilder &b, Value x) {
   Value power = b.addI(b.shl(b.bitcast(b.i32(), shifted), b.integer(23)), b.integer(0x3f800000));
   power = b.bitcast(b.floatType(), power);
   Value expPlusOne = b.fma(power, tail, b.fma(power, r, b.add(power, b.fp(1.0))));
-  Value large = b.sub(b.fp(1.0), b.div(b.fp(2.0), expPlusOne));
+  Value large = b.sub(b.fp(1.0), b.divApproximate(b.fp(2.0), expPlusOne));
   return b.copySign(b.select(b.less(magnitude, b.fp(0.6)), small, large), x);
 }
 

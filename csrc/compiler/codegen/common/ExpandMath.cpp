@@ -66,11 +66,19 @@ static Value expandFloatOp(MathBuilder &b, Operation *op, ValueRange x) {
       .Default(Value());
 }
 
+/// Whether a GPU has an instruction for a conversion, and code generation finds it.
+static bool isInstruction(MathBuilder &b, Operation *cast) {
+  auto isHalf = [](Type type) { return getElementTypeOrSelf(type).isF16() || getElementTypeOrSelf(type).isBF16(); };
+  auto isFloat = [](Type type) { return getElementTypeOrSelf(type).isF32(); };
+  Type from = cast->getOperand(0).getType(), to = cast->getResult(0).getType();
+  return !b.options().hasLibrary && ((isHalf(from) && isFloat(to)) || (isFloat(from) && isHalf(to)));
+}
+
 /// Ops whose result is not a float of the operand's type, or that need no widening.
 static Value expandOtherOp(MathBuilder &b, Operation *op) {
   return llvm::TypeSwitch<Operation *, Value>(op)
-      .Case([&](arith::ExtFOp cast) { return expandExtF(b, cast); })
-      .Case([&](arith::TruncFOp cast) { return expandTruncF(b, cast); })
+      .Case([&](arith::ExtFOp cast) { return isInstruction(b, cast) ? Value() : expandExtF(b, cast); })
+      .Case([&](arith::TruncFOp cast) { return isInstruction(b, cast) ? Value() : expandTruncF(b, cast); })
       .Case([&](math::IPowIOp power) { return ipowi(b, power.getLhs(), power.getRhs()); })
       .Case([&](math::ClampFOp clamp) { return clampF(b, clamp); })
       .Case([&](math::IsNaNOp test) { return b.isNan(test.getOperand()); })
@@ -114,7 +122,8 @@ static void expandOp(MathBuilder &b, Operation *op) {
       return;
     }
     result = expandFloatOp(b, op, op->getOperands());
-  } else if ((element.isF16() || element.isBF16()) && (isa<math::MathDialect>(op->getDialect()) || isa<arith::RemFOp>(op))) {
+  } else if ((element.isF16() || element.isBF16()) &&
+             (isa<math::MathDialect>(op->getDialect()) || isa<arith::RemFOp>(op))) {
     // Half types compute in f32 and round once.
     SmallVector<Value> wide(op->getOperands());
     for (Value &operand : wide)

@@ -110,8 +110,8 @@ private:
     Value fraction = fromBits(b.subI(bits, b.shl(exponent, i64(52))));
     exponent = b.subI(exponent, b.select(isSubnormal, i64(54), i64(0)));
     Value f = b.sub(fraction, fp(1)), s = b.div(f, b.add(f, fp(2))), z = b.mul(s, s);
-    Value tail = b.polynomial(z, {2.0 / 25, 2.0 / 23, 2.0 / 21, 2.0 / 19, 2.0 / 17, 2.0 / 15, 2.0 / 13, 2.0 / 11, 2.0 / 9,
-                                  2.0 / 7, 2.0 / 5, 2.0 / 3});
+    Value tail = b.polynomial(z, {2.0 / 25, 2.0 / 23, 2.0 / 21, 2.0 / 19, 2.0 / 17, 2.0 / 15, 2.0 / 13, 2.0 / 11,
+                                  2.0 / 9, 2.0 / 7, 2.0 / 5, 2.0 / 3});
     Value value = b.fma(b.mul(tail, z), s, b.mul(s, fp(2)));
     return {arith::SIToFPOp::create(b, b.floatType(), exponent), value};
   }
@@ -173,24 +173,24 @@ private:
   //===-- error function ----------------------------------------------------------------------------------------===//
 
   Value erfOfSmall(Value x) {
-    return b.mul(x, b.polynomial(b.mul(x, x),
-                                 {5.957176147748911404e-11, -1.137284885679167367e-9, 1.465977527404743581e-8,
-                                  -1.635031270105469501e-7, 1.646100048412136803e-6, -0.00001492559526683118157,
-                                  0.0001205533111164271092, -0.0008548326980833789905, 0.005223977624818014467,
-                                  -0.02686617064507679325, 0.1128379167095487867, -0.3761263890318374806,
-                                  1.128379167095512574}));
+    return b.mul(x,
+                 b.polynomial(b.mul(x, x), {5.957176147748911404e-11, -1.137284885679167367e-9, 1.465977527404743581e-8,
+                                            -1.635031270105469501e-7, 1.646100048412136803e-6,
+                                            -0.00001492559526683118157, 0.0001205533111164271092,
+                                            -0.0008548326980833789905, 0.005223977624818014467, -0.02686617064507679325,
+                                            0.1128379167095487867, -0.3761263890318374806, 1.128379167095512574}));
   }
   /// For x >= 1: e^(-x^2) / (x + 1) times a polynomial.
   Value erfcOfLarge(Value x) {
     x = b.clampAbove(x, 30);
     Value t = b.div(b.sub(x, fp(3)), b.add(x, fp(3)));
     Value p = b.polynomial(
-        t, {4.118807052793681964e-8, -2.088061555384856324e-7, 3.733746724709723032e-7, -1.908547993560488194e-7,
-            -2.00583527852651157e-7, 3.293947177857460851e-7, -3.331073507913807714e-7, -1.271690969788400073e-7,
-            1.670950332102139504e-6, 3.0407217587661889e-7, -9.022672251424073088e-6, -1.518792946657329373e-6,
+        t, {4.118807052793681964e-8,   -2.088061555384856324e-7,   3.733746724709723032e-7,   -1.908547993560488194e-7,
+            -2.00583527852651157e-7,   3.293947177857460851e-7,    -3.331073507913807714e-7,  -1.271690969788400073e-7,
+            1.670950332102139504e-6,   3.0407217587661889e-7,      -9.022672251424073088e-6,  -1.518792946657329373e-6,
             0.00005612598688902079051, -0.00002055163353695574257, -0.0003672892589912992201, 0.0006458142512271151118,
-            0.001618569180949863567, -0.009750689296910904099, 0.02195776401060564106, -0.02380391310853385795,
-            -0.01023538889897151591, 0.09902075367943863832, -0.2309273330838094004, 0.7160046047255598034});
+            0.001618569180949863567,   -0.009750689296910904099,   0.02195776401060564106,    -0.02380391310853385795,
+            -0.01023538889897151591,   0.09902075367943863832,     -0.2309273330838094004,    0.7160046047255598034});
     Value square = b.mul(x, x), lost = b.fma(x, x, b.neg(square));
     Value e = exp(b.neg(square));
     return b.div(b.mul(b.fma(b.neg(lost), e, e), p), b.add(x, fp(1)));
@@ -228,8 +228,8 @@ private:
     scf::YieldOp::create(b, ValueRange{toInteger(b.clampAbove(n, 0x1p40)), r});
     b.setInsertionPointToStart(&branch.getThenRegion().front());
     auto [hugeN, hugeR] = reduceHuge(a);
-    scf::YieldOp::create(b, ValueRange{b.select(isHuge, hugeN, toInteger(b.clampAbove(n, 0x1p40))),
-                                       b.select(isHuge, hugeR, r)});
+    scf::YieldOp::create(
+        b, ValueRange{b.select(isHuge, hugeN, toInteger(b.clampAbove(n, 0x1p40))), b.select(isHuge, hugeR, r)});
     return {branch.getResult(0), branch.getResult(1)};
   }
 
@@ -299,9 +299,8 @@ private:
     Value sine = b.polynomial(z, {1.0 / 355687428096000, -1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800,
                                   1.0 / 362880, -1.0 / 5040, 1.0 / 120, -1.0 / 6});
     sine = b.fma(b.mul(sine, z), r, r);
-    Value cosine =
-        b.polynomial(z, {1.0 / 20922789888000, -1.0 / 87178291200, 1.0 / 479001600, -1.0 / 3628800, 1.0 / 40320,
-                         -1.0 / 720, 1.0 / 24, -0.5});
+    Value cosine = b.polynomial(z, {1.0 / 20922789888000, -1.0 / 87178291200, 1.0 / 479001600, -1.0 / 3628800,
+                                    1.0 / 40320, -1.0 / 720, 1.0 / 24, -0.5});
     cosine = b.fma(cosine, z, fp(1));
     auto bit = [&](Value value, int64_t mask) {
       return b.compareI(arith::CmpIPredicate::ne, b.andI(value, i64(mask)), i64(0));
@@ -322,12 +321,11 @@ private:
 
   /// asin for |x| <= 1/2.
   Value asinOfSmall(Value x) {
-    return b.mul(x, b.polynomial(b.mul(x, x),
-                                 {0.03257934796692841998, -0.02093065831518244967, 0.02166805886905635856,
-                                  0.003718057748325053914, 0.01077867512099599249, 0.01139885040844075583,
-                                  0.01398088299217100972, 0.0173516006253434348, 0.02237221610607214638,
-                                  0.03038194264232718612, 0.04464285717686321931, 0.07499999999966610596,
-                                  0.1666666666666679547, 0.9999999999999999992}));
+    return b.mul(x, b.polynomial(b.mul(x, x), {0.03257934796692841998, -0.02093065831518244967, 0.02166805886905635856,
+                                               0.003718057748325053914, 0.01077867512099599249, 0.01139885040844075583,
+                                               0.01398088299217100972, 0.0173516006253434348, 0.02237221610607214638,
+                                               0.03038194264232718612, 0.04464285717686321931, 0.07499999999966610596,
+                                               0.1666666666666679547, 0.9999999999999999992}));
   }
   Value asin(Value x) {
     Value a = b.abs(x), isLarge = greater(a, 0.5);
@@ -349,11 +347,11 @@ private:
     Value x = b.select(isLarge, b.div(fp(1), a), a);
     Value isMiddle = greater(x, 0x1.a827999fcef34p-2); // tan(pi / 8)
     x = b.select(isMiddle, b.div(b.sub(x, fp(1)), b.add(x, fp(1))), x);
-    Value value = b.mul(x, b.polynomial(b.mul(x, x),
-                                        {-0.01780539720541944523, 0.03796525745386593624, -0.05035102456601551843,
-                                         0.0584687829733087252, -0.06662951813629190088, 0.07692045330902224952,
-                                         -0.09090896809064027076, 0.1111111074491965824, -0.1428571427925024494,
-                                         0.1999999999994089146, -0.3333333333333312116, 0.9999999999999999987}));
+    Value value =
+        b.mul(x, b.polynomial(b.mul(x, x), {-0.01780539720541944523, 0.03796525745386593624, -0.05035102456601551843,
+                                            0.0584687829733087252, -0.06662951813629190088, 0.07692045330902224952,
+                                            -0.09090896809064027076, 0.1111111074491965824, -0.1428571427925024494,
+                                            0.1999999999994089146, -0.3333333333333312116, 0.9999999999999999987}));
     value = b.select(isMiddle, b.add(value, fp(pi / 4)), value);
     return b.select(isLarge, b.sub(fp(halfPi[0]), value), value);
   }
@@ -432,8 +430,7 @@ Value remainderOfScalars(MathBuilder &b, Value x, Value y) {
   auto loop = scf::WhileOp::create(b, TypeRange{f64}, ValueRange{b.select(isValid, a, constant(0))});
   OpBuilder::InsertionGuard guard(b);
   Block *before = b.createBlock(&loop.getBefore(), {}, TypeRange{f64}, {b.getLoc()});
-  scf::ConditionOp::create(b, b.compare(arith::CmpFPredicate::OGE, before->getArgument(0), c),
-                           before->getArguments());
+  scf::ConditionOp::create(b, b.compare(arith::CmpFPredicate::OGE, before->getArgument(0), c), before->getArguments());
   Block *after = b.createBlock(&loop.getAfter(), {}, TypeRange{f64}, {b.getLoc()});
   Value rest = after->getArgument(0);
   Value steps = b.subI(b.subI(exponentOf(rest), divisorExponent), integer(50));

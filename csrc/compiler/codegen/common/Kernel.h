@@ -16,8 +16,9 @@ struct CompiledKernel {
   std::string name;   // for people
   std::string symbol; // in the object
   artifact::Hash hash;
-  uint32_t numThreads = 0;   // of a block, on GPU
-  std::vector<uint8_t> code; // an object, or the text of PTX; empty when whoever asked has it already
+  uint32_t numThreads = 0;       // of a block, on GPU
+  uint32_t programsPerBlock = 1; // each of one warp, if several
+  std::vector<uint8_t> code;     // an object, or the text of PTX; empty when whoever asked has it already
   std::vector<std::string> externalSymbols;
 };
 

@@ -338,8 +338,8 @@ LogicalResult RowLowering::lowerUniform(tile::UniformOp op) {
   return success();
 }
 
-/// The upper 24 bits of the first random word, as torch's uniform float.
-Value RowLowering::createUniform(tile::UniformOp op, Value seed, Value counter) {
+/// The four random words of elements 4 * `quarter` and on.
+SmallVector<Value, 4> RowLowering::randomWords(tile::UniformOp op, Value seed, Value quarter) {
   auto split = [&](Value value) {
     Type half = withLanes(b.getI32Type(), lanesOf(value.getType()));
     Value low = arith::TruncIOp::create(b, half, value);
@@ -347,13 +347,35 @@ Value RowLowering::createUniform(tile::UniformOp op, Value seed, Value counter) 
     return std::make_pair(low, high);
   };
   auto [keyLow, keyHigh] = split(seed);
-  auto [low, high] = split(counter);
+  auto [low, high] = split(quarter);
   Type type = low.getType();
-  Value salt = constant(type, int64_t(op.getSalt()));
-  Value word = philox4x32(b, keyLow, keyHigh, {low, high, salt, constant(type, 0)})[0];
+  return philox4x32(b, keyLow, keyHigh, {low, high, constant(type, int64_t(op.getSalt())), constant(type, 0)});
+}
+
+/// Of four words the one that belongs to an element.
+Value RowLowering::randomWordOf(tile::UniformOp op, Value seed, Value counter) {
+  Type wide = counter.getType();
+  SmallVector<Value, 4> words = randomWords(op, seed, arith::ShRUIOp::create(b, counter, constant(wide, 2)));
+  Type type = words[0].getType();
+  Value place = arith::AndIOp::create(b, arith::TruncIOp::create(b, type, counter), constant(type, 3));
+  Value word = words[3];
+  for (int64_t k = 2; k >= 0; --k) {
+    Value isHere = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, place, constant(type, k));
+    word = arith::SelectOp::create(b, isHere, words[k], word);
+  }
+  return word;
+}
+
+/// The upper 24 bits of a word, as torch's uniform float.
+Value RowLowering::toUniform(Value word) {
+  Type type = word.getType();
   Value mantissa = arith::ShRUIOp::create(b, word, constant(type, 8));
   Type floatType = withLanes(b.getF32Type(), lanesOf(type));
   Value number = arith::SIToFPOp::create(b, floatType, mantissa);
   Value scale = broadcast(arith::ConstantOp::create(b, b.getF32FloatAttr(0x1p-24f)), floatType);
   return arith::MulFOp::create(b, number, scale);
+}
+
+Value RowLowering::createUniform(tile::UniformOp op, Value seed, Value counter) {
+  return toUniform(randomWordOf(op, seed, counter));
 }

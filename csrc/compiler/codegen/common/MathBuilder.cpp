@@ -160,6 +160,28 @@ Value MathBuilder::callSleef(StringRef name, int64_t width, ValueRange operands)
   return sliceLanes(*this, parts[0], 0, lanes);
 }
 
+Value MathBuilder::instruction(StringRef text, ValueRange operands) {
+  std::string constraints = "=f";
+  for (size_t k = 0; k < operands.size(); ++k)
+    constraints += ",f";
+  auto emit = [&](ValueRange scalars) -> Value {
+    return LLVM::InlineAsmOp::create(*this, TypeRange{element}, scalars, text, constraints, /*has_side_effects=*/false,
+                                     /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(),
+                                     ArrayAttr())
+        .getRes();
+  };
+  if (!isVector())
+    return emit(operands);
+  Value result = arith::ConstantOp::create(*this, getZeroAttr(floatType()));
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    SmallVector<Value> scalars;
+    for (Value operand : operands)
+      scalars.push_back(vector::ExtractOp::create(*this, operand, lane));
+    result = vector::InsertOp::create(*this, emit(scalars), result, lane);
+  }
+  return result;
+}
+
 Value MathBuilder::callLibrary(StringRef stem, StringRef ulpSuffix, ValueRange operands) {
   if (!expandOptions.hasLibrary)
     if (Value value = callWide(*this, stem, operands))

@@ -83,6 +83,15 @@ public:
   /// Horner's rule with fma, coefficients from the highest degree down.
   Value polynomial(Value x, std::initializer_list<double> coefficients);
 
+  /// An instruction of a GPU that has an error of two units or so in the last place, lane by lane:
+  /// "ex2.approx.f32 $0, $1;".
+  Value instruction(llvm::StringRef text, mlir::ValueRange operands);
+  /// A quotient inside an approximation: on GPU by its faster instruction.
+  Value divApproximate(Value a, Value b) {
+    bool isExact = expandOptions.hasLibrary || !element.isF32();
+    return isExact ? div(a, b) : instruction("div.full.f32 $0, $1, $2;", mlir::ValueRange{a, b});
+  }
+
   /// Calls `stem` (say "sin") of Sleef, `ulpSuffix` "u10", on chunks of a register, or of libm lane by lane.
   Value callLibrary(llvm::StringRef stem, llvm::StringRef ulpSuffix, mlir::ValueRange operands);
 

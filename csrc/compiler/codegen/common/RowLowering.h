@@ -78,6 +78,9 @@ protected:
   mlir::LogicalResult lowerWhile(mlir::scf::WhileOp op);
   mlir::LogicalResult lowerUniform(mlir::tile::UniformOp op);
   virtual mlir::Value createUniform(mlir::tile::UniformOp op, mlir::Value seed, mlir::Value counter);
+  llvm::SmallVector<mlir::Value, 4> randomWords(mlir::tile::UniformOp op, mlir::Value seed, mlir::Value quarter);
+  mlir::Value randomWordOf(mlir::tile::UniformOp op, mlir::Value seed, mlir::Value counter);
+  mlir::Value toUniform(mlir::Value word);
 
   //===-- pointwise (LowerRowsArith.cpp) ------------------------------------------------------------------------===//
 

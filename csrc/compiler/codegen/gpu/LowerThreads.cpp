@@ -1,6 +1,7 @@
 // The kernel function, layouts, and dispatch over ops.
 #include "compiler/codegen/gpu/ThreadLowering.h"
 
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
@@ -88,6 +89,8 @@ SmallVector<Type> ThreadLowering::parameterTypes() {
     types.push_back(isa<tile::PtrType>(type) ? Type(ptrType) : b.getI64Type());
   if (hasOp(kernel, [](Operation *op) { return isa<tile::ScratchOp>(op); }))
     types.append({ptrType, b.getI64Type()});
+  if (programsPerBlock > 1)
+    types.push_back(b.getI64Type());
   return types;
 }
 
@@ -106,10 +109,15 @@ void ThreadLowering::lowerArguments() {
     Value all = function.getArgument(next), bytes = function.getArgument(next + 1);
     next += 2;
     auto wide = [&](StringRef name) -> Value { return arith::ExtUIOp::create(b, b.getI64Type(), readRegister(name)); };
-    Value linear = wide("ctaid.z");
-    for (StringRef axis : {"y", "x"}) {
-      linear = arith::MulIOp::create(b, linear, wide(("nctaid." + axis).str()));
-      linear = arith::AddIOp::create(b, linear, wide(("ctaid." + axis).str()));
+    Value linear;
+    if (programsPerBlock > 1) {
+      linear = arith::ExtUIOp::create(b, b.getI64Type(), programId);
+    } else {
+      linear = wide("ctaid.z");
+      for (StringRef axis : {"y", "x"}) {
+        linear = arith::MulIOp::create(b, linear, wide(("nctaid." + axis).str()));
+        linear = arith::AddIOp::create(b, linear, wide(("ctaid." + axis).str()));
+      }
     }
     scratch = elementPtr(all, b.getI8Type(), arith::MulIOp::create(b, linear, bytes));
   }
@@ -120,8 +128,11 @@ void ThreadLowering::setFunctionAttributes() {
   auto entry = [&](StringRef key, StringRef value) -> Attribute {
     return b.getArrayAttr({b.getStringAttr(key), b.getStringAttr(value)});
   };
-  function.setPassthroughAttr(
-      b.getArrayAttr({entry("nvvm.maxntid", std::to_string(numThreads)), b.getStringAttr("nounwind")}));
+  SmallVector<Attribute> attributes = {entry("nvvm.maxntid", std::to_string(numThreads * programsPerBlock)),
+                                       b.getStringAttr("nounwind")};
+  if (auto blocks = kernel->getAttrOfType<IntegerAttr>("tile.blocks_per_processor"))
+    attributes.push_back(entry("nvvm.minctasm", std::to_string(blocks.getInt())));
+  function.setPassthroughAttr(b.getArrayAttr(attributes));
   if (!kernel->hasAttr("tile.noalias_args"))
     return;
   // What is never written can be read through the read-only cache.
@@ -147,11 +158,33 @@ void ThreadLowering::setFunctionAttributes() {
   }
 }
 
+/// Warps become programs; those beyond the last one leave at once.
+void ThreadLowering::splitBlock() {
+  Value warp = arith::ShRUIOp::create(b, threadId, i32(5));
+  threadId = arith::AndIOp::create(b, threadId, i32(31));
+  Value first = arith::MulIOp::create(b, readRegister("ctaid.x"), i32(programsPerBlock));
+  programId = arith::AddIOp::create(b, first, warp);
+  sharedStride = LLVM::ConstantOp::create(b, b.getI32Type(), b.getI32IntegerAttr(0));
+  Value offset = arith::MulIOp::create(b, warp, sharedStride);
+  sharedBase = LLVM::GEPOp::create(b, sharedPtrType, b.getI8Type(), sharedBase, ArrayRef<LLVM::GEPArg>{offset});
+  Value count = arith::TruncIOp::create(b, b.getI32Type(), function.getArgument(function.getNumArguments() - 1));
+  Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, programId, count);
+  Block *body = function.addBlock(), *exit = function.addBlock();
+  cf::CondBranchOp::create(b, isInside, body, ValueRange(), exit, ValueRange());
+  b.setInsertionPointToEnd(exit);
+  LLVM::ReturnOp::create(b, ValueRange{});
+  b.setInsertionPointToEnd(body);
+}
+
 LogicalResult ThreadLowering::run(ModuleOp module) {
   auto threads = kernel->getAttrOfType<IntegerAttr>("tile.threads");
   if (!threads)
     return kernel.emitOpError("expected layouts: run --tile-assign-layouts before");
   numThreads = threads.getInt();
+  if (auto programs = kernel->getAttrOfType<IntegerAttr>("tile.programs_per_block"))
+    programsPerBlock = programs.getInt();
+  if (programsPerBlock > 1 && numThreads != 32)
+    return kernel.emitOpError("expected programs of one warp where a block holds several, got ") << numThreads;
   auto verifyTile = [&](Operation *op, RankedTensorType type) -> LogicalResult {
     auto layout = dyn_cast_if_present<tile::LayoutAttr>(type.getEncoding());
     if (!layout || layout.getThreads() != numThreads || type.getNumElements() % layout.getVector() != 0)
@@ -171,19 +204,26 @@ LogicalResult ThreadLowering::run(ModuleOp module) {
   setFunctionAttributes();
   b.setInsertionPointToEnd(function.addEntryBlock(b));
   threadId = readRegister("tid.x");
-  sharedBase = LLVM::AddressOfOp::create(b, sharedPtrType, shared.getSymName());
+  Value sharedStart = sharedBase = LLVM::AddressOfOp::create(b, sharedPtrType, shared.getSymName());
+  if (programsPerBlock > 1)
+    splitBlock();
   lowerArguments();
   if (failed(lowerBlock(kernel.getBody().front())))
     return failure();
   LLVM::ReturnOp::create(b, ValueRange{});
 
-  if (sharedBytes > maxSharedBytes)
+  int64_t allBytes = sharedBytes * programsPerBlock;
+  if (allBytes > maxSharedBytes)
     return kernel.emitOpError("unsupported on gpu: ")
-           << sharedBytes << " bytes of shared memory, at most " << maxSharedBytes;
+           << allBytes << " bytes of shared memory, at most " << maxSharedBytes;
   if (sharedBytes > 0) {
-    shared.setGlobalType(LLVM::LLVMArrayType::get(b.getI8Type(), sharedBytes));
+    shared.setGlobalType(LLVM::LLVMArrayType::get(b.getI8Type(), allBytes));
+    if (sharedStride)
+      sharedStride.setValueAttr(b.getI32IntegerAttr((int32_t)sharedBytes));
   } else {
-    sharedBase.getDefiningOp()->erase();
+    if (programsPerBlock > 1)
+      sharedBase.getDefiningOp()->erase();
+    sharedStart.getDefiningOp()->erase();
     shared.erase();
   }
   return success();
@@ -217,6 +257,12 @@ LogicalResult ThreadLowering::lowerOp(Operation *op) {
     int64_t axis = id ? id.getAxis() : cast<tile::NumProgramsOp>(op).getAxis();
     if (axis < 0 || axis > 2)
       return op->emitOpError("expected axis 0, 1 or 2, got ") << axis;
+    if (programsPerBlock > 1) {
+      Value all = arith::TruncIOp::create(b, b.getI32Type(), function.getArgument(function.getNumArguments() - 1));
+      Value value = axis > 0 ? i32(id ? 0 : 1) : id ? programId : all;
+      set(op->getResult(0), {createIndexCast(value, op->getResult(0).getType(), /*isSigned=*/false)});
+      return success();
+    }
     Value value = readRegister(std::string(id ? "ctaid." : "nctaid.") + "xyz"[axis]);
     set(op->getResult(0), {createIndexCast(value, op->getResult(0).getType(), /*isSigned=*/false)});
     return success();
@@ -230,12 +276,40 @@ LogicalResult ThreadLowering::lowerOp(Operation *op) {
   return lowerCommonOp(op, "GPU");
 }
 
-/// One lane at a time: products of 32 bits need no tricks with wide lanes here.
+/// Four neighbours from a multiple of four on, as they lie in most tiles, share the words of one call; else one lane at
+/// a time.
 Value ThreadLowering::createUniform(tile::UniformOp op, Value seed, Value counter) {
-  SmallVector<Value> lanes;
-  for (int64_t lane = 0, end = lanesOf(counter.getType()); lane < end; ++lane)
-    lanes.push_back(RowLowering::createUniform(op, seed, extract(counter, lane)));
-  return fromScalars(lanes);
+  int64_t lanes = lanesOf(counter.getType());
+  SmallVector<Value> results;
+  for (int64_t lane = 0; lane < lanes;) {
+    if (lane + 4 > lanes) {
+      results.push_back(toUniform(randomWordOf(op, seed, extract(counter, lane++))));
+      continue;
+    }
+    Value first = extract(counter, lane);
+    auto equals = [&](Value left, Value right) -> Value {
+      return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, left, right);
+    };
+    Value areNeighbours = equals(arith::AndIOp::create(b, first, i64(3)), i64(0));
+    for (int64_t k = 1; k < 4; ++k)
+      areNeighbours = both(areNeighbours, equals(extract(counter, lane + k), arith::AddIOp::create(b, first, i64(k))));
+    auto branch = scf::IfOp::create(b, SmallVector<Type>(4, b.getI32Type()), areNeighbours, /*addThenBlock=*/true,
+                                    /*addElseBlock=*/true);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToEnd(branch.thenBlock());
+      scf::YieldOp::create(b, randomWords(op, seed, arith::ShRUIOp::create(b, first, i64(2))));
+      b.setInsertionPointToEnd(branch.elseBlock());
+      SmallVector<Value> words;
+      for (int64_t k = 0; k < 4; ++k)
+        words.push_back(randomWordOf(op, seed, extract(counter, lane + k)));
+      scf::YieldOp::create(b, words);
+    }
+    for (Value word : branch.getResults())
+      results.push_back(toUniform(word));
+    lane += 4;
+  }
+  return fromScalars(results);
 }
 
 FailureOr<RowLowering::Rows> ThreadLowering::createDenseConstant(arith::ConstantOp op, ArrayRef<Attribute>) {

@@ -188,8 +188,10 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
       part.isFull = both(part.isFull, allLanes(given));
     }
   }
-  if (access->isContiguous)
-    for (Value loaded : loadPieces(*access, parts, other))
+  // Of a mask some pieces may be whole and others empty: each has a branch of its own.
+  size_t together = op.getMask() ? 1 : parts.size();
+  for (size_t k = 0; access->isContiguous && k < parts.size(); k += together)
+    for (Value loaded : loadPieces(*access, ArrayRef(parts).slice(k, together), other))
       result.push_back(fromStorage(loaded, element));
   set(op.getResult(), result);
   return success();

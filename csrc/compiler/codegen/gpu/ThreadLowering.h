@@ -13,7 +13,8 @@ inline constexpr llvm::StringLiteral assertFunctionName = "__assertfail";
 /// it that the thread holds (see tile.layout). What moves elements between threads goes through shared memory.
 ///
 /// Parameters of the kernel: its pointers and, as i64, its scalars in order; then, if it has scratch memory, a pointer
-/// to the scratch of all programs and the bytes of one. The grid is that of the launch.
+/// to the scratch of all programs and the bytes of one. The grid is that of the launch; where blocks hold several
+/// programs (tile.programs_per_block), their number is the last parameter.
 class ThreadLowering : public RowLowering {
 public:
   ThreadLowering(mlir::tile::KernelOp kernel, llvm::StringRef symbol);
@@ -44,6 +45,7 @@ private:
   llvm::SmallVector<mlir::Type> parameterTypes();
   void setFunctionAttributes();
   mlir::Value readRegister(llvm::StringRef name);
+  void splitBlock();
   mlir::LogicalResult lowerBlock(mlir::Block &block) override;
   mlir::LogicalResult lowerOp(mlir::Operation *op) override;
   mlir::Value createUniform(mlir::tile::UniformOp op, mlir::Value seed, mlir::Value counter) override;
@@ -118,6 +120,10 @@ private:
 
   std::string symbol;
   int64_t numThreads;
+  /// Programs of a block, each of one warp if there are several.
+  int64_t programsPerBlock = 1;
+  mlir::Value programId;
+  mlir::LLVM::ConstantOp sharedStride; // bytes of one program, known in the end
   mlir::LLVM::LLVMFuncOp function;
   mlir::LLVM::GlobalOp shared;
   mlir::LLVM::LLVMPointerType sharedPtrType;

@@ -29,6 +29,12 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
 
   if (schedule.numThreads)
     (*kernel)->setAttr("tile.threads", IntegerAttr::get(IntegerType::get(context, 64), schedule.numThreads));
+  auto setNumber = [&](StringRef name, int64_t value, int64_t usual) {
+    if (value != usual)
+      (*kernel)->setAttr(name, IntegerAttr::get(IntegerType::get(context, 64), value));
+  };
+  setNumber("tile.programs_per_block", schedule.programsPerBlock, 1);
+  setNumber("tile.blocks_per_processor", schedule.blocksPerProcessor, 0);
   // New buffers share memory with nothing; what is written in place may be seen through other arguments.
   bool writesInPlace = llvm::any_of(loops.outputs, [](Value output) {
     return bool(cast<LoopsOp>(output.getDefiningOp()).destOf(cast<OpResult>(output).getResultNumber()));

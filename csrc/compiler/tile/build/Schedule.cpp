@@ -266,6 +266,10 @@ std::string Schedule::str(const FusedLoops &loops) const {
     os << " innermost";
   if (numThreads)
     os << " threads " << numThreads;
+  if (programsPerBlock > 1)
+    os << " programs per block " << programsPerBlock;
+  if (blocksPerProcessor)
+    os << " blocks per processor " << blocksPerProcessor;
   if (unroll > 1)
     os << " unroll " << unroll;
   os << " block " << block << " program cost " << programCostNs << " ns";

@@ -31,6 +31,10 @@ struct Schedule {
   bool isVectorInnermost = false;
   /// Threads of a program, on GPU; 0: left to the layout.
   int64_t numThreads = 0;
+  /// Programs of one warp that share a block.
+  int64_t programsPerBlock = 1;
+  /// Blocks that a multiprocessor should hold at once, which bounds the registers of a thread; 0: whatever fits.
+  int64_t blocksPerProcessor = 0;
   /// Points of the innermost reduced loop that are computed side by side, so that their loads are under way together.
   int64_t unroll = 1;
   /// Estimated cost of one program.

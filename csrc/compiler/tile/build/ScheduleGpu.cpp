@@ -17,9 +17,11 @@ namespace {
 constexpr int64_t warpSize = 32, maxThreads = 1024, accessBytes = 16;
 /// Threads of a program without reductions: several programs share a multiprocessor.
 constexpr int64_t pointwiseThreads = 256;
-/// Elements of one value that a thread may hold through all stages, for all values together: half of its registers at
-/// the largest block.
-constexpr int64_t persistentElements = 32;
+/// Elements of one value that a thread may hold through all stages, for all values together: half of its registers
+/// where two of the largest blocks share a multiprocessor.
+constexpr int64_t persistentElements = 16;
+/// Rows that one warp reduces share a block: more of them are under way at once.
+constexpr int64_t warpsOfBlock = 4;
 /// Pieces of 16 bytes that a thread of a looped reduction has under way.
 constexpr int64_t piecesInLoop = 4;
 /// Edge of a tile that is transposed: 64 elements of a row are 128 bytes or more.
@@ -40,7 +42,8 @@ public:
     schedule.vectorAxis = cost.chooseVectorAxis();
     schedule.programCostNs = 1;
     for (const FusedLoops::Access &access : accesses)
-      widestBytes = std::max(widestBytes, torch_tile::fusion::elementBytes(access.elementType));
+      if (access.isFull || !vectorAxis().reduced)
+        widestBytes = std::max(widestBytes, torch_tile::fusion::elementBytes(access.elementType));
     vector = std::max<int64_t>(1, accessBytes / widestBytes);
     bool hasReduction = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
     schedule.numGridAxes = llvm::count_if(loops.axes, [](const Axis &axis) { return !axis.reduced; });
@@ -63,9 +66,7 @@ private:
   }
   static int64_t floorPower(int64_t value) { return (int64_t)llvm::bit_floor((uint64_t)std::max<int64_t>(value, 1)); }
   static int64_t ceilPower(int64_t value) { return (int64_t)llvm::bit_ceil((uint64_t)std::max<int64_t>(value, 1)); }
-  static int64_t threadsFor(int64_t wanted, int64_t most) {
-    return std::clamp(floorPower(wanted), warpSize, most);
-  }
+  static int64_t threadsFor(int64_t wanted, int64_t most) { return std::clamp(floorPower(wanted), warpSize, most); }
 
   /// Values of full points that are read from memory: what a thread holds of a row that stays in registers.
   int64_t numRowLoads() const {
@@ -97,11 +98,17 @@ private:
       if (perThread <= std::max<int64_t>(limit, 2 * vector)) {
         schedule.lanes = lanes;
         schedule.numThreads = threads;
+        schedule.programsPerBlock = threads == warpSize ? warpsOfBlock : 1;
         return;
       }
     }
-    schedule.numThreads = threadsFor(llvm::divideCeil(e, vector * piecesInLoop), isReadAgain ? 512 : 256);
-    schedule.lanes = schedule.numThreads * vector * (isReadAgain ? 2 : piecesInLoop);
+    // What is read again comes from the first-level cache if the rows of all programs of a multiprocessor fit there:
+    // two of the largest block.
+    schedule.numThreads =
+        threadsFor(llvm::divideCeil(e, vector * (isReadAgain ? 1 : piecesInLoop)), isReadAgain ? maxThreads : 256);
+    schedule.lanes = schedule.numThreads * vector * (isReadAgain ? 1 : piecesInLoop);
+    if (schedule.numThreads == maxThreads)
+      schedule.blocksPerProcessor = 2;
   }
 
   /// Neighbouring results along the threads; rows of a tile are reduced side by side where that needs no more than
@@ -109,9 +116,8 @@ private:
   void chooseColumns() {
     int64_t e = extent(vectorAxis());
     int64_t lanes = std::min(columnsOfTile, ceilPower(e));
-    bool isSimple = llvm::all_of(loops.members, [&](const FusedMember &member) {
-      return member.isFull ? member.stage == 0 : member.stage > 0;
-    });
+    bool isSimple = llvm::all_of(
+        loops.members, [&](const FusedMember &member) { return member.isFull ? member.stage == 0 : member.stage > 0; });
     int row = -1;
     for (auto [k, axis] : llvm::enumerate(loops.axes))
       if (axis.reduced && (row < 0 || extent(axis) >= extent(loops.axes[row])))

@@ -15,7 +15,7 @@ namespace torch_tile::runtime {
 class GpuKernel {
 public:
   /// `code` is a cubin or the text of PTX.
-  GpuKernel(std::span<const uint8_t> code, std::string symbol, uint32_t numThreads);
+  GpuKernel(std::span<const uint8_t> code, std::string symbol, uint32_t numThreads, uint32_t programsPerBlock);
 
   /// The function on a device, whose context is current.
   CudaFunction on(int device) const {
@@ -25,13 +25,14 @@ public:
     return C10_LIKELY(function != nullptr) ? function : load(device);
   }
   uint32_t numThreads() const { return threads; }
+  uint32_t programsPerBlock() const { return programs; }
 
 private:
   CudaFunction load(int device) const;
 
   std::vector<uint8_t> code;
   std::string symbol;
-  uint32_t threads;
+  uint32_t threads, programs;
   mutable std::mutex mutex;
   // Modules are never unloaded: a kernel may still wait in a stream when its last program dies.
   mutable std::array<std::atomic<CudaFunction>, 64> functions{};

@@ -29,8 +29,8 @@ StreamHandleFn streamHandleFunction() {
 /// A thread that torch has not used CUDA on has no context yet. The primary one is torch's.
 void makeContextCurrent(int device) {
   static std::array<std::atomic<CudaContext>, 64> contexts;
-  TORCH_CHECK(device >= 0 && static_cast<size_t>(device) < contexts.size(), "expected a device below ",
-              contexts.size(), ", got ", device);
+  TORCH_CHECK(device >= 0 && static_cast<size_t>(device) < contexts.size(), "expected a device below ", contexts.size(),
+              ", got ", device);
   const CudaDriver &driver = CudaDriver::get();
   std::atomic<CudaContext> &slot = contexts[static_cast<size_t>(device)];
   CudaContext wanted = slot.load(std::memory_order_acquire);
@@ -78,11 +78,15 @@ void launchGpu(const GpuKernel &kernel, const GpuScope &scope, std::span<void *c
     values.push_back(reinterpret_cast<uint64_t>(scratch.get()));
     values.push_back(static_cast<uint64_t>(grid.scratchBytes));
   }
+  int64_t perBlock = kernel.programsPerBlock();
+  if (perBlock > 1)
+    values.push_back(static_cast<uint64_t>(grid.numPrograms));
   c10::SmallVector<void *, 32> parameters;
   for (uint64_t &value : values)
     parameters.push_back(&value);
   const CudaDriver &driver = CudaDriver::get();
-  driver.check(driver.cuLaunchKernel(kernel.on(scope.device()), static_cast<unsigned>(grid.numPrograms), 1, 1,
+  driver.check(driver.cuLaunchKernel(kernel.on(scope.device()),
+                                     static_cast<unsigned>((grid.numPrograms + perBlock - 1) / perBlock), 1, 1,
                                      kernel.numThreads(), 1, 1, 0, scope.stream(), parameters.data(), nullptr),
                "launching a kernel");
 }

@@ -1,0 +1,92 @@
+"""mode="reduce-overhead": a compiled graph recorded as a CUDA graph and replayed, through torch's own trees of those.
+
+What torch's trees need to know is which inputs keep their addresses; what must not be recorded is said with its reason
+and runs as in the default mode.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._guards import TracingContext
+from torch.fx import GraphModule
+
+log = logging.getLogger(__name__)
+aten = torch.ops.aten
+
+
+def _static_inputs(gm: GraphModule, kind: str) -> list[int]:
+    """Inputs whose addresses never change: parameters and buffers, or what a recorded forward saved."""
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    if kind == "backward":
+        return [i for i, node in enumerate(placeholders) if "tangent" not in node.name]
+    context = TracingContext.try_get()
+    metadata = context.fw_metadata if context else None
+    return list(metadata.static_input_indices) if metadata is not None else []
+
+
+def reason_against(gm: GraphModule, device: str, kind: str, has_pycalls: bool) -> str | None:
+    """Why a graph is not recorded; None if it is."""
+    if not device.startswith("cuda"):
+        return "its kernels run on the CPU"
+    if has_pycalls:
+        return "it calls Python"
+    static = frozenset(_static_inputs(gm, kind))
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    for node in gm.graph.nodes:
+        values = node.meta.get("val")
+        for value in values if isinstance(values, (tuple, list)) else (values,):
+            if isinstance(value, torch.Tensor):
+                if str(value.device) != device:
+                    return f"'{node.name}' is on {value.device}"
+                sizes: Sequence[Any] = value.shape
+            else:
+                sizes = (value,)
+            for size in sizes:
+                if isinstance(size, torch.SymInt) and torch.fx.experimental.symbolic_shapes.free_unbacked_symbols(size):
+                    return f"'{node.name}' has a size that is known at run time only"
+        written = node.target is aten.copy_.default and node.args[0] in placeholders
+        if written and placeholders.index(node.args[0]) not in static:
+            return f"input '{node.args[0].name}' is written"
+    return None
+
+
+def record(program: Callable[..., Any], gm: GraphModule, device: str, kind: str) -> Callable[..., Any]:
+    """A boxed callable that records the program when it is first called, one recording for each set of sizes."""
+    from torch._inductor.cudagraph_trees import cudagraphify_impl
+    from torch._inductor.cudagraph_utils import get_placeholder_info
+
+    static = _static_inputs(gm, kind)
+    placeholders = tuple(get_placeholder_info(gm.graph))
+    output = next(iter(gm.graph.find_nodes(op="output")))
+    outputs = output.args[0] if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
+    written = tuple(
+        i
+        for i, node in enumerate(gm.graph.find_nodes(op="placeholder"))
+        if any(user.target is aten.copy_.default and user.args[0] is node for user in node.users)
+    )
+    local = threading.local()  # a tree belongs to a thread
+
+    def call(inputs: list[Any]) -> Any:
+        recorded = getattr(local, "recorded", None)
+        if recorded is None:
+            recorded = local.recorded = cudagraphify_impl(
+                program,
+                inputs,
+                static,
+                device_index=torch.device(device).index or 0,
+                stack_traces=[None] * len(outputs),
+                is_backward=kind == "backward",
+                is_inference=kind == "inference",
+                constants=(),
+                placeholders=placeholders,
+                mutated_input_idxs=written,
+            )
+        return recorded(inputs)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
