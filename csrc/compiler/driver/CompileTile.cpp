@@ -147,9 +147,14 @@ Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileO
     standalone.scratchBytes = scratch.getInt();
   standalone.needsGrid = codegen::needsGridSizes(kernel);
   codegen::CompiledKernel &code = compiled.kernels[0];
-  standalone.kernel = {
-      std::move(code.name), std::move(code.symbol),         options.gpu ? options.gpu->architecture : "cpu", code.hash,
-      std::move(code.code), std::move(code.externalSymbols)};
+  standalone.kernel.name = std::move(code.name);
+  standalone.kernel.symbol = std::move(code.symbol);
+  standalone.kernel.target = options.gpu ? options.gpu->architecture : "cpu";
+  standalone.kernel.numThreads = code.numThreads;
+  standalone.kernel.programsPerBlock = code.programsPerBlock;
+  standalone.kernel.hash = code.hash;
+  standalone.kernel.code = std::move(code.code);
+  standalone.kernel.externalSymbols = std::move(code.externalSymbols);
   bytes = artifact::serialize(standalone);
   return Status::ok();
 }

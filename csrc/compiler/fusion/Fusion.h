@@ -61,8 +61,8 @@ void splitReductions(mlir::graph::FuncOp func, const FusionOptions &options, std
 /// Puts loops that share data into graph.fusion groups; afterwards every loops op is in one.
 void formGroups(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
-/// The whole stage, in this order: buffers first, while copies are still copies; inlining next, since it shapes the domains; splits before groups, since a split
-/// reduction joins other groups than a whole one.
+/// The whole stage, in this order: buffers first, while copies are still copies; inlining next, since it shapes the
+/// domains; splits before groups, since a split reduction joins other groups than a whole one.
 void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
 } // namespace torch_tile::fusion

@@ -71,7 +71,8 @@ private:
   static bool isPlainReader(Operation *op) {
     if (!isa<ExternOp>(op) || !writtenStorages(op).empty())
       return false;
-    return op->getNumOperands() > 1 || llvm::none_of(op->getUsers(), [](Operation *user) { return isa<ReturnOp>(user); });
+    return op->getNumOperands() > 1 ||
+           llvm::none_of(op->getUsers(), [](Operation *user) { return isa<ReturnOp>(user); });
   }
 
   void erase(LoopsOp copy) {

@@ -15,7 +15,8 @@ namespace {
 class Splitter {
 public:
   Splitter(FuncOp func, const Machine &machine, std::vector<FusionDecision> &decisions)
-      : func(func), machine(machine), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()), decisions(decisions) {}
+      : func(func), machine(machine), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()),
+        decisions(decisions) {}
 
   void run() {
     for (Operation &op : llvm::make_early_inc_range(func.getBody().front()))
@@ -60,7 +61,8 @@ private:
     if (programs >= (double)machine.fewPrograms || results * reduced < (double)machine.smallReduction)
       return;
     double extent = (double)facts.estimate(longest.getExtent());
-    double pieces = std::min({(double)machine.wantedPrograms / programs, results * reduced / (double)machine.minChunk, extent / 2});
+    double pieces =
+        std::min({(double)machine.wantedPrograms / programs, results * reduced / (double)machine.minChunk, extent / 2});
     if (pieces < 2)
       return record(false, "its longest reduced axis is too short to split");
     split(op, longest, (int64_t)std::ceil(extent / pieces), isColumn);

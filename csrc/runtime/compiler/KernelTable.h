@@ -27,8 +27,8 @@ struct LoadedKernel {
 /// The kernel if some program of this process holds it.
 std::shared_ptr<const LoadedKernel> findLoadedKernel(const artifact::Hash &hash);
 
-/// Links `code` of the described kernel unless it is loaded already. Code for GPU is only kept: devices load it when they
-/// first launch it. Thread-safe.
+/// Links `code` of the described kernel unless it is loaded already. Code for GPU is only kept: devices load it when
+/// they first launch it. Thread-safe.
 Status loadKernel(const artifact::Kernel &described, std::span<const uint8_t> code,
                   std::shared_ptr<const LoadedKernel> &kernel);
 

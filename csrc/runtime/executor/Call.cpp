@@ -108,8 +108,9 @@ void Call::failInput(const Program::InputCheck &check) const {
   const at::Tensor &tensor = slots[check.slot];
   std::string expected = describe(check.type, sizes, strides);
   TORCH_CHECK(tensor.defined(), "input ", check.number, " expected ", expected, ", got nothing");
-  TORCH_CHECK(isPlain(tensor), "input ", check.number, " expected ", expected,
-              " in plain ", program.options.device.is_cuda() ? "CUDA or CPU" : "CPU", " memory, got a tensor with dispatch keys ", toString(tensor.key_set()));
+  TORCH_CHECK(isPlain(tensor), "input ", check.number, " expected ", expected, " in plain ",
+              program.options.device.is_cuda() ? "CUDA or CPU" : "CPU", " memory, got a tensor with dispatch keys ",
+              toString(tensor.key_set()));
   TORCH_CHECK(false, "input ", check.number, " expected ", expected, ", got ",
               describe(tensor.scalar_type(), tensor.sizes(), tensor.strides()));
 }

@@ -44,8 +44,7 @@ Program::Program(Artifact artifact, std::vector<std::shared_ptr<const LoadedKern
       aliases.push_back({alias->result, alias->source, shapeOf(alias->sizes, alias->strides), alias->offset});
     } else if (auto *launch = std::get_if<Launch>(&step.action)) {
       steps.push_back({StepKind::Launch, static_cast<uint32_t>(launches.size())});
-      LaunchStep compiled{
-          kernels[launch->kernel].get(), launch, source.kernels[launch->kernel].name.c_str(), {}, true};
+      LaunchStep compiled{kernels[launch->kernel].get(), launch, source.kernels[launch->kernel].name.c_str(), {}, true};
       for (ExprId id : launch->integers) {
         compiled.hasConstantIntegers &= sizes.isConstant(id);
         compiled.integers.push_back(sizes.constants()[id]);

@@ -478,10 +478,10 @@ const NodeValues *Importer::onDevice(const NodeValues &values) {
     moved.kind = Value::Kind::Tensor;
     moved.type = makeType(value.type.dtype, {});
     moved.meta = value.meta;
-    std::string attrs = joinAttrs({stringAttr("op", "aten::_to_copy"), stringAttr("overload", ""),
-                                   "args = [#graph.operand<0>, unit, unit, #graph.torch<\"device\", \"" +
-                                       device.str() + "\">, unit, true, unit]",
-                                   stringAttr("reason", "a number moves to the device")});
+    std::string attrs = joinAttrs(
+        {stringAttr("op", "aten::_to_copy"), stringAttr("overload", ""),
+         "args = [#graph.operand<0>, unit, unit, #graph.torch<\"device\", \"" + device.str() + "\">, unit, true, unit]",
+         stringAttr("reason", "a number moves to the device")});
     emitOutside("extern", std::span(&value, 1), attrs, copy.leaves);
     result.externs.emplace_back(nodeName, "aten::_to_copy", "a number moves to the device");
     it->second = std::move(copy);

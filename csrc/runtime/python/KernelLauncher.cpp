@@ -50,7 +50,7 @@ void load(std::string_view bytes, Variant &variant) {
   Status status;
   {
     py::gil_scoped_release released;
-    status = loadKernel(kernel.hash, kernel.code, kernel.symbol, variant.code);
+    status = loadKernel(kernel, kernel.code, variant.code);
   }
   orThrow(status);
   kernel.code.clear();

@@ -55,8 +55,7 @@ Value KernelEmitter::gatherMask() {
 /// Row and lane of each element of a tile with two axes (i32).
 std::pair<Value, Value> KernelEmitter::tilePositions() {
   Type i32 = builder.getI32Type();
-  Value flat =
-      reuse(tile::IotaOp::create(builder, RankedTensorType::get({schedule.rows * schedule.lanes}, i32)));
+  Value flat = reuse(tile::IotaOp::create(builder, RankedTensorType::get({schedule.rows * schedule.lanes}, i32)));
   auto type = RankedTensorType::get(tileShape(), i32);
   flat = reuse(tile::ReshapeOp::create(builder, type, flat));
   Value lanes = reuse(arith::ConstantOp::create(builder, builder.getI32IntegerAttr((int32_t)schedule.lanes)));

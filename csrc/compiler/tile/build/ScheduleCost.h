@@ -9,9 +9,7 @@ class ScheduleCost {
 public:
   explicit ScheduleCost(FusedLoops &loops) : loops(loops), accesses(loops.accesses()) {}
 
-  int64_t extent(const fusion::Axis &axis) const {
-    return std::max<int64_t>(1, loops.facts().estimate(axis.extent));
-  }
+  int64_t extent(const fusion::Axis &axis) const { return std::max<int64_t>(1, loops.facts().estimate(axis.extent)); }
   /// Index of the axis that tiles should lie along.
   int chooseVectorAxis();
   /// Pointwise nests with accesses that are contiguous along another axis than the vector axis: that axis; -1 if there

@@ -144,8 +144,7 @@ LogicalResult GatherOp::verify() {
 
 LogicalResult ScatterOp::verify() {
   Type element = getElementTypeOrSelf(getValue().getType());
-  if (!getCombine().empty() &&
-      !llvm::equal(getCombine().front().getArgumentTypes(), ArrayRef<Type>{element, element}))
+  if (!getCombine().empty() && !llvm::equal(getCombine().front().getArgumentTypes(), ArrayRef<Type>{element, element}))
     return emitOpError("expected a combiner of two values of ") << element;
   return verifyElements(*this, getValue().getType(), getBase(), getOffsets(), getMask());
 }
