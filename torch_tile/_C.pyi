@@ -62,6 +62,8 @@ class GraphText:
     """FX nodes behind the callables that `graph.pycall` ops name by index."""
     constants: list[torch.Tensor]
     """Tensors the graph module holds: the last inputs of the program."""
+    device: str
+    """Where kernels run: the first CUDA device of the graph, else the CPU."""
     externs: list[tuple[str, str, str]]
     """FX node, operator, and why it is not generated."""
 
@@ -111,6 +113,8 @@ def compile_graph(
     pycalls: list[Callable[..., Any]],
     force_compile: bool = False,
     poison: bool = False,
+    device: str = "cpu",
+    architecture: str = "",
 ) -> Program:
     """Compile a module of the graph dialect, or load it from the disk cache.
 
@@ -123,6 +127,8 @@ def compile_graph(
             graph.
         pycalls: the callables that `graph.pycall` steps name by index.
         force_compile: do not read the disk cache; what is compiled is still written to it.
+        device: what kernels run on; the option `target` fits it.
+        architecture: that PTX is assembled for, where it is not `target`.
         poison: fill freed buffers with NaN.
 
     Raises:
@@ -140,3 +146,6 @@ def flush_disk_cache() -> None:
 
 def version() -> dict[str, str]:
     """Versions of the extension and of the compiler library (which this opens)."""
+
+def assembler() -> str:
+    """Who makes machine code of PTX in this process: nvJitLink, ptxas or driver."""

@@ -106,16 +106,14 @@ def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Du
     if dump:
         dump.write_kernels(gm, graph, program)
     if settings["cudagraphs"]:
-        reason = settings.reason_against_recording
-        reason = reason or cudagraphs.reason_against(gm, graph.device, kind, bool(graph.pycalls))
-        if reason is None:
+        against = settings.reason_against_recording
+        against = against or cudagraphs.reason_against(gm, graph.device, kind, bool(graph.pycalls))
+        if against is None:
             return cudagraphs.record(_with_constants(program, graph.constants), gm, graph.device, kind)
         # What a forward that is not recorded saves has no fixed address for its backward.
         settings.reason_against_recording = "its forward is not recorded"
-        log.log(
-            logging.WARNING if graph.device.startswith("cuda") else logging.INFO,
-            "%s is not recorded as a CUDA graph: %s", name, reason,
-        )  # fmt: skip
+        level = logging.WARNING if graph.device.startswith("cuda") else logging.INFO
+        log.log(level, "%s is not recorded as a CUDA graph: %s", name, against)
     if not graph.constants and not graph.pycalls:
         # All that the program is made of; Python callables and tensors would have to be kept too.
         program._fx_graph_cache_key = json.dumps(
