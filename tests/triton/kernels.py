@@ -218,3 +218,32 @@ def assembly(x_ptr, N: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, N))
     y = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=tl.int32, is_pure=True, pack=1)
     tl.store(x_ptr + tl.arange(0, N), y)
+
+
+@triton.jit
+def high_halves(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(out_ptr + at, tl.umulhi(tl.load(x_ptr + at), tl.load(y_ptr + at)))
+
+
+@triton.jit
+def split_pointers(table_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    addresses = tl.load(table_ptr + 2 * at[:, None] + tl.arange(0, 2)[None, :])
+    left, right = tl.split(addresses)
+    x = tl.load(left.to(tl.pointer_type(tl.float32)))
+    y = tl.load(right.to(tl.pointer_type(tl.float32)))
+    tl.store(out_ptr + at, x - 2 * y)
+
+
+@triton.jit
+def _both(x, y):
+    return x + y, x - y
+
+
+@triton.jit
+def map_two(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    s, d = tl.map_elementwise(_both, tl.load(x_ptr + at), tl.load(y_ptr + at))
+    tl.store(out_ptr + at, d)
+    tl.store(out_ptr + N + at, s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import textwrap
@@ -131,6 +132,37 @@ def test_rearranging(n: int) -> None:
     both = torch.stack([x, y]).reshape(n, 2)
     expected = [both[:, 0], both[:, 1], torch.stack([x, y], 1).flatten(), x[(torch.arange(n) * 7) % n], x.flip(0)]
     assert torch.equal(out, torch.cat(expected))
+
+
+@pytest.mark.parametrize("n", [16, 128, 1024, 4096])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint32, torch.int64, torch.uint64])
+def test_high_halves_of_products(n: int, dtype: torch.dtype) -> None:
+    """Ops with two results, of which the second is used, on tiles short and long."""
+    bits = torch.iinfo(dtype).bits
+    numbers = [[random.getrandbits(bits) for _ in range(n)] for _ in range(2)]
+    signed = torch.int32 if bits == 32 else torch.int64
+    wrap = [[v - (1 << bits) if v >> (bits - 1) else v for v in side] for side in numbers]
+    x, y = (torch.tensor(side, dtype=signed).view(dtype) for side in wrap)
+    out = torch.empty(n, dtype=dtype)
+    kernels.high_halves[(1,)](x, y, out, N=n)
+    expected = [(a * b) >> bits for a, b in zip(*numbers, strict=True)]
+    assert [v % (1 << bits) for v in out.view(signed).tolist()] == expected
+
+
+@pytest.mark.parametrize("n", [16, 1024])
+def test_halves_of_pointers(n: int) -> None:
+    data, out = torch.randn(2 * n), torch.empty(n)
+    order = torch.randperm(2 * n)
+    kernels.split_pointers[(1,)](data.data_ptr() + 4 * order, out, N=n)
+    pairs = data[order].view(n, 2)
+    assert torch.equal(out, pairs[:, 0] - 2 * pairs[:, 1])
+
+
+@pytest.mark.parametrize("n", [16, 1024])
+def test_map_of_two_results(n: int) -> None:
+    x, y, out = torch.randn(n), torch.randn(n), torch.empty(2, n)
+    kernels.map_two[(1,)](x, y, out, N=n)
+    assert torch.equal(out, torch.stack([x - y, x + y]))
 
 
 def test_while_and_early_return() -> None:

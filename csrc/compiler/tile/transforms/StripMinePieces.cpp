@@ -172,7 +172,7 @@ LogicalResult StripMiner::makeShort(Value value) {
     whole = reshape(whole, type.getShape());
   } else {
     ScopeGuard scope(*this);
-    auto made = createPiece(value.getDefiningOp(), i64(0), 1);
+    auto made = createPiece(cast<OpResult>(value), i64(0), 1);
     if (failed(made))
       return failure();
     whole = *made;
@@ -214,18 +214,10 @@ FailureOr<Value> StripMiner::piece(Value value, Value start, int64_t lanes) {
       return failure();
     return scopes.back()->pieces[key] = loadPiece(type.getElementType(), *scratch, start, lanes);
   }
-  auto made = createPiece(op, start, lanes);
+  auto made = createPiece(cast<OpResult>(value), start, lanes);
   if (failed(made))
     return failure();
   Value result = *made;
-  if (auto split = dyn_cast<SplitOp>(op); split && value == split.getRhs()) {
-    auto scratch = inScratch(split.getSource());
-    if (failed(scratch))
-      return failure();
-    Value offset = add(mul(start, 2), i64(1));
-    result = LoadOp::create(b, pieceType(scratchElement(type.getElementType()), lanes), *scratch, offset, ValueRange{},
-                            lanes == 1 ? ArrayRef<int64_t>{} : ArrayRef<int64_t>{2}, ValueRange{}, Value(), Value());
-  }
   Scope &scope = *scopes.back();
   scope.pieces[key] = result;
   bool coversAll = scope.numElements == type.getNumElements() && scope.lanes == lanes && scope.start == start;
@@ -239,15 +231,16 @@ FailureOr<Value> StripMiner::piece(Value value, Value start, int64_t lanes) {
   return result;
 }
 
-FailureOr<Value> StripMiner::createPiece(Operation *op, Value start, int64_t lanes) {
+FailureOr<Value> StripMiner::createPiece(OpResult value, Value start, int64_t lanes) {
+  Operation *op = value.getOwner();
   b.setLoc(op->getLoc());
-  Type type = pieceType(op->getResult(0).getType(), lanes);
+  Type type = pieceType(value.getType(), lanes);
   Type element = getElementTypeOrSelf(type);
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
-    Attribute value = cast<SplatElementsAttr>(constant.getValue()).getSplatValue<Attribute>();
+    Attribute number = cast<SplatElementsAttr>(constant.getValue()).getSplatValue<Attribute>();
     if (lanes == 1)
-      return arith::ConstantOp::create(b, cast<TypedAttr>(value)).getResult();
-    return arith::ConstantOp::create(b, DenseElementsAttr::get(cast<ShapedType>(type), value)).getResult();
+      return arith::ConstantOp::create(b, cast<TypedAttr>(number)).getResult();
+    return arith::ConstantOp::create(b, DenseElementsAttr::get(cast<ShapedType>(type), number)).getResult();
   }
   if (isa<IotaOp>(op)) {
     Value first = start;
@@ -288,19 +281,27 @@ FailureOr<Value> StripMiner::createPiece(Operation *op, Value start, int64_t lan
     Value joined = JoinOp::create(b, RankedTensorType::get(shape, element), *lhs, *rhs);
     return reshape(joined, {lanes});
   }
-  if (auto split = dyn_cast<SplitOp>(op)) {
-    auto scratch = inScratch(split.getSource());
-    if (failed(scratch))
-      return failure();
-    // The left half; piece() knows the right one.
-    return LoadOp::create(b, pieceType(scratchElement(element), lanes), *scratch, mul(start, 2), ValueRange{},
-                          lanes == 1 ? ArrayRef<int64_t>{} : ArrayRef<int64_t>{2}, ValueRange{}, Value(), Value())
-        .getResult();
-  }
-  return pieceOfClone(op, start, lanes);
+  if (isa<SplitOp>(op))
+    return pieceOfSplit(value, start, lanes);
+  return pieceOfClone(value, start, lanes);
 }
 
-FailureOr<Value> StripMiner::pieceOfClone(Operation *op, Value start, int64_t lanes) {
+/// Every second element of the source, from the first or the second on.
+FailureOr<Value> StripMiner::pieceOfSplit(OpResult half, Value start, int64_t lanes) {
+  auto scratch = inScratch(half.getOwner()->getOperand(0));
+  if (failed(scratch))
+    return failure();
+  Type element = tileOf(half).getElementType();
+  Value offset = add(mul(start, 2), i64(half.getResultNumber()));
+  Value loaded = LoadOp::create(b, pieceType(scratchElement(element), lanes), *scratch, offset, ValueRange{},
+                                lanes == 1 ? ArrayRef<int64_t>{} : ArrayRef<int64_t>{2}, ValueRange{}, Value(), Value());
+  if (isa<PtrType>(element))
+    loaded = IntToPtrOp::create(b, pieceType(element, lanes), loaded);
+  return loaded;
+}
+
+FailureOr<Value> StripMiner::pieceOfClone(OpResult value, Value start, int64_t lanes) {
+  Operation *op = value.getOwner();
   IRMapping mapping;
   for (Value operand : op->getOperands()) {
     auto part = piece(operand, start, lanes);
@@ -315,7 +316,7 @@ FailureOr<Value> StripMiner::pieceOfClone(Operation *op, Value start, int64_t la
   // Of an op with several results, the others are pieces too.
   for (auto [original, made] : llvm::zip_equal(op->getResults(), clone->getResults()))
     scopes.back()->pieces[std::make_tuple(Value(original), start, lanes)] = made;
-  return clone->getResult(0);
+  return clone->getResult(value.getResultNumber());
 }
 
 FailureOr<Value> StripMiner::pieceOfBroadcast(BroadcastOp op, Value start, int64_t lanes) {

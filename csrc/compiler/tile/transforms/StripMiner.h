@@ -59,13 +59,14 @@ private:
 
   /// Elements [start, start + lanes) of a tile. A scalar for one lane; what is no tile stays as it is.
   FailureOr<Value> piece(Value value, Value start, int64_t lanes);
-  FailureOr<Value> createPiece(Operation *op, Value start, int64_t lanes);
+  FailureOr<Value> createPiece(OpResult value, Value start, int64_t lanes);
+  FailureOr<Value> pieceOfSplit(OpResult half, Value start, int64_t lanes);
   FailureOr<Value> pieceOfBroadcast(BroadcastOp op, Value start, int64_t lanes);
   FailureOr<Value> pieceOfTrans(TransOp op, Value start, int64_t lanes);
   FailureOr<Value> pieceOfLoad(LoadOp op, Value start, int64_t lanes);
   FailureOr<Value> pieceOfGather(GatherOp op, Value start, int64_t lanes);
   FailureOr<Value> pieceOfTake(TakeOp op, Value start, int64_t lanes);
-  FailureOr<Value> pieceOfClone(Operation *op, Value start, int64_t lanes);
+  FailureOr<Value> pieceOfClone(OpResult value, Value start, int64_t lanes);
   /// Where a piece starts in a structured access, and what is left of it.
   struct Block1D {
     Value offset;
