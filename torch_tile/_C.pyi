@@ -115,6 +115,7 @@ def compile_graph(
     poison: bool = False,
     device: str = "cpu",
     architecture: str = "",
+    matmul_library: str = "auto",
 ) -> Program:
     """Compile a module of the graph dialect, or load it from the disk cache.
 
@@ -130,12 +131,15 @@ def compile_graph(
         device: what kernels run on; the option `target` fits it.
         architecture: that PTX is assembled for, where it is not `target`.
         poison: fill freed buffers with NaN.
+        matmul_library: "auto", "aten" or "onednn": who multiplies float32 matrices on the CPU.
 
     Raises:
         torch_tile.errors.TileError: one of its subclasses, with stage, text and line.
     """
 
-def load_artifact(data: bytes, pycalls: list[Callable[..., Any]] = ..., poison: bool = False) -> Program:
+def load_artifact(
+    data: bytes, pycalls: list[Callable[..., Any]] = ..., poison: bool = False, matmul_library: str = "auto"
+) -> Program:
     """Load artifact bytes that carry the code of their kernels, as tile-compile writes them."""
 
 def set_compiler_library(path: str) -> None:

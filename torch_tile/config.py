@@ -30,14 +30,17 @@ class Knob:
     environment: tuple[str, ...]
     doc: str
     is_for_compiler: bool = False
+    choices: tuple[str, ...] = ()
 
     def parse(self, text: str) -> Any:
         if self.type is bool:
             return text.strip().lower() not in ("", "0", "false", "no", "off")
-        return self.type(text)
+        return self.check(self.type(text))
 
     def check(self, value: Any) -> Any:
         is_number = self.type in (int, float) and isinstance(value, int) and not isinstance(value, bool)
+        if self.choices and value not in self.choices:
+            raise OptionError(f"option {self.name!r} expected one of {', '.join(self.choices)}, got {value!r}")
         if isinstance(value, self.type) or is_number or (value is None and self.default is None):
             return value
         raise OptionError(f"option {self.name!r} expected {self.type.__name__}, got {value!r}")
@@ -98,6 +101,14 @@ KNOBS: dict[str, Knob] = {
             is_for_compiler=True,
         ),
         Knob("fusion", bool, True, ("TORCH_TILE_FUSION",), "Fuse ops into shared kernels.", is_for_compiler=True),
+        Knob(
+            "matmul_library",
+            str,
+            "auto",
+            ("TORCH_TILE_MATMUL_LIBRARY",),
+            "Who multiplies float32 matrices on the CPU: aten (eager's bits), onednn, or auto: the faster one there.",
+            choices=("auto", "aten", "onednn"),
+        ),
         Knob(
             "target",
             str,

@@ -93,6 +93,7 @@ def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Du
             poison=settings["poison"],
             device=graph.device,
             architecture=targets.architecture(graph.device),
+            matmul_library=settings["matmul_library"],
         )
     except TileError as error:
         node = _source_of(gm, graph, error.line)
@@ -137,6 +138,7 @@ def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
         poison=settings["poison"],
         device=graph["device"],
         architecture=targets.architecture(graph["device"]),
+        matmul_library=settings["matmul_library"],
     )
     _count(program, graph["name"])
     record.add(record.GraphRecord(graph["name"], graph["kind"]))

@@ -220,8 +220,9 @@ at::ScalarType toScalarType(ElementType type) {
   return types[static_cast<size_t>(type)];
 }
 
-ExternCall::ExternCall(const artifact::Extern &step, const SizeProgram &sizes)
-    : op(findOperator(step)), displayName(step.op + (step.overload.empty() ? "" : "." + step.overload)) {
+ExternCall::ExternCall(const artifact::Extern &step, const SizeProgram &sizes, MatmulLibrary matmul)
+    : op(findOperator(step)), direct(findMatrixProduct(op.operator_name(), matmul)),
+      displayName(step.op + (step.overload.empty() ? "" : "." + step.overload)) {
   const std::vector<c10::Argument> &declared = op.schema().arguments();
   TORCH_CHECK(declared.size() == step.args.size(), "operator '", displayName, "' expected ", declared.size(),
               " arguments, got ", step.args.size());
@@ -264,7 +265,8 @@ void ExternCall::call(const at::Tensor *slots, const int64_t *values, torch::jit
       break;
     }
   }
-  op.callBoxed(stack);
+  if (!direct || !direct(stack))
+    op.callBoxed(stack);
 }
 
 } // namespace torch_tile::runtime

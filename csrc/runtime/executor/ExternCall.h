@@ -2,6 +2,7 @@
 #pragma once
 
 #include "artifact/Artifact.h"
+#include "runtime/executor/MatrixProduct.h"
 #include "runtime/executor/SizeProgram.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -13,7 +14,7 @@ namespace torch_tile::runtime {
 class ExternCall {
 public:
   /// Throws if no such operator is registered or an argument does not fit its schema.
-  ExternCall(const artifact::Extern &step, const SizeProgram &sizes);
+  ExternCall(const artifact::Extern &step, const SizeProgram &sizes, MatmulLibrary matmul);
 
   /// Calls the operator; `stack` comes back with its returns.
   void call(const at::Tensor *slots, const int64_t *values, torch::jit::Stack &stack) const;
@@ -30,6 +31,7 @@ private:
   };
 
   c10::OperatorHandle op;
+  DirectCall direct; // tried before the dispatcher; may be null
   std::string displayName;
   std::vector<Argument> arguments;
 };

@@ -52,7 +52,8 @@ Program::Program(Artifact artifact, std::vector<std::shared_ptr<const LoadedKern
       launches.push_back(std::move(compiled));
     } else if (auto *call = std::get_if<Extern>(&step.action)) {
       steps.push_back({StepKind::Extern, static_cast<uint32_t>(externs.size())});
-      externs.push_back({ExternCall(*call, sizes), &call->results, lateSymbolsOf(call->results, isKnown)});
+      externs.push_back(
+          {ExternCall(*call, sizes, options.matmul), &call->results, lateSymbolsOf(call->results, isKnown)});
       callsDispatcher = true;
     } else if (auto *call = std::get_if<PyCall>(&step.action)) {
       steps.push_back({StepKind::PyCall, static_cast<uint32_t>(pyCalls.size())});

@@ -32,6 +32,8 @@ public:
 struct ProgramOptions {
   /// Fill buffers with bytes of ones (NaN) when they are freed, to expose reads after the last use.
   bool poison = false;
+  /// Who multiplies float32 matrices on the CPU.
+  MatmulLibrary matmul = MatmulLibrary::Auto;
   /// Where kernels run and what they read and write lies.
   c10::Device device{c10::DeviceType::CPU};
 };

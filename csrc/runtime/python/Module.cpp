@@ -32,7 +32,8 @@ void callDump(const py::function &dump, const char *file, std::string_view data)
 py::object compileGraphForPython(const std::string &text, std::map<std::string, std::string> options,
                                  const std::optional<std::string> &cacheFolder, int64_t cacheLimitBytes,
                                  const std::optional<py::function> &dump, const py::list &callables, bool forceCompile,
-                                 bool poison, const std::string &device, std::string architecture) {
+                                 bool poison, const std::string &device, std::string architecture,
+                                 const std::string &matmulLibrary) {
   CompileOptions compileOptions;
   compileOptions.compilerOptions = std::move(options);
   compileOptions.cacheFolder = cacheFolder.value_or("");
@@ -40,6 +41,7 @@ py::object compileGraphForPython(const std::string &text, std::map<std::string, 
   compileOptions.forceCompile = forceCompile;
   compileOptions.architecture = std::move(architecture);
   compileOptions.program.poison = poison;
+  compileOptions.program.matmul = parseMatmulLibrary(matmulLibrary);
   compileOptions.program.device = c10::Device(device);
   if (dump)
     compileOptions.dump = [&](const char *file, std::string_view data) { callDump(*dump, file, data); };
@@ -53,7 +55,8 @@ py::object compileGraphForPython(const std::string &text, std::map<std::string, 
   return makeProgram(std::move(compiled), callables);
 }
 
-py::object loadArtifactForPython(const py::bytes &bytes, const py::list &callables, bool poison) {
+py::object loadArtifactForPython(const py::bytes &bytes, const py::list &callables, bool poison,
+                                 const std::string &matmulLibrary) {
   std::string_view view = bytes;
   CompiledGraph compiled;
   Status status;
@@ -61,6 +64,7 @@ py::object loadArtifactForPython(const py::bytes &bytes, const py::list &callabl
     py::gil_scoped_release released;
     ProgramOptions options;
     options.poison = poison;
+    options.matmul = parseMatmulLibrary(matmulLibrary);
     status = loadArtifact({reinterpret_cast<const uint8_t *>(view.data()), view.size()}, options, compiled);
   }
   orThrow(status);
@@ -86,9 +90,10 @@ PYBIND11_MODULE(_C, m) {
 #endif
   m.def("compile_graph", &compileGraphForPython, py::arg("text"), py::arg("options"), py::arg("cache_dir"),
         py::arg("cache_limit_bytes"), py::arg("dump"), py::arg("pycalls"), py::arg("force_compile") = false,
-        py::arg("poison") = false, py::arg("device") = "cpu", py::arg("architecture") = "");
+        py::arg("poison") = false, py::arg("device") = "cpu", py::arg("architecture") = "",
+        py::arg("matmul_library") = "auto");
   m.def("load_artifact", &loadArtifactForPython, py::arg("data"), py::arg("pycalls") = py::list(),
-        py::arg("poison") = false);
+        py::arg("poison") = false, py::arg("matmul_library") = "auto");
   m.def("assembler", &assemblerName);
   m.def("set_compiler_library", &CompilerLibrary::setPath, py::arg("path"));
   m.def("version", &version);
