@@ -25,6 +25,11 @@ def _is_training(example_inputs: Sequence[Any]) -> bool:
     return torch.is_grad_enabled() and any(isinstance(x, torch.Tensor) and x.requires_grad for x in example_inputs)
 
 
+def _calls_foreach(gm: torch.fx.GraphModule) -> bool:
+    graphs = (module.graph for module in gm.modules() if isinstance(module, torch.fx.GraphModule))
+    return any("_foreach_" in str(getattr(node.target, "__name__", "")) for graph in graphs for node in graph.nodes)
+
+
 def _compile_by_cache(settings: Settings) -> Callable[..., Any] | None:
     """`autograd_cache.compile_module`, where torch is a version whose private parts it was tried with."""
     if not torch.__version__.startswith(_CACHED_VERSIONS):
@@ -65,7 +70,7 @@ def compile_with_autograd(
         "bw_compiler": backward,
         "inference_compiler": inference,
         "partition_fn": partition_joint,
-        "decompositions": decomposition_table(_is_training(example_inputs)),
+        "decompositions": decomposition_table(_is_training(example_inputs), _calls_foreach(gm)),
     }
     dynamo_counters["aot_autograd"]["total"] += 1
     try:

@@ -15,6 +15,7 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 from torch_tile.frontend.decompositions.adaptive_pooling import adaptive_pooling
 from torch_tile.frontend.decompositions.bessel import bessel_functions
 from torch_tile.frontend.decompositions.distances import distances
+from torch_tile.frontend.decompositions.foreach import foreach
 from torch_tile.frontend.decompositions.grid_sample import grid_sample
 from torch_tile.frontend.decompositions.padding import padding
 from torch_tile.frontend.decompositions.pointwise import pointwise
@@ -166,12 +167,13 @@ def _laid_out(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @functools.cache
-def decomposition_table(is_training: bool = False) -> dict[Any, Callable[..., Any]]:
+def decomposition_table(is_training: bool = False, has_foreach: bool = False) -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition. Made once; do not change it.
 
     Args:
         is_training: whether the graph will be cut into forward and backward. Softmaxes are then written with simpler
             ops, so that the cut can save a maximum and a sum for each row and compute the rest again.
+        has_foreach: whether operators on lists of tensors occur; to find them takes 20 ms.
     """
     table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
     table.update(get_decompositions(list(_ALSO)))
@@ -201,6 +203,8 @@ def decomposition_table(is_training: bool = False) -> dict[Any, Callable[..., An
     if is_training:
         softmaxes = (aten._softmax, aten._log_softmax, aten._softmax_backward_data, aten._log_softmax_backward_data)
         table.update(get_decompositions(softmaxes))
+    if has_foreach:
+        table.update(foreach())
     table[aten.nll_loss_backward.default] = _nll_loss_backward
     table[aten.nll_loss2d_backward.default] = _nll_loss_backward
     return table

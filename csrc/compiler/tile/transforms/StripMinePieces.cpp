@@ -293,8 +293,9 @@ FailureOr<Value> StripMiner::pieceOfSplit(OpResult half, Value start, int64_t la
     return failure();
   Type element = tileOf(half).getElementType();
   Value offset = add(mul(start, 2), i64(half.getResultNumber()));
-  Value loaded = LoadOp::create(b, pieceType(scratchElement(element), lanes), *scratch, offset, ValueRange{},
-                                lanes == 1 ? ArrayRef<int64_t>{} : ArrayRef<int64_t>{2}, ValueRange{}, Value(), Value());
+  Value loaded =
+      LoadOp::create(b, pieceType(scratchElement(element), lanes), *scratch, offset, ValueRange{},
+                     lanes == 1 ? ArrayRef<int64_t>{} : ArrayRef<int64_t>{2}, ValueRange{}, Value(), Value());
   if (isa<PtrType>(element))
     loaded = IntToPtrOp::create(b, pieceType(element, lanes), loaded);
   return loaded;
