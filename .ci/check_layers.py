@@ -102,7 +102,7 @@ PYTHON: dict[str, list[str]] = {
     "errors": [],
     "counters": [],
     "config": ["errors"],
-    "frontend": [*FOUNDATION, "debug"],
+    "frontend": [*FOUNDATION, "debug", "triton"],
     "language": [*FOUNDATION, "interpreter", "testing", "__init__"],
     "interpreter": FOUNDATION,
     "debug": [*FOUNDATION, "frontend"],

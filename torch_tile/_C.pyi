@@ -87,8 +87,11 @@ def compile_kernel(text: str, options: dict[str, str], dump: Callable[[str, str]
         torch_tile.errors.UnsupportedError: something that does not compile; the text names it.
     """
 
-def import_triton(text: str) -> str:
-    """Triton's IR in generic form to text of the tile dialect, with locations."""
+def import_triton(text: str, embeddable: bool = False) -> str:
+    """Triton's IR in generic form to text of the tile dialect, with locations.
+
+    With `embeddable` the text can stand beside other such modules in one text.
+    """
 
 def make_launcher(
     kernel: bytes, plan: str, num_ignored: int = 0, make_aliased: Callable[[], bytes] | None = None

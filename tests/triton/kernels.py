@@ -247,3 +247,79 @@ def map_two(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
     s, d = tl.map_elementwise(_both, tl.load(x_ptr + at), tl.load(y_ptr + at))
     tl.store(out_ptr + at, d)
     tl.store(out_ptr + N + at, s)
+
+
+@triton.jit
+def scale_rows(x_ptr, stride_m, stride_n, out_ptr, n, factor, NEGATE: tl.constexpr, flag, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * stride_m + at * stride_n, mask=at < n)
+    y = x * factor
+    if NEGATE:
+        y = -y
+    if flag:
+        y += 1
+    tl.store(out_ptr + row * n + at, y.to(out_ptr.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
+def accumulate(x_ptr, total_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(total_ptr, tl.sum(tl.load(x_ptr + at, mask=at < n, other=0.0), 0))
+
+
+@triton.jit
+def add_and_subtract(x_ptr, y_ptr, sum_ptr, difference_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + at, mask=at < n), tl.load(y_ptr + at, mask=at < n)
+    tl.store(sum_ptr + at, x + y, mask=at < n)
+    tl.store(difference_ptr + at, x - y, mask=at < n)
+
+
+@triton.jit
+def shift_left(x_ptr, n, BLOCK: tl.constexpr):
+    """x[i] = x[i + 1], all loaded before anything is stored."""
+    at = tl.arange(0, BLOCK)
+    tl.store(x_ptr + at, tl.load(x_ptr + at + 1, mask=at < n - 1), mask=at < n - 1)
+
+
+@triton.jit(debug=True)
+def checked_copy(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    tl.device_assert(x < 10, "too large")
+    tl.store(out_ptr + at, x)
+
+
+@triton.jit
+def float8_of_triton(x_ptr, bits_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    y = tl.load(x_ptr + at).to(tl.float8e4b15)
+    tl.store(bits_ptr + at, y.to(tl.uint8, bitcast=True))
+    tl.store(out_ptr + at, y.to(tl.float32))
+
+
+@triton.jit
+def poll(flag_ptr, out_ptr, timeout):
+    tl.store(out_ptr, tl.atomic_poll(flag_ptr, 3, timeout_ns=timeout))
+
+
+@triton.jit
+def wait_for_lower(flags_ptr, out_ptr):
+    """Each program waits for the one before it."""
+    pid = tl.program_id(0)
+    if pid > 0:
+        tl.atomic_poll(flags_ptr + pid - 1, 1)
+    tl.store(out_ptr + pid, tl.load(out_ptr + tl.maximum(pid, 1) - 1) + 1)
+    tl.atomic_xchg(flags_ptr + pid, 1)
+
+
+@triton.jit
+def running_sum(x_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, AXIS: tl.constexpr):
+    at = tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(out_ptr + at, tl.cumsum(tl.load(x_ptr + at), AXIS))
+
+
+@triton.jit
+def show_hex(x_ptr, N: tl.constexpr):
+    tl.device_print("x:", tl.load(x_ptr + tl.arange(0, N)), hex=True)

@@ -245,6 +245,56 @@ def test_float8_saturates() -> None:
     assert torch.equal(out, x.clamp(-448, 448).to(torch.float8_e4m3fn).float())
 
 
+def test_float8_of_triton() -> None:
+    """float8e4b15 is an f16 without one exponent bit and seven mantissa bits; magnitudes end at 1.75."""
+    x = torch.tensor([0.0, -0.0, 1.0, 1.06, 1.0625, -1.5, 1.75, 3.0, 1e6, -1e-4, 2.0**-14, 2.0**-17, 2.0**-20])
+    x = torch.cat([x, torch.zeros(3)])
+    bits, out = torch.empty(16, dtype=torch.uint8), torch.empty(16)
+    kernels.float8_of_triton[(1,)](x, bits, out, N=16)
+    expected = [0, -0.0, 1.0, 1.0, 1.125, -1.5, 1.75, 1.75, 1.75, -(2.0**-17) * 13, 2.0**-14, 2.0**-17, 0, 0, 0, 0]
+    assert out.tolist() == expected
+    assert bits[:3].tolist() == [0, 0x80, 0x78]
+
+
+@pytest.mark.skipif(not hasattr(triton.language, "atomic_poll"), reason="an older Triton")
+@pytest.mark.parametrize("held", [3, 4])
+def test_poll(held: int) -> None:
+    flag, out = torch.tensor([held]), torch.empty(1, dtype=torch.bool)
+    kernels.poll[(1,)](flag, out, 1000)
+    assert out.item() == (held == 3)
+    assert flag.item() == held
+
+
+@pytest.mark.skipif(not hasattr(triton.language, "atomic_poll"), reason="an older Triton")
+def test_programs_wait_for_lower_ones() -> None:
+    flags, out = torch.zeros(300, dtype=torch.int32), torch.zeros(300, dtype=torch.int32)
+    kernels.wait_for_lower[(300,)](flags, out)
+    assert out.tolist() == list(range(1, 301))
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((1, 1024), 1), ((4, 16), 1), ((512, 4), 0)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_running_sums_of_narrow_floats(shape: tuple[int, int], axis: int, dtype: torch.dtype) -> None:
+    """One rounding per element, not one per step."""
+    x = torch.rand(shape).to(dtype)
+    out = torch.empty_like(x)
+    kernels.running_sum[(1,)](x, out, M=shape[0], N=shape[1], AXIS=axis)
+    torch.testing.assert_close(out, x.double().cumsum(axis).to(dtype), rtol=torch.finfo(dtype).eps, atol=0)
+
+
+def test_device_print_of_floats_in_hex() -> None:
+    script = """
+        import torch
+        from tests.triton import kernels
+        kernels.show_hex[(1,)](torch.tensor([0.0, 1.5, -3.25, 1e-3], dtype=torch.float64), N=4)
+    """
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True, timeout=120
+    )
+    values = [float.fromhex(line.rsplit(" ", 1)[1]) for line in result.stdout.splitlines() if line]
+    assert values == [0.0, 1.5, -3.25, 1e-3]
+
+
 def test_what_is_not_supported_names_the_line() -> None:
     with pytest.raises(UnsupportedError, match=r"kernels\.py:\d+: inline assembly is for GPUs"):
         kernels.assembly[(1,)](torch.zeros(32, dtype=torch.int32), N=32)

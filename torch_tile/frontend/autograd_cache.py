@@ -44,6 +44,7 @@ from torch._functorch.aot_autograd import create_aot_state, prepare_aot_module_s
 from torch_tile import _C
 from torch_tile.config import Settings
 from torch_tile.debug import record
+from torch_tile.frontend import triton_kernels
 from torch_tile.frontend.common_subexpressions import storage_of
 from torch_tile.frontend.tracing import untraced
 
@@ -98,7 +99,14 @@ class _BackwardCode(_Code):
 class _KeyDetails:
     """Everything beside the graph that decides what AOTAutograd and we make of it."""
 
-    def __init__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any], aot_config: Any, settings: Settings) -> None:
+    def __init__(
+        self,
+        gm: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        aot_config: Any,
+        settings: Settings,
+        launches: Sequence[str],
+    ) -> None:
         self.gm = gm
         self.inputs = inputs
         self.aliasing = _aliasing(inputs)
@@ -134,6 +142,7 @@ class _KeyDetails:
             node.meta["custom"] for node in gm.graph.nodes if isinstance(node.meta.get("custom"), dict)
         ]
         self.tag = torch.compiler.config.cache_key_tag
+        self.launches = launches
 
 
 # Where and how much is cached changes no result.
@@ -154,7 +163,7 @@ def _aliasing(inputs: Sequence[Any]) -> list[tuple[int, str]]:
 
 def _fingerprint() -> list[tuple[str, int, int]]:
     """Changes whenever a source of the front end or the extension does, installed or edited in place."""
-    files = [*_SOURCES.rglob("*.py"), Path(_C.__file__)]
+    files = [*_SOURCES.rglob("*.py"), *(_SOURCES.parent / "triton").rglob("*.py"), Path(_C.__file__)]
     stats = [(file.name, file.stat()) for file in sorted(files)]
     return [(name, s.st_size, s.st_mtime_ns) for name, s in stats]
 
@@ -170,11 +179,25 @@ def _folder_of(mod: Any, inputs: Sequence[Any], aot_config: Any, settings: Setti
     assert cache_dir is not None
     with sanitize_gm_for_cache(gm):
         check_cacheable(gm)
-        for node in gm.graph.nodes:
-            if isinstance(node.target, torch._ops.HigherOrderOperator):
-                raise BypassAOTAutogradCache(f"holds {node.target}")
-        key = AOTAutogradCachePickler(gm).get_hash(_KeyDetails(gm, inputs, aot_config, settings))
+        launches = [launch for node in gm.graph.nodes if (launch := _launch_of(node)) is not None]
+        key = AOTAutogradCachePickler(gm).get_hash(_KeyDetails(gm, inputs, aot_config, settings, launches))
     return Path(cache_dir) / "autograd" / str(key)
+
+
+def _launch_of(node: torch.fx.Node) -> str | None:
+    """What a node that launches a Triton kernel launches; a graph names it by an index alone."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        if torch._library.triton.get_triton_kernels_for_op(str(node.target._schema.name)):
+            raise BypassAOTAutogradCache(f"holds {node.target}, whose definition is Python")
+        return None
+    if not isinstance(node.target, torch._ops.HigherOrderOperator):
+        return None
+    if not triton_kernels.is_launch(node):
+        raise BypassAOTAutogradCache(f"holds {node.target}")
+    try:
+        return triton_kernels.identify(node)
+    except ValueError as reason:
+        raise BypassAOTAutogradCache(f"launches {reason}") from None
 
 
 def _read(file: Path) -> bytes | None:

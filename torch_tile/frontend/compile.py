@@ -75,7 +75,7 @@ def _warn(name: str, error: TileError, dump: Dump) -> None:
 
 def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Dump | None) -> Callable[..., Any]:
     start = time.perf_counter()
-    replace_triton_kernels(gm)
+    gm = replace_triton_kernels(gm)
     graph = _C.print_graph(gm)
     printed_ms = (time.perf_counter() - start) * 1e3
     if dump:

@@ -112,14 +112,9 @@ class CpuBackend(BaseBackend):  # type: ignore[misc]
         return metadata
 
     def get_codegen_implementation(self, options: CpuOptions) -> dict[str, Any]:
-        implementation: dict[str, Any] = {"min_dot_size": lambda lhs, rhs: (1, 1, 1)}
-        try:
-            from triton.language.extra.cuda import convert_custom_float8_sm80
+        from torch_tile.triton.float8 import convert_custom_types
 
-            implementation["convert_custom_types"] = convert_custom_float8_sm80
-        except ImportError:
-            pass
-        return implementation
+        return {"min_dot_size": lambda lhs, rhs: (1, 1, 1), "convert_custom_types": convert_custom_types}
 
     def get_module_map(self) -> dict[str, ModuleType]:
         from triton.language.extra.cuda import libdevice
@@ -132,12 +127,13 @@ class CpuBackend(BaseBackend):  # type: ignore[misc]
     def add_stages(self, stages: dict[str, Any], options: CpuOptions, language: Any = None) -> None:
         if language is not None and getattr(language, "name", "TRITON") != "TRITON":
             raise NotImplementedError("Gluon kernels are for GPUs")
-        stages["ttir"] = lambda module, metadata: _make_ttir(module, metadata)
+        stages["ttir"] = lambda module, metadata: make_ttir(module)
         stages["tile"] = lambda module, metadata: _make_tile(module, metadata)
         stages[BINARY] = lambda text, metadata: _make_binary(text, metadata)
 
 
-def _make_ttir(module: Any, metadata: dict[str, Any]) -> Any:
+def make_ttir(module: Any) -> Any:
+    """Triton's own passes that serve every target."""
     manager = ir.pass_manager(module.context)
     manager.enable_debug()
     _optional_passes(

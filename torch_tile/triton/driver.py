@@ -176,7 +176,7 @@ def do_bench(
 
 
 @functools.cache
-def _installed_triton() -> str:
+def installed_triton() -> str:
     """What identifies the installed Triton: its wheel's list of files with their hashes, or else its files' times."""
     import importlib.metadata
     from pathlib import Path
@@ -204,7 +204,7 @@ def _use_cheap_key() -> None:
 
     for module in (triton.runtime.cache, triton.runtime.autotuner):
         if hasattr(module, "triton_key"):
-            module.triton_key = _installed_triton
+            module.triton_key = installed_triton
 
 
 # Names that people look for in `kernel.asm`, and the compiler's names of these stages.

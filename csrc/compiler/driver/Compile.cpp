@@ -31,6 +31,28 @@ static Progress progressOf(ModuleOp module) {
   return progress;
 }
 
+/// Kernels that came with the graph stand behind it, in modules of their own.
+static LogicalResult takeGivenKernels(ModuleOp module, const CompileOptions &options) {
+  constexpr StringLiteral distinct = "tile.noalias_args";
+  for (ModuleOp inner : llvm::make_early_inc_range(module.getOps<ModuleOp>())) {
+    for (tile::KernelOp kernel : llvm::make_early_inc_range(inner.getOps<tile::KernelOp>())) {
+      kernel->moveBefore(module.getBody(), module.getBody()->end());
+      if (std::optional<StringRef> name = inner.getSymName())
+        kernel.setSymName(*name);
+      if (inner->hasAttr(distinct))
+        kernel->setAttr(distinct, UnitAttr::get(module.getContext()));
+    }
+    inner.erase();
+  }
+  for (tile::KernelOp kernel : module.getOps<tile::KernelOp>()) {
+    if (options.gpu)
+      return kernel.emitError("unsupported: a kernel of tiles in a graph for a GPU");
+    if (failed(prepareKernel(kernel)))
+      return failure();
+  }
+  return success();
+}
+
 Status torch_tile::compileGraph(std::string_view text, const CompileOptions &options, const CompileHooks &hooks,
                                 std::vector<uint8_t> &artifactBytes) {
   Stages stages(hooks);
@@ -47,6 +69,8 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     return Status::invalidInput(stage, "expected one graph.func, got " + std::to_string(functions.size()));
   graph::FuncOp func = functions[0];
   Progress progress = progressOf(*module);
+  if (progress < Progress::Tile && failed(takeGivenKernels(*module, options)))
+    return errors.status(StatusKind::Unsupported);
   stages.done("parse");
 
   stage = "loops";

@@ -22,8 +22,13 @@ Status compileTile(std::string_view text, const CompileOptions &options, const C
 Status compileStandaloneKernel(std::string_view text, const CompileOptions &options, const CompileHooks &hooks,
                                std::vector<uint8_t> &kernel);
 
-/// Triton's IR in generic form to text of the tile dialect, with locations.
-Status importTriton(std::string_view text, std::string &tile);
+/// Triton's IR in generic form to text of the tile dialect, with locations. With `isEmbeddable` they are written out
+/// where they are used, so that several such modules can stand in one text.
+Status importTriton(std::string_view text, bool isEmbeddable, std::string &tile);
+
+/// Prepares kernels of tiles of any size for code generation on CPU and notes what a program costs
+/// (`tile.program_cost_ns`).
+mlir::LogicalResult prepareKernel(mlir::tile::KernelOp kernel);
 
 /// This library, LLVM and the host, one per line.
 std::string describeVersion();

@@ -23,6 +23,37 @@ static OwningOpRef<ModuleOp> parseKernels(std::string_view text, MLIRContext &co
   return failed(module) ? OwningOpRef<ModuleOp>() : std::move(*module);
 }
 
+/// Rough: what an element costs in a loop of vectors, an atomic, and a product. Loops of unknown length count ten
+/// times.
+static double estimateCostNs(Region &region) {
+  double cost = 0;
+  for (Operation &op : region.getOps()) {
+    double elements = 1, times = 1;
+    for (Type type :
+         llvm::concat<const Type>(SmallVector<Type>(op.getOperandTypes()), SmallVector<Type>(op.getResultTypes())))
+      if (auto tile = dyn_cast<RankedTensorType>(type))
+        elements = std::max<double>(elements, tile.getNumElements());
+    if (auto dot = dyn_cast<tile::DotOp>(op))
+      times = cast<RankedTensorType>(dot.getLhs().getType()).getShape().back() * 0.3;
+    else if (isa<tile::AtomicRmwOp, tile::AtomicCasOp, tile::ScanOp>(op))
+      times = 20;
+    cost += elements * times * 0.05;
+    if (isa<tile::ReduceOp, tile::ScanOp>(op))
+      continue;
+    for (Region &inner : op.getRegions())
+      cost += estimateCostNs(inner) * (isa<scf::ForOp, scf::WhileOp>(op) ? 10 : 1);
+  }
+  return cost;
+}
+
+static constexpr llvm::StringLiteral costAttr = "tile.program_cost_ns";
+
+LogicalResult torch_tile::prepareKernel(tile::KernelOp kernel) {
+  auto cost = static_cast<int64_t>(std::min(1e12, estimateCostNs(kernel.getBody())));
+  kernel->setAttr(costAttr, IntegerAttr::get(IntegerType::get(kernel.getContext(), 64), cost));
+  return tile::stripMine(kernel);
+}
+
 static Status compileKernelsOf(ModuleOp module, const CompileOptions &options, const CompileHooks &hooks,
                                Stages &stages, ErrorCollector &errors, const char *&stage, CompiledKernels &result) {
   auto list = llvm::to_vector(module.getOps<tile::KernelOp>());
@@ -36,7 +67,7 @@ static Status compileKernelsOf(ModuleOp module, const CompileOptions &options, c
   } else {
     stage = "strip-mine";
     for (tile::KernelOp kernel : list)
-      if (failed(tile::stripMine(kernel)))
+      if (failed(prepareKernel(kernel)))
         return errors.status(StatusKind::Unsupported);
     stages.done("strip-mine");
     stages.dump("35-strip-mine.mlir", module);
@@ -71,7 +102,7 @@ Status torch_tile::compileTile(std::string_view text, const CompileOptions &opti
   return status;
 }
 
-Status torch_tile::importTriton(std::string_view text, std::string &tile) {
+Status torch_tile::importTriton(std::string_view text, bool isEmbeddable, std::string &tile) {
   MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
   const char *stage = "parse";
   ErrorCollector errors(context, stage);
@@ -79,31 +110,12 @@ Status torch_tile::importTriton(std::string_view text, std::string &tile) {
   if (!module)
     return errors.status(StatusKind::InvalidInput);
   llvm::raw_string_ostream stream(tile);
-  module->print(stream, OpPrintingFlags().enableDebugInfo(true));
+  OpPrintingFlags flags;
+  flags.enableDebugInfo(true);
+  if (isEmbeddable)
+    flags.useLocalScope();
+  module->print(stream, flags);
   return Status::ok();
-}
-
-/// Rough: what an element costs in a loop of vectors, an atomic, and a product. Loops of unknown length count ten
-/// times.
-static double estimateCostNs(Region &region) {
-  double cost = 0;
-  for (Operation &op : region.getOps()) {
-    double elements = 1, times = 1;
-    for (Type type :
-         llvm::concat<const Type>(SmallVector<Type>(op.getOperandTypes()), SmallVector<Type>(op.getResultTypes())))
-      if (auto tile = dyn_cast<RankedTensorType>(type))
-        elements = std::max<double>(elements, tile.getNumElements());
-    if (auto dot = dyn_cast<tile::DotOp>(op))
-      times = cast<RankedTensorType>(dot.getLhs().getType()).getShape().back() * 0.3;
-    else if (isa<tile::AtomicRmwOp, tile::AtomicCasOp, tile::ScanOp>(op))
-      times = 20;
-    cost += elements * times * 0.05;
-    if (isa<tile::ReduceOp, tile::ScanOp>(op))
-      continue;
-    for (Region &inner : op.getRegions())
-      cost += estimateCostNs(inner) * (isa<scf::ForOp, scf::WhileOp>(op) ? 10 : 1);
-  }
-  return cost;
 }
 
 static std::string describeArguments(tile::KernelOp kernel) {
@@ -138,11 +150,11 @@ Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileO
 
   artifact::StandaloneKernel standalone;
   standalone.arguments = describeArguments(kernel);
-  standalone.programCostNs = static_cast<int64_t>(std::min(1e12, estimateCostNs(kernel.getBody())));
   CompiledKernels compiled;
   Status status = compileKernelsOf(*module, options, hooks, stages, errors, stage, compiled);
   if (!status.isOk())
     return status;
+  standalone.programCostNs = kernel->getAttrOfType<IntegerAttr>(costAttr).getInt();
   if (auto scratch = kernel->getAttrOfType<IntegerAttr>("tile.scratch_bytes"))
     standalone.scratchBytes = scratch.getInt();
   standalone.needsGrid = codegen::needsGridSizes(kernel);

@@ -13,6 +13,8 @@
 using namespace mlir;
 using namespace torch_tile;
 
+/// What locations call the text that was given.
+static constexpr char textName[] = "graph.mlir";
 static constexpr char libraryVersion[] = "0.1.0+" TORCH_TILE_COMPILER_FINGERPRINT;
 
 std::string torch_tile::compilerVersion() { return std::string(libraryVersion) + " LLVM " + LLVM_VERSION_STRING; }
@@ -27,7 +29,7 @@ DialectRegistry torch_tile::makeRegistry() {
 OwningOpRef<ModuleOp> torch_tile::parseModule(std::string_view text, MLIRContext &context) {
   context
       .loadDialect<graph::GraphDialect, tile::TileDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect>();
-  return parseSourceString<ModuleOp>(StringRef(text.data(), text.size()), ParserConfig(&context), "graph.mlir");
+  return parseSourceString<ModuleOp>(StringRef(text.data(), text.size()), ParserConfig(&context), textName);
 }
 
 ErrorCollector::ErrorCollector(MLIRContext &context, const char *const &stage)
@@ -51,7 +53,14 @@ void ErrorCollector::record(Diagnostic &diagnostic) {
     auto position = dyn_cast<FileLineColLoc>(location);
     if (!position)
       return WalkResult::advance();
-    line = position.getLine();
+    if (position.getFilename() == textName) {
+      line = position.getLine();
+    } else {
+      // A kernel's op, which knows its place in the user's source.
+      std::string place = position.getFilename().str() + ":" + std::to_string(position.getLine());
+      if (text.find(place) == std::string::npos)
+        text = place + ": " + text;
+    }
     return WalkResult::interrupt();
   });
 }

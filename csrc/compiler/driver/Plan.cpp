@@ -1,5 +1,6 @@
 #include "compiler/driver/Plan.h"
 
+#include "compiler/codegen/common/Kernel.h"
 #include "compiler/driver/PlanExprs.h"
 #include "compiler/fusion/FusionCost.h"
 
@@ -118,7 +119,7 @@ private:
       llvm::for_each(op.getOperands(), touch);
       for (Value result : op.getResults())
         // Calls outside do not keep results that nothing uses.
-        if (!result.use_empty() || !isa<ExternOp, PyCallOp>(op) || definesSymbol(result))
+        if (!result.use_empty() || !isa<ExternOp, PyCallOp>(op) || isKernelCall(&op) || definesSymbol(result))
           touch(result);
     }
     for (auto &[slot, op] : lastUse)
@@ -157,6 +158,8 @@ private:
     return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
         .Case([&](LaunchOp launch) { return planLaunch(launch); })
         .Case([&](ExternOp call) {
+          if (isKernelCall(call))
+            return planKernelCall(call);
           artifact::Extern step;
           step.op = call.getOp().str();
           step.overload = call.getOverload().str();
@@ -194,6 +197,98 @@ private:
         .Default([](Operation *other) { return other->emitOpError("has no step in the artifact"); });
   }
 
+  /// A new buffer for a result of `op`.
+  LogicalResult planBuffer(Operation &op, Value result) {
+    auto type = cast<GraphTensorType>(result.getType());
+    FailureOr<artifact::ElementType> element = elementTypeOf(type.getElementType());
+    if (failed(element))
+      return op.emitOpError("expected results of element types torch has, got ") << type;
+    artifact::Alloc alloc;
+    alloc.slot = slotOf(result);
+    alloc.type = *element;
+    alloc.sizes = exprs.addRange(type.getSizes());
+    alloc.strides = exprs.addRange(type.getStrides());
+    push(std::move(alloc), linesOf(op));
+    return success();
+  }
+
+  /// A call of a kernel that came with the graph. It becomes a launch like any other.
+  static bool isKernelCall(Operation *op) {
+    auto call = dyn_cast<ExternOp>(op);
+    return call && call.getOp() == "torch_tile::kernel";
+  }
+
+  /// `overload` names the kernel. There is one argument for each of the kernel's, of which a string is the number of a
+  /// result, and at the end the sizes of the grid.
+  LogicalResult planKernelCall(ExternOp call) {
+    auto kernel = func->getParentOfType<ModuleOp>().lookupSymbol<tile::KernelOp>(call.getOverload());
+    ArrayRef<Attribute> args = call.getArgs().getValue();
+    if (!kernel || args.size() != kernel.getArgumentTypes().size() + 1)
+      return call.emitOpError("expected a kernel of the module, its arguments and a grid");
+    SizeContext &sizes = GraphDialect::sizes(call.getContext());
+    for (Value result : call.getOutputs())
+      if (failed(planBuffer(*call, result)))
+        return failure();
+    artifact::Launch step;
+    step.kernel = kernelIndex(call.getOverload());
+    auto sizeOf = [&](Attribute arg) -> std::optional<SizeExpr> {
+      if (auto expr = dyn_cast<ExprAttr>(arg))
+        return expr.getValue();
+      if (auto flag = dyn_cast<BoolAttr>(arg))
+        return sizes.constant(flag.getValue());
+      if (auto integer = dyn_cast<IntegerAttr>(arg))
+        return sizes.constant(integer.getInt());
+      return std::nullopt;
+    };
+    for (auto [type, arg] : llvm::zip(kernel.getArgumentTypes(), args)) {
+      if (auto operand = dyn_cast<OperandAttr>(arg); operand && isa<tile::PtrType>(type)) {
+        step.pointers.push_back(slotOf(call.getInputs()[operand.getIndex()]));
+      } else if (auto result = dyn_cast<StringAttr>(arg); result && isa<tile::PtrType>(type)) {
+        unsigned index = 0;
+        if (result.getValue().getAsInteger(10, index) || index >= call.getOutputs().size())
+          return call.emitOpError("expected the number of a result, got ") << result;
+        step.pointers.push_back(slotOf(call.getOutputs()[index]));
+      } else if (auto number = dyn_cast<FloatAttr>(arg); number && isa<FloatType>(type)) {
+        APFloat value = number.getValue();
+        bool isInexact = false;
+        value.convert(cast<FloatType>(type).getFloatSemantics(), APFloat::rmNearestTiesToEven, &isInexact);
+        step.integers.push_back(exprs.add(sizes.constant((int64_t)value.bitcastToAPInt().getZExtValue())));
+      } else if (auto size = sizeOf(arg); size && type.isIntOrIndex()) {
+        step.integers.push_back(exprs.add(*size));
+      } else {
+        return call.emitOpError("expected a value for an argument of type ") << type << ", got " << arg;
+      }
+    }
+    auto grid = dyn_cast<ArrayAttr>(args.back());
+    if (!grid || grid.size() != 3)
+      return call.emitOpError("expected a grid of three sizes");
+    SizeExpr programs = sizes.constant(1);
+    bool needsGrid = codegen::needsGridSizes(kernel);
+    for (Attribute axis : grid) {
+      std::optional<SizeExpr> size = sizeOf(axis);
+      if (!size)
+        return call.emitOpError("expected a size of the grid, got ") << axis;
+      programs = sizes.mul(programs, *size);
+      if (needsGrid)
+        step.integers.push_back(exprs.add(*size));
+    }
+    SizeExpr bytes = sizes.constant(0);
+    for (Value value : llvm::concat<Value>(llvm::to_vector(call.getInputs()), llvm::to_vector(call.getOutputs())))
+      if (auto type = dyn_cast<GraphTensorType>(value.getType()))
+        bytes = sizes.add(bytes,
+                          sizes.mul(type.numElements(), sizes.constant(fusion::elementBytes(type.getElementType()))));
+    auto number = [&](StringRef name) {
+      auto attr = kernel->getAttrOfType<IntegerAttr>(name);
+      return exprs.add(sizes.constant(attr ? attr.getInt() : 0));
+    };
+    step.numPrograms = exprs.add(programs);
+    step.programCostNs = number("tile.program_cost_ns");
+    step.scratchBytes = number("tile.scratch_bytes");
+    step.bytesMoved = exprs.add(bytes);
+    push(std::move(step), linesOf(*call));
+    return success();
+  }
+
   LogicalResult planLaunch(LaunchOp launch) {
     artifact::Launch step;
     step.kernel = kernelIndex(launch.getKernel());
@@ -202,17 +297,9 @@ private:
     for (auto [result, writes] : llvm::zip(launch.getOutputs(), launch.getWrites())) {
       if (writes >= 0)
         continue;
-      auto type = cast<GraphTensorType>(result.getType());
-      FailureOr<artifact::ElementType> element = elementTypeOf(type.getElementType());
-      if (failed(element))
-        return launch.emitOpError("expected results of element types torch has, got ") << type;
-      artifact::Alloc alloc;
-      alloc.slot = slotOf(result);
-      alloc.type = *element;
-      alloc.sizes = exprs.addRange(type.getSizes());
-      alloc.strides = exprs.addRange(type.getStrides());
-      step.pointers.push_back(alloc.slot);
-      push(std::move(alloc), linesOf(*launch));
+      if (failed(planBuffer(*launch, result)))
+        return failure();
+      step.pointers.push_back(slotOf(result));
     }
     for (SizeExpr e : exprsOf(launch.getIntegers()))
       step.integers.push_back(exprs.add(e));

@@ -83,6 +83,8 @@ std::optional<LogicalResult> TritonImporter::importMemory(Operation *op, StringR
     set(op, tile::AtomicCasOp::create(b, type, operand(op, 1), operand(op, 2), operand(op, 0), Value(), Value()));
     return success();
   }
+  if (name == "tt.atomic_poll")
+    return importAtomicPoll(op);
   if (name == "tt.print") {
     auto prefix = dyn_cast_or_null<StringAttr>(attribute(op, "prefix"));
     auto isSigned = dyn_cast_or_null<DenseI32ArrayAttr>(attribute(op, "isSigned"));
@@ -104,4 +106,31 @@ std::optional<LogicalResult> TritonImporter::importMemory(Operation *op, StringR
     return success();
   }
   return std::nullopt;
+}
+
+/// Looks at memory until it holds a value. A look is an exchange of the value for itself. What is waited for may come
+/// from another thread: programs that started run to their end. With a timeout, every look counts for a nanosecond and
+/// takes longer than that, so none is given up too early.
+LogicalResult TritonImporter::importAtomicPoll(Operation *op) {
+  SmallVector<Value> values = operands(op->getOperands());
+  if (isa<RankedTensorType>(values[0].getType()))
+    return error(op) << "tt.atomic_poll of a tile of pointers";
+  Value pointer = values[0], expected = values[1], timeout = values.size() > 2 ? values[2] : Value();
+  Type i64 = b.getI64Type();
+  Value zero = integerConstant(i64, 0), one = integerConstant(i64, 1);
+  auto loop = scf::WhileOp::create(b, TypeRange{b.getI1Type(), i64}, ValueRange{zero});
+  OpBuilder::InsertionGuard guard(b);
+  Block *before = b.createBlock(&loop.getBefore(), {}, {i64}, {op->getLoc()});
+  Value old = tile::AtomicCasOp::create(b, expected.getType(), expected, expected, pointer, Value(), Value());
+  Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, old, expected);
+  Value goesOn = arith::XOrIOp::create(b, isThere, integerConstant(b.getI1Type(), 1));
+  if (timeout)
+    goesOn = arith::AndIOp::create(
+        b, goesOn, arith::CmpIOp::create(b, arith::CmpIPredicate::ult, before->getArgument(0), timeout));
+  Value next = arith::AddIOp::create(b, before->getArgument(0), one);
+  scf::ConditionOp::create(b, goesOn, ValueRange{isThere, next});
+  Block *after = b.createBlock(&loop.getAfter(), {}, {b.getI1Type(), i64}, {op->getLoc(), op->getLoc()});
+  scf::YieldOp::create(b, ValueRange{after->getArgument(1)});
+  set(op, loop.getResult(0));
+  return success();
 }

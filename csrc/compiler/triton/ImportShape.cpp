@@ -92,18 +92,43 @@ std::optional<LogicalResult> TritonImporter::importShape(Operation *op, StringRe
     mapping.map(op->getResults(), reduce->getResults());
     return importCombine(op, reduce.getCombine());
   }
-  if (name == "tt.scan") {
-    auto scan =
-        tile::ScanOp::create(b, types, operands(op->getOperands()), integer(op, "axis"), integer(op, "reverse") != 0);
-    mapping.map(op->getResults(), scan->getResults());
-    return importCombine(op, scan.getCombine());
-  }
+  if (name == "tt.scan")
+    return importScan(op, types);
   if (name == "tt.map_elementwise") {
     auto map = tile::MapOp::create(b, types, operands(op->getOperands()), integer(op, "pack", 1));
     mapping.map(op->getResults(), map->getResults());
     return importCombine(op, map.getBody());
   }
   return std::nullopt;
+}
+
+/// Sums and products of narrow floats are carried in f32 and rounded once per element, as those of dot are: rounded in
+/// every step, a running sum of bf16 loses what it adds.
+LogicalResult TritonImporter::importScan(Operation *op, TypeRange types) {
+  bool isReverse = integer(op, "reverse") != 0;
+  SmallVector<Value> sources = operands(op->getOperands());
+  Block &combiner = op->getRegion(0).front();
+  Operation &first = combiner.front();
+  Type element = getElementTypeOrSelf(types[0]);
+  bool isNarrowSum = types.size() == 1 && op->getRegion(0).hasOneBlock() && llvm::hasNItems(combiner, 2) &&
+                     isa<arith::AddFOp, arith::MulFOp>(first) && isa<FloatType>(element) &&
+                     element.getIntOrFloatBitWidth() == 16;
+  if (isNarrowSum) {
+    Type wide = cast<RankedTensorType>(types[0]).clone(b.getF32Type());
+    auto scan = tile::ScanOp::create(b, TypeRange{wide}, ValueRange{arith::ExtFOp::create(b, wide, sources[0])},
+                                     integer(op, "axis"), isReverse);
+    set(op, arith::TruncFOp::create(b, types[0], scan.getResult(0)));
+    OpBuilder::InsertionGuard guard(b);
+    Block *block =
+        b.createBlock(&scan.getCombine(), {}, {b.getF32Type(), b.getF32Type()}, {op->getLoc(), op->getLoc()});
+    Value lhs = block->getArgument(0), rhs = block->getArgument(1);
+    tile::YieldOp::create(b, ValueRange{isa<arith::AddFOp>(first) ? arith::AddFOp::create(b, lhs, rhs).getResult()
+                                                                  : arith::MulFOp::create(b, lhs, rhs).getResult()});
+    return success();
+  }
+  auto scan = tile::ScanOp::create(b, types, sources, integer(op, "axis"), isReverse);
+  mapping.map(op->getResults(), scan->getResults());
+  return importCombine(op, scan.getCombine());
 }
 
 /// The scale of 32 neighbours is a power of two with a biased exponent: an operand is decoded to bf16 or f32, then

@@ -52,6 +52,8 @@ private:
   std::optional<mlir::LogicalResult> importArithmetic(Operation *op, llvm::StringRef name);
   mlir::LogicalResult importLibraryCall(Operation *op);
   mlir::LogicalResult importDotScaled(Operation *op);
+  mlir::LogicalResult importScan(Operation *op, mlir::TypeRange types);
+  mlir::LogicalResult importAtomicPoll(Operation *op);
   Value convertFloat(Value value, Type type, bool towardsZero);
   Value bitcast(Value value, Type type);
   Value constant(Type type, double value);

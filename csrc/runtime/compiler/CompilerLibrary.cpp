@@ -148,9 +148,9 @@ Status CompilerLibrary::compileKernel(const CompileRequest &request, std::vector
   return compileWith(functions.compileKernel, request, kernelBytes);
 }
 
-Status CompilerLibrary::importTriton(std::string_view text, std::string &tile) const {
+Status CompilerLibrary::importTriton(std::string_view text, bool isEmbeddable, std::string &tile) const {
   ttc_buffer buffer{};
-  ttc_status status = functions.importTriton(text.data(), text.size(), &buffer);
+  ttc_status status = functions.importTriton(text.data(), text.size(), isEmbeddable, &buffer);
   tile.assign(buffer.data ? buffer.data : "", buffer.size);
   functions.bufferFree(&buffer);
   return take(status);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 namespace py = pybind11;
 
@@ -138,6 +139,39 @@ void Importer::importExtern(py::handle node, const OpInfo &op, std::span<const p
                                  op.isSeeded ? "effect" : "", stringAttr("reason", reason)});
   emitOutside("extern", printer.operands, attrs, values.leaves);
   result.externs.emplace_back(nodeName, op.fullName, reason);
+  define(node, std::move(values));
+}
+
+void Importer::importKernel(py::handle node, py::handle target) {
+  auto parts = node.attr("args").cast<py::tuple>();
+  ArgumentPrinter printer(*this, sizes, /*takesFloats=*/false);
+  std::string args;
+  std::vector<int64_t> written;
+  std::set<int64_t> positions;
+  for (py::handle position : parts[2])
+    positions.insert(position.cast<int64_t>());
+  int64_t position = 0;
+  try {
+    for (py::handle argument : parts[0]) {
+      size_t before = printer.operands.size();
+      printer.append(args, argument, /*isFloat=*/false);
+      args += ", ";
+      if (positions.contains(position++) && isNode(argument))
+        for (size_t k = 0; k < printer.operands.size(); ++k)
+          if (k >= before || printer.operands[k].name == find(argument)->leaves[0].name)
+            written.push_back(static_cast<int64_t>(k));
+    }
+    printer.append(args, parts[1], /*isFloat=*/false);
+  } catch (const NotPrintable &) {
+    throw UnsupportedGraph{"an argument of a kernel that is neither a tensor nor a number"};
+  }
+  NodeValues values = valuesOf(metaOf(node));
+  auto name = target.attr("name").cast<std::string>(), text = target.attr("tile_text").cast<std::string>();
+  std::string attrs = joinAttrs({stringAttr("op", "torch_tile::kernel"), stringAttr("overload", name),
+                                 "args = [" + args + "]", written.empty() ? "" : dimsAttr("mutates", written)});
+  emitOutside("extern", printer.operands, attrs, values.leaves);
+  if (kernels.find(text) == std::string::npos)
+    kernels += text + "\n";
   define(node, std::move(values));
 }
 

@@ -82,7 +82,7 @@ GraphText Importer::run() {
       throw UnsupportedGraph{"node '" + nodeName + "': " + error.text};
     }
   }
-  result.text = header() + body + "}\n";
+  result.text = header() + body + "}\n" + kernels;
   for (const Sizes::Symbol &symbol : sizes.symbols())
     result.symbols.emplace_back(symbol.name, symbol.torchName);
   return std::move(result);
@@ -524,7 +524,9 @@ void Importer::importCall(py::handle node) {
     return;
   }
   if (reinterpret_cast<PyObject *>(Py_TYPE(target.ptr())) != names().overloadType.ptr()) {
-    if (!importScalarCall(node, target))
+    if (py::hasattr(target, "tile_text"))
+      importKernel(node, target);
+    else if (!importScalarCall(node, target))
       importPyCall(node, py::str(target).cast<std::string>(), "not an operator of the dispatcher");
     return;
   }

@@ -82,6 +82,9 @@ public:
   void importExtern(pybind11::handle node, const OpInfo &op, std::span<const pybind11::handle> arguments,
                     const char *reason);
   void importPyCall(pybind11::handle node, const std::string &callee, const char *reason);
+  /// A launch of a kernel given as text: `target.text`, with the arguments (kernel's arguments, grid, positions of
+  /// those that are written). A string among the arguments is the number of a result, which is a new buffer.
+  void importKernel(pybind11::handle node, pybind11::handle target);
 
   Sizes sizes;
 
@@ -108,6 +111,7 @@ private:
   pybind11::handle graphModule;
   GraphText result;
   std::string body;
+  std::string kernels; // given kernels, behind the graph
   std::vector<Value> inputs, outputs;
   std::unordered_map<PyObject *, NodeValues> nodes;
   std::unordered_map<std::string, NodeValues> deviceCopies; // by the name of the value

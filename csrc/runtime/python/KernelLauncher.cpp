@@ -295,12 +295,12 @@ py::bytes compileKernel(const std::string &text, const std::map<std::string, std
   return py::bytes(reinterpret_cast<const char *>(bytes.data()), bytes.size());
 }
 
-std::string importTriton(const std::string &text) {
+std::string importTriton(const std::string &text, bool isEmbeddable) {
   std::string tile;
   Status status;
   {
     py::gil_scoped_release released;
-    status = CompilerLibrary::get().importTriton(text, tile);
+    status = CompilerLibrary::get().importTriton(text, isEmbeddable, tile);
   }
   orThrow(status);
   return tile;
@@ -310,7 +310,7 @@ std::string importTriton(const std::string &text) {
 
 void bindKernels(py::module_ &m) {
   m.def("compile_kernel", &compileKernel, py::arg("text"), py::arg("options"), py::arg("dump") = py::none());
-  m.def("import_triton", &importTriton, py::arg("text"));
+  m.def("import_triton", &importTriton, py::arg("text"), py::arg("embeddable") = false);
   m.def("make_launcher", &makeLauncher, py::arg("kernel"), py::arg("plan"), py::arg("num_ignored") = 0,
         py::arg("make_aliased") = py::none());
 }

@@ -159,7 +159,7 @@ LogicalResult TileLowering::lowerPrint(tile::PrintOp op) {
       format += "%p";
     } else if (isa<FloatType>(type)) {
       argument = convertFloat(argument, b.getF64Type());
-      format += "%f";
+      format += op.getHex() ? "%a" : "%f";
     } else {
       unsigned width = type.getIntOrFloatBitWidth();
       format += op.getHex()                ? "0x%0" + std::to_string(std::max(1u, width / 4)) + "llx"

@@ -1,0 +1,1 @@
+"""Parts of `torch_tile.frontend.triton_kernels`."""
