@@ -22,9 +22,10 @@ from torch_tile.errors import (
 if TYPE_CHECKING:
     from torch_tile import language, runtime, testing, tools
     from torch_tile.debug.explain import explain
+    from torch_tile.language.aggregates import aggregate
     from torch_tile.language.autotune import Config, autotune, heuristics
     from torch_tile.language.foreign import interpret
-    from torch_tile.language.jit import JITFunction, jit
+    from torch_tile.language.jit import JITFunction, TensorWrapper, constexpr_function, jit, reinterpret
 
 __version__ = "0.1.0"
 __all__ = [
@@ -35,18 +36,23 @@ __all__ = [
     "MemoryAccessError",
     "OptionError",
     "RaceError",
+    "TensorWrapper",
     "TileError",
     "UnsupportedError",
+    "aggregate",
     "autotune",
     "cdiv",
     "config",
+    "constexpr_function",
     "counters",
     "explain",
     "heuristics",
     "interpret",
     "jit",
     "language",
+    "must_use_result",
     "next_power_of_2",
+    "reinterpret",
     "runtime",
     "set_allocator",
     "testing",
@@ -57,12 +63,16 @@ __all__ = [
 _LAZY = {
     "Config": "torch_tile.language.autotune",
     "JITFunction": "torch_tile.language.jit",
+    "TensorWrapper": "torch_tile.language.jit",
+    "aggregate": "torch_tile.language.aggregates",
     "autotune": "torch_tile.language.autotune",
+    "constexpr_function": "torch_tile.language.jit",
     "explain": "torch_tile.debug.explain",
     "heuristics": "torch_tile.language.autotune",
     "interpret": "torch_tile.language.foreign",
     "jit": "torch_tile.language.jit",
     "language": "",
+    "reinterpret": "torch_tile.language.jit",
     "runtime": "",
     "testing": "",
     "tools": "",
@@ -77,6 +87,11 @@ def cdiv(x: Any, y: Any) -> Any:
 def next_power_of_2(n: int) -> int:
     """The least power of two that is not below `n`; 1 for 0."""
     return 1 if n <= 1 else 1 << (n - 1).bit_length()
+
+
+def must_use_result(x: Any, s: Any = True) -> Any:
+    """Triton's mark of functions whose result must not be dropped; without effect here."""
+    return x if callable(x) else lambda function: function
 
 
 def set_allocator(allocator: Any) -> None:

@@ -149,13 +149,13 @@ def floor_division(x_ptr, n, B: tl.constexpr):
     b = a // 2  # here
 
 
-@wrong("expected integers of one signedness")
+@wrong("because they have different signedness")
 def mixed_signs(x_ptr, n, B: tl.constexpr):
     a = tl.arange(0, 16)
     b = a // a.to(tl.uint32)  # here
 
 
-@wrong("is out of the range of int8")
+@wrong("is out of range for int8")
 def too_great(x_ptr, n, B: tl.constexpr):
     a = tl.zeros([16], tl.int8)
     b = a + 300  # here

@@ -9,8 +9,9 @@ everything else is Python, run when the kernel is compiled.
 from __future__ import annotations
 
 from torch_tile.language import arith as _arith
-from torch_tile.language import extra, math
-from torch_tile.language.constants import const, constexpr
+from torch_tile.language import core, extra, math, random, standard, target_info
+from torch_tile.language.aggregates import aggregate_replace
+from torch_tile.language.constants import const, constexpr, constexpr_type, tuple_type
 from torch_tile.language.control import condition, range, static_range
 from torch_tile.language.core import tensor
 from torch_tile.language.dtypes import (
@@ -33,6 +34,7 @@ from torch_tile.language.dtypes import (
     int64,
     pi32_t,
     pointer_type,
+    str_to_ty,
     uint8,
     uint16,
     uint32,
@@ -90,6 +92,7 @@ from torch_tile.language.ops.memory import (
     atomic_max,
     atomic_min,
     atomic_or,
+    atomic_poll,
     atomic_store,
     atomic_xchg,
     atomic_xor,
@@ -101,6 +104,7 @@ from torch_tile.language.ops.programs import (
     debug_barrier,
     device_assert,
     device_print,
+    expect_zero,
     inline_asm_elementwise,
     max_constancy,
     max_contiguous,
@@ -131,6 +135,7 @@ from torch_tile.language.ops.shapes import (
     broadcast_to,
     expand_dims,
     full,
+    item,
     ravel,
     reshape,
     squeeze,
@@ -145,12 +150,16 @@ from torch_tile.language.ops.sorting import bitonic_merge, flip, sort, topk
 del _arith
 tuple = tuple
 slice = slice
-tensor_descriptor_type = tensor_descriptor
+tensor_descriptor_type = tensor_descriptor_base = tensor_descriptor
+TRITON_MAX_TENSOR_NUMEL = 1 << 20
 
 
-def constexpr_function(function: object) -> object:
-    """Marks a function that computes with values known when the kernel is compiled; Python runs it as it is."""
-    return function
+def __getattr__(name: str) -> object:
+    if name == "constexpr_function":
+        from torch_tile.language.jit import constexpr_function
+
+        return constexpr_function
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [name for name in dir() if not name.startswith("_") and name != "annotations"]

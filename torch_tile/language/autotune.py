@@ -78,6 +78,9 @@ class _Wrapper:
             return graph.run_outside(self, args, kwargs, grid)
         return self.kernel.run(*args, grid=grid, **self.choose(args, kwargs, grid))
 
+    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> Any:
+        return self.kernel.warmup(*args, grid=grid, **self.choose(args, kwargs, grid))
+
     @property
     def interpret(self) -> Any:
         from torch_tile.language.jit import Interpreted

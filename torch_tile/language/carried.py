@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from torch_tile.language.aggregates import is_aggregate, rebuilt
 from torch_tile.language.constants import unwrap
 from torch_tile.language.core import Undefined, error, tensor
 from torch_tile.language.dtypes import dtype_of_number
@@ -15,11 +16,18 @@ def flatten(value: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
     """Leaves of tuples, lists, dicts, dataclasses and descriptors, and a function that rebuilds the value."""
     import dataclasses
 
+    from torch_tile.language.ops.descriptors import block_pointer, tensor_descriptor
+
     value = unwrap(value)
     if isinstance(value, (tensor, Undefined)):
         return [value], lambda items: items[0]
-    if hasattr(value, "flatten") and hasattr(value, "unflatten"):
+    if isinstance(value, (block_pointer, tensor_descriptor)):
         return value.flatten(), value.unflatten
+    if is_aggregate(value):
+        names = list(type(value).__aggregate_fields__)
+        inner, rebuild_fields = flatten([getattr(value, n) for n in names])
+        whole = value
+        return inner, lambda leaves: rebuilt(whole, dict(zip(names, rebuild_fields(leaves), strict=True)))
     if isinstance(value, dict):
         keys = list(value)
         parts, rebuild = flatten(list(value.values()))

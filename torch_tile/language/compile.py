@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from torch_tile import _C, config
+from torch_tile import _C
 from torch_tile.errors import TileError, UnsupportedError
 from torch_tile.language import kernel_cache, traceback
-from torch_tile.language.constants import as_constant, unwrap
+from torch_tile.language.constants import as_constant, constexpr, unwrap
 from torch_tile.language.core import state, tensor
 from torch_tile.language.dtypes import dtype, dtype_of_torch, pointer_type
-from torch_tile.language.jit import JITFunction, evaluate_grid, host_descriptor, scalar_type
+from torch_tile.language.jit import JITFunction, evaluate_grid, host_descriptor, read_only, scalar_type
+from torch_tile.language.places import TracedKernel, plain
+from torch_tile.language.stages import Stages, compiler_options
 from torch_tile.language.trace import Tracer
 
 
@@ -40,7 +45,9 @@ class Specialization:
             self.key.append(type_ or kind)
             self.flat.append(value)
             return
-        value = unwrap(value)
+        if kind is constexpr:
+            self.constant(value)
+            return
         if isinstance(value, (tuple, list)):
             self.key += [type(value), len(value)]
             for item in value:
@@ -70,22 +77,30 @@ class Specialization:
         self.key += ["constant", type(value), tuple(value) if isinstance(value, list) else value]
 
 
+# What arguments are called in text; %c0 and %1 are other values.
+_ARGUMENT_NAME = re.compile("(?!c[0-9]+$)[A-Za-z_][A-Za-z0-9_]*")
+
+
 class Signature:
     """Arguments of the tile kernel, made while its parameters are bound."""
 
     def __init__(self, run: Tracer) -> None:
         self.run = run
         self.types: list[str] = []
+        self.hint = ""  # the parameter that is bound
 
     def argument(self, type_: Any) -> tensor:
-        name = f"%a{len(self.types)}"
+        name = f"%{self.hint}" if _ARGUMENT_NAME.fullmatch(self.hint) else f"%a{len(self.types)}"
+        while name in self.run.region_of:
+            name += f"_{len(self.types)}"
         value = tensor(name, type_, (), frozenset({name}) if type_.is_ptr() else None)
         self.run.region_of[value.value] = 0
         self.types.append(f"{value.value}: {type_.mlir}")
         return value
 
     def build(self, value: Any, type_: Any = None) -> Any:
-        value = unwrap(value)
+        if isinstance(value, constexpr):
+            return as_constant(value)
         if isinstance(value, torch.Tensor):
             return self.argument(pointer_type(dtype_of_torch(value.dtype)))
         if isinstance(value, (tuple, list)):
@@ -117,7 +132,7 @@ class Signature:
         return host_descriptor(made, pointer)
 
 
-def trace(kernel: JITFunction, bound: dict[str, Any]) -> str:
+def trace(kernel: JITFunction, bound: dict[str, Any]) -> TracedKernel:
     """The kernel as text of the tile dialect, for arguments of these types and constants of these values."""
     return _trace(kernel, bound)[0]
 
@@ -128,7 +143,7 @@ def written_arguments(kernel: JITFunction, bound: dict[str, Any]) -> set[str]:
     return {name for name, value in pointers.items() if run.written is None or value in run.written}
 
 
-def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[str, Tracer, dict[str, str]]:
+def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[TracedKernel, Tracer, dict[str, str]]:
     run = Tracer()
     signature = Signature(run)
     pointers: dict[str, str] = {}
@@ -138,6 +153,7 @@ def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[str, Tracer, dic
         keywords: dict[str, Any] = {}
         for parameter in kernel.params:
             value = bound[parameter.name]
+            signature.hint = parameter.name
             if parameter.kind is parameter.kind.VAR_POSITIONAL:
                 positional += [signature.build(v) for v in value]
                 continue
@@ -145,6 +161,8 @@ def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[str, Tracer, dic
                 keywords.update({k: signature.build(v) for k, v in value.items()})
                 continue
             made = as_constant(value) if parameter.is_constexpr else signature.build(value, parameter.type)
+            if parameter.is_const:
+                made = read_only(made)
             if isinstance(made, tensor) and made.dtype.is_ptr():
                 pointers[parameter.name] = made.value
             if parameter.kind is parameter.kind.KEYWORD_ONLY:
@@ -159,7 +177,8 @@ def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[str, Tracer, dic
     body = "\n".join([*run.prologue, *run.lines])
     name = "".join(c if c.isalnum() and c.isascii() else "_" for c in kernel.fn.__name__)
     text = f"tile.kernel @{name}({', '.join(signature.types)}) {{\n{body}\n  tile.return\n}}\n"
-    return text, run, pointers
+    traced = TracedKernel(plain(text), lambda: run.places.located(text, run.names))
+    return traced, run, pointers
 
 
 def specialize(kernel: JITFunction, bound: dict[str, Any]) -> Specialization:
@@ -190,26 +209,74 @@ def specialize(kernel: JITFunction, bound: dict[str, Any]) -> Specialization:
     return found
 
 
-def launch(kernel: JITFunction, grid: Any, args: Any, kwargs: Any) -> None:
+class CompiledKernel:
+    """A kernel compiled for types of arguments and values of constants.
+
+    Attributes:
+        asm: text of its stages by name: "tile" (the tile dialect), "mlir", "llir" and "asm".
+        metadata: name and the like, as scripts written for Triton ask for them.
+    """
+
+    __slots__ = ("_stages", "kernel", "launcher", "traced")
+    # Of a GPU's resources a kernel on the CPU uses none; scripts divide by them.
+    n_regs, n_spills, n_max_threads = 1, 0, 1024
+
+    def __init__(self, kernel: JITFunction, traced: TracedKernel, launcher: Any) -> None:
+        self.kernel, self.traced, self.launcher = kernel, traced, launcher
+        self._stages: Any = None
+
+    @property
+    def name(self) -> str:
+        return str(self.kernel.fn.__name__)
+
+    @property
+    def asm(self) -> Any:
+        if self._stages is None:
+            self._stages = Stages(self.name, self.traced.located)
+        return self._stages
+
+    @property
+    def metadata(self) -> Any:
+        hints = {"num_warps": 1, "num_ctas": 1, "num_stages": 1, "shared": 1, "cluster_dims": (1, 1, 1)}
+        return SimpleNamespace(name=self.name, hash=hashlib.sha256(self.traced.text.encode()).hexdigest(), **hints)
+
+    def _init_handles(self) -> None:
+        """Loads the kernel, in Triton; it is loaded."""
+
+    def __getitem__(self, grid: Any) -> Any:
+        return self.kernel[grid]
+
+    def __repr__(self) -> str:
+        return f"CompiledKernel({self.name})"
+
+
+def find_compiled(kernel: JITFunction, bound: dict[str, Any]) -> tuple[CompiledKernel, list[Any]]:
+    """The kernel compiled for these arguments, and what is passed to it."""
+    found = specialize(kernel, bound)
+    key: Any = tuple(found.key)
+    try:
+        compiled = kernel.launchers.get(key)
+    except TypeError:  # a constant that cannot be hashed
+        compiled, key = None, (repr(key),)
+    if compiled is None:
+        compiled = kernel.launchers[key] = compile_bound(kernel, bound, len(found.flat))
+    return compiled, found.flat
+
+
+def launch(kernel: JITFunction, grid: Any, args: Any, kwargs: Any) -> CompiledKernel:
     """Runs the kernel over a grid, compiling it for new types and constants."""
     bound = kernel.bind(args, kwargs)
-    found = specialize(kernel, bound)
-    key = tuple(found.key)
-    try:
-        launcher = kernel.launchers.get(key)
-    except TypeError:  # a constant that cannot be hashed
-        launcher, key = None, (repr(key),)
-    if launcher is None:
-        launcher = kernel.launchers[key] = make_launcher(kernel, bound, len(found.flat))
+    compiled, flat = find_compiled(kernel, bound)
     if type(grid) is tuple and len(grid) == 1 and type(grid[0]) is int and grid[0] >= 0:
-        launcher(grid[0], 1, 1, *found.flat)
-        return
+        compiled.launcher(grid[0], 1, 1, *flat)
+        return compiled
     x, y, z = evaluate_grid(grid, kernel.meta(bound), kernel.fn.__name__)
-    launcher(x, y, z, *found.flat)
+    compiled.launcher(x, y, z, *flat)
+    return compiled
 
 
-def make_launcher(kernel: JITFunction, bound: dict[str, Any], num_arguments: int) -> Any:
-    text = trace(kernel, bound)
+def compile_bound(kernel: JITFunction, bound: dict[str, Any], num_arguments: int) -> CompiledKernel:
+    traced = trace(kernel, bound)
     name = kernel.fn.__name__
     make_native = getattr(_C, "make_launcher", None)
     if make_native is None:
@@ -218,7 +285,12 @@ def make_launcher(kernel: JITFunction, bound: dict[str, Any], num_arguments: int
         )
 
     def make(distinct: bool) -> bytes:
-        options = {"target": str(config.get("target")), "distinct_arguments": str(distinct).lower()}
-        return kernel_cache.compile_kernel(name, text, options)
+        try:
+            return kernel_cache.compile_kernel(name, traced, compiler_options(distinct))
+        except TileError as error:
+            # Locations in the text are the user's, so `line` is a line of the user's file.
+            error.stage = f"kernel {name} ({error.stage})"
+            raise
 
-    return make_native(make(True), "a" * num_arguments, 0, lambda: make(False))
+    launcher = make_native(make(True), "a" * num_arguments, 0, lambda: make(False))
+    return CompiledKernel(kernel, traced, launcher)

@@ -97,11 +97,50 @@ for _name in ("neg", "pos", "invert", "abs"):
     )
 
 
+class constexpr_type:
+    """The type of a value known when the kernel is compiled."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = unwrap(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, constexpr_type) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(("constexpr", self.value))
+
+    def __repr__(self) -> str:
+        return f"constexpr_type[{self.value}]"
+
+
+class tuple_type:
+    """The type of a tuple: those of its elements, and their names."""
+
+    def __init__(self, types: Any, fields: Any = None) -> None:
+        self.types, self.fields = types, fields
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple_type) and (self.types, self.fields) == (other.types, other.fields)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.types))
+
+
 class const:
     """As an annotation: a pointer that is only read."""
 
 
-class ConstInt(int):
+class _Constant:
+    """What values passed for constexpr parameters share."""
+
+    __slots__ = ()
+
+    @property
+    def type(self) -> constexpr_type:
+        return constexpr_type(self)
+
+
+class ConstInt(_Constant, int):
     """An integer passed for a constexpr parameter: an int that also answers `.value`."""
 
     @property
@@ -109,27 +148,126 @@ class ConstInt(int):
         return int(self)
 
 
-class ConstStr(str):
+class ConstStr(_Constant, str):
     @property
     def value(self) -> str:
         return str(self)
 
 
-class ConstFloat(float):
+class ConstFloat(_Constant, float):
     @property
     def value(self) -> float:
         return float(self)
 
 
+class _Variable:
+    """What numbers held by a kernel's variables share.
+
+    As in Triton, a variable that is assigned a number holds a scalar of int32 (or wider) or float32: combined with a
+    tile it is no weak number any more. It stays a Python number where one is asked for: sizes, static conditions.
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        from torch_tile.language.values import as_tensor
+
+        return getattr(as_tensor(self), name)
+
+
+class VariableInt(_Variable, int):
+    @property
+    def value(self) -> int:
+        return int(self)
+
+    @property
+    def shape(self) -> Any:
+        return ()
+
+
+class VariableFloat(_Variable, float):
+    @property
+    def value(self) -> float:
+        return float(self)
+
+    @property
+    def shape(self) -> Any:
+        return ()
+
+
+def variable(value: Any) -> Any:
+    """What a variable holds after it is assigned `value`."""
+    kind = type(value)
+    if kind is int or kind is ConstInt:
+        return VariableInt(value)
+    if kind is float or kind is ConstFloat:
+        return VariableFloat(value)
+    if kind is constexpr:
+        return variable(value.value)
+    if kind is tuple:
+        return tuple([variable(v) for v in value])
+    return value
+
+
+def _truncating(quotient: Any) -> Any:
+    def divide(a: Any, b: Any) -> Any:
+        if not (isinstance(a, int) and isinstance(b, int) and b):
+            return NotImplemented
+        q = abs(a) // abs(b)
+        q = q if (a < 0) == (b < 0) else -q
+        return q if quotient else a - q * b
+
+    return divide
+
+
+def _lift_variable(name: str) -> None:
+    import operator
+
+    plain = {"floordiv": _truncating(True), "mod": _truncating(False)}.get(name) or getattr(
+        operator, {"and": "and_", "or": "or_"}.get(name, name)
+    )
+
+    def apply(self: Any, other: Any, is_swapped: bool) -> Any:
+        other = unwrap(other)
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        mine = int(self) if isinstance(self, int) else float(self)
+        theirs = other if isinstance(other, bool) else int(other) if isinstance(other, int) else float(other)
+        result = plain(theirs, mine) if is_swapped else plain(mine, theirs)
+        return result if result is NotImplemented else variable(result)
+
+    for kind in (VariableInt, VariableFloat):
+        if name in ("and", "or", "xor", "lshift", "rshift") and kind is VariableFloat:
+            continue
+        setattr(kind, f"__{name}__", lambda self, other: apply(self, other, False))
+        setattr(kind, f"__r{name}__", lambda self, other: apply(self, other, True))
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift"):
+    _lift_variable(_name)
+for _kind in (VariableInt, VariableFloat):
+    for _name in ("neg", "pos", "abs"):
+        setattr(
+            _kind,
+            f"__{_name}__",
+            (lambda f, k: lambda self: k(f(k.__mro__[2](self))))(getattr(__import__("operator"), _name), _kind),
+        )
+
+
 def as_constant(value: Any) -> Any:
     """What a kernel sees for the argument of a constexpr parameter."""
     value = unwrap(value)
-    if type(value) is int:
+    kind = type(value)
+    if kind is int or kind is VariableInt:
         return ConstInt(value)
-    if type(value) is str:
+    if kind is str:
         return ConstStr(value)
-    if type(value) is float:
+    if kind is float or kind is VariableFloat:
         return ConstFloat(value)
+    if kind is tuple:
+        return tuple([as_constant(v) for v in value])
     if isinstance(value, torch.dtype):
         from torch_tile.language.dtypes import dtype_of_torch
 

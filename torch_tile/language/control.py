@@ -11,9 +11,9 @@ import numpy as np
 
 from torch_tile.language.arith import logical, logical_not
 from torch_tile.language.casts import cast
-from torch_tile.language.constants import unwrap
-from torch_tile.language.core import Undefined, current, error, tensor
-from torch_tile.language.dtypes import int1, int32
+from torch_tile.language.constants import _Variable, as_constant, constexpr, unwrap, variable
+from torch_tile.language.core import Undefined, current, error, state, tensor
+from torch_tile.language.dtypes import dtype, int1, int32
 from torch_tile.language.values import as_int, as_tensor, describe, is_number
 
 _COMPARISONS: dict[str, Any] = {
@@ -142,7 +142,21 @@ def _print(*values: Any, **options: Any) -> None:
     device_print(" ".join(texts), *[v for v in values if isinstance(v, tensor)])
 
 
+def _isinstance(value: Any, kinds: Any) -> bool:
+    """Numbers that variables hold are scalars, constants are tl.constexpr."""
+    for kind in kinds if isinstance(kinds, tuple) else (kinds,):
+        if kind is tensor and isinstance(value, _Variable):
+            return True
+        if kind is constexpr:
+            if isinstance(value, (constexpr, int, float, str, type(None), dtype)) and not isinstance(value, _Variable):
+                return True
+        elif isinstance(value, kind):
+            return True
+    return False
+
+
 _BUILTINS = {
+    builtins.isinstance: _isinstance,
     builtins.min: _extremum(builtins.min, "minimum"),
     builtins.max: _extremum(builtins.max, "maximum"),
     builtins.print: _print,
@@ -157,6 +171,28 @@ class Runtime:
             return read()
         except NameError:
             return Undefined(name, "is read before it is assigned on this path")
+
+    def assign(self, value: Any) -> Any:
+        return value if type(value) is tensor else variable(value)
+
+    def assign_named(self, value: Any, name: str) -> Any:
+        if type(value) is tensor:
+            run = state.run
+            if run.tracing:
+                run.names.setdefault(value.value, name)
+            return value
+        return variable(value)
+
+    def constant(self, value: Any) -> Any:
+        if isinstance(value, tensor):
+            raise error(
+                "a variable annotated tl.constexpr expected a value known when the kernel is compiled, got "
+                f"{value.type}"
+            )
+        return as_constant(value)
+
+    def value_of(self, x: Any) -> Any:
+        return x if x is None or isinstance(x, bool) else x.value
 
     def loop(self, function: Any) -> Any:
         return range if function is builtins.range else function

@@ -241,3 +241,22 @@ def emit(type_: Any, dims: Any, eager: Callable[[], Any], build: Callable[[Any],
 
 def mlir_type(x: tensor) -> str:
     return str(tile_type(x.dtype, x.dims).mlir)
+
+
+def builtin(function: Any) -> Any:
+    """Triton's mark of its own functions; a plain function is one here."""
+    return function
+
+
+def __getattr__(name: str) -> Any:
+    # Sources written for Triton import functions of the language from this module.
+    if name.startswith("__"):
+        raise AttributeError(name)
+    from torch_tile import language
+
+    if name == "_unwrap_if_constexpr":
+        return unwrap
+    value = vars(language).get(name)
+    if value is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return value

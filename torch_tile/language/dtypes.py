@@ -43,7 +43,18 @@ class dtype:
         "weight",
     )
 
-    def __init__(self, name: str, mlir: str, bits: int, carrier: Any, memory: Any, torch_name: str, mantissa: int = 0):
+    def __init__(
+        self,
+        name: str,
+        mlir: str = "",
+        bits: int = 0,
+        carrier: Any = None,
+        memory: Any = None,
+        torch_name: str = "",
+        mantissa: int = 0,
+    ) -> None:
+        if not mlir:
+            return
         self.name = name
         self.mlir = mlir
         self.primitive_bitwidth = bits
@@ -56,6 +67,20 @@ class dtype:
         self._kind = self.KIND.FLOATING if is_float else self.KIND.BOOLEAN if name == "int1" else self.KIND.INTEGRAL
         self.is_narrow_float = is_float and bits < 32
         self.weight = self._kind.value
+
+    # Names of types by kind, as Triton lists them.
+    SINT_TYPES = ("int8", "int16", "int32", "int64")
+    UINT_TYPES = ("int1", "uint8", "uint16", "uint32", "uint64")
+    FP_TYPES = ("fp8e4b15", "fp8e4nv", "fp8e4b8", "fp8e5", "fp8e5b16", "fp16", "bf16", "fp32", "fp64")
+    STANDARD_FP_TYPES = ("fp16", "bf16", "fp32", "fp64")
+    OTHER_TYPES = ("void",)
+
+    def __new__(cls, name: str, *args: Any) -> dtype:
+        # tl.dtype("fp32") is the type of that name.
+        found = _NAMES.get(unwrap(name)) if not args else None
+        if found is None and not args:
+            raise InvalidKernelError("kernel", f"tl.dtype expected one of {', '.join(_NAMES)}, got {name!r}")
+        return found or super().__new__(cls)
 
     # The value of a constexpr is asked for as `X.value`; a dtype passed as one answers too.
     @property
@@ -73,6 +98,24 @@ class dtype:
     @property
     def itemsize(self) -> int:
         return max(1, self.primitive_bitwidth // 8)
+
+    @property
+    def nbytes(self) -> int:
+        return self.itemsize
+
+    @property
+    def exponent_bias(self) -> int:
+        return _EXPONENT_BIASES[self.name]
+
+    @staticmethod
+    def is_dtype(name: Any) -> bool:
+        return unwrap(name) in _NAMES
+
+    def is_const(self) -> bool:
+        return False
+
+    def codegen_name(self) -> str:
+        return f"tl.{_CODEGEN_NAMES.get(self.name, self.name)}"
 
     @property
     def int_bitwidth(self) -> int:
@@ -239,6 +282,10 @@ class block_type:
     def numel(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64))
 
+    @property
+    def nbytes(self) -> int:
+        return self.numel * int(self.element_ty.itemsize)
+
     def get_block_shapes(self) -> Any:
         return self.shape
 
@@ -249,7 +296,7 @@ class block_type:
         return True
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("is_"):
+        if name.startswith(("is_", "primitive_", "int_", "fp_", "kind", "get_int_")):
             return getattr(self.element_ty, name)
         raise AttributeError(f"block type has no attribute {name!r}")
 
@@ -325,11 +372,47 @@ _NAMES = {
     "fp8e4b15": float8e4b15,
     "void": void,
 }
+_EXPONENT_BIASES = {
+    "fp8e5": 15,
+    "fp8e4nv": 7,
+    "fp8e5b16": 16,
+    "fp8e4b8": 8,
+    "fp8e4b15": 15,
+    "fp16": 15,
+    "bf16": 127,
+    "fp32": 127,
+    "fp64": 1023,
+}
+_CODEGEN_NAMES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"} | {
+    f"fp8{end}": f"float8{end}" for end in ("e5", "e4nv", "e5b16", "e4b8", "e4b15")
+}
+# Names in which launches write types: "fp32", "i32", "*fp16".
+_SHORT_NAMES = {
+    f"{kind}{bits}": f"{long}{bits}" for kind, long in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)
+}
+_SHORT_NAMES |= {"i1": "int1", "u1": "int1"}
 _OF_TORCH = {t.torch: t for t in ALL if t.torch is not None}
 
 
 def dtype_of_name(name: str) -> dtype:
     return _NAMES[name]
+
+
+def str_to_ty(name: Any, context: Any = None) -> Any:
+    """The type of a name like "fp32", "i64" or "*fp16" (a pointer)."""
+    name = unwrap(name)
+    if name.startswith("*"):
+        is_const = name.startswith("*k")
+        return pointer_type(str_to_ty(name[2:] if is_const else name[1:]), const=is_const)
+    if name == "constexpr":
+        return constexpr
+    return dtype(_SHORT_NAMES.get(name, name))
+
+
+def type_of_annotation(name: str) -> dtype | None:
+    """The type that the annotation of a parameter names, "tl.int64", "i64" or "fp16"; None if it names none."""
+    by_name = {long: short for short, long in _CODEGEN_NAMES.items()}
+    return _NAMES.get(_SHORT_NAMES.get(name, by_name.get(name, name))) if name else None
 
 
 def dtype_of_torch(value: torch.dtype) -> dtype:

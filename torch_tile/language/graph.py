@@ -7,7 +7,6 @@ key depends on the source alone, so graphs on disk stay true.
 from __future__ import annotations
 
 import hashlib
-import inspect
 from typing import Any
 
 import torch
@@ -65,9 +64,7 @@ def remember(index: int, names: Any, kinds: Any, values: Any) -> tuple[str, str]
     }
     written = written_arguments(kernel, samples)
     letters = "".join("w" if n in written else "r" if k == "t" else k for n, k in zip(names, kinds, strict=True))
-    source = inspect.getsource(kernel.fn) + repr(
-        [(n, v) for n, k, v in zip(names, kinds, values, strict=True) if k == "c"]
-    )
+    source = kernel.src + repr([(n, v) for n, k, v in zip(names, kinds, values, strict=True) if k == "c"])
     digest = hashlib.sha256(f"{source}{letters}".encode()).hexdigest()[:16]
     key = f"{kernel.fn.__module__}.{kernel.fn.__qualname__}:{digest}"
     _launches[key] = (

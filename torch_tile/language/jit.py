@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
+import re
+import textwrap
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,10 +19,19 @@ from torch_tile.errors import InvalidKernelError, TileError
 from torch_tile.interpreter.memory import Region
 from torch_tile.interpreter.run import Interpreter
 from torch_tile.language import graph, traceback
-from torch_tile.language.constants import as_constant, constexpr, unwrap
+from torch_tile.language.constants import as_constant, const, constexpr, unwrap
 from torch_tile.language.control import runtime
 from torch_tile.language.core import state, tensor
-from torch_tile.language.dtypes import dtype, dtype_of_number, dtype_of_torch, float32, float64, int64, pointer_type
+from torch_tile.language.dtypes import (
+    dtype,
+    dtype_of_number,
+    dtype_of_torch,
+    float32,
+    float64,
+    int64,
+    pointer_type,
+    type_of_annotation,
+)
 from torch_tile.language.rewrite import rewrite
 from torch_tile.language.values import constant
 
@@ -50,7 +62,7 @@ HINTS = frozenset(
 class Parameter:
     """One parameter of a kernel, as its annotation says it."""
 
-    __slots__ = ("default", "is_constexpr", "kind", "name", "type")
+    __slots__ = ("default", "is_const", "is_constexpr", "kind", "name", "type")
 
     def __init__(self, parameter: inspect.Parameter) -> None:
         self.name = parameter.name
@@ -60,7 +72,9 @@ class Parameter:
         text = annotation if isinstance(annotation, str) else ""
         self.is_constexpr = annotation is constexpr or "constexpr" in text
         self.is_constexpr |= getattr(annotation, "__name__", "") == "constexpr"
-        self.type = annotation if isinstance(annotation, dtype) else None
+        name = text.rsplit(".", 1)[-1].strip("'\" ")
+        self.type = annotation if isinstance(annotation, dtype) else type_of_annotation(name)
+        self.is_const = annotation is const or name == "const"
 
 
 @functools.cache
@@ -87,7 +101,9 @@ class JITFunction:
         self.params = [Parameter(p) for p in self.signature.parameters.values()]
         self.arg_names = [p.name for p in self.params]
         self._defaults = {p.name: p.default for p in self.params}
+        self._has_constants = any(p.is_constexpr for p in self.params)
         self._is_plain = all(p.kind is p.kind.POSITIONAL_OR_KEYWORD for p in self.params)
+        self._changed_source: str | None = None
         self._forms: dict[bool, Any] = {}
         self.launchers: dict[Any, Any] = {}
         self.index = graph.register(self)
@@ -96,12 +112,35 @@ class JITFunction:
     def __repr__(self) -> str:
         return f"JITFunction({self.fn.__module__}:{self.fn.__qualname__})"
 
+    @property
+    def src(self) -> str:
+        """The function's source, from `def` on."""
+        if self._changed_source is not None:
+            return self._changed_source
+        text = textwrap.dedent(inspect.getsource(self.fn))
+        start = re.search(r"^def\s+\w+\s*\(", text, re.MULTILINE)
+        return text[start.start() :] if start else text
+
+    def _unsafe_update_src(self, new_src: str) -> None:
+        """Gives the kernel another source; scripts written for Triton make variants of kernels so."""
+        self._changed_source = new_src
+        self._forms.clear()
+        self.launchers.clear()
+
+    @property
+    def cache_key(self) -> str:
+        return hashlib.sha256(self.src.encode()).hexdigest()
+
+    @property
+    def __globals__(self) -> dict[str, Any]:
+        return self.fn.__globals__
+
     def form(self, for_tracing: bool) -> Any:
         """The function as the interpreter or the tracer runs it."""
         found = self._forms.get(for_tracing)
         if found is None:
             try:
-                found = rewrite(self.fn, for_tracing, runtime)
+                found = rewrite(self.fn, for_tracing, runtime, self._changed_source)
             except InvalidKernelError as error:
                 error.stage = f"kernel {self.fn.__name__}"
                 raise
@@ -117,18 +156,42 @@ class JITFunction:
             )
         for hint in [k for k in kwargs if k in HINTS and k not in self.arg_names]:
             del kwargs[hint]
+        if self._has_constants:
+            args, kwargs = self._with_constants(args, kwargs)
         return self.form(run.tracing)(*args, **kwargs)
+
+    def _with_constants(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Arguments of a call inside a kernel: those of tl.constexpr parameters are no scalars of the kernel."""
+        items = [
+            as_constant(value) if k < len(self.params) and self.params[k].is_constexpr else value
+            for k, value in enumerate(args)
+        ]
+        named = {p.name for p in self.params if p.is_constexpr}
+        return items, {k: as_constant(v) if k in named else v for k, v in kwargs.items()}
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         return functools.partial(self.run, grid=grid)
 
     def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
-        """Launches the kernel over a grid."""
+        """Launches the kernel over a grid. Returns the compiled kernel, for its `asm` and `metadata`."""
+        if kwargs.pop("warmup", False):
+            return self.warmup(*args, grid=grid, **kwargs)
         if torch.compiler.is_compiling():
             return graph.launch_in_graph(self, grid, args, kwargs)
         if config.get("interpret"):
             return self.interpret.run(*args, grid=grid, **kwargs)
         return _launcher()(self, grid, args, kwargs)
+
+    def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> Any:
+        """Compiles the kernel for these arguments without running it. A torch.dtype stands for a tensor of it."""
+        from torch_tile.language.compile import find_compiled
+
+        bound = self.bind(args, kwargs)
+        for parameter in self.params:
+            value = bound[parameter.name]
+            if isinstance(value, torch.dtype) and not parameter.is_constexpr:
+                bound[parameter.name] = torch.empty((), dtype=value)
+        return find_compiled(self, bound)[0]
 
     @property
     def interpret(self) -> Interpreted:
@@ -241,7 +304,8 @@ class Interpreted:
                         item = as_constant(value)
                         values.append(item)
                     else:
-                        values.append(interpret_argument(parameter.name, value, regions, parameter.type))
+                        item = interpret_argument(parameter.name, value, regions, parameter.type)
+                        values.append(read_only(item) if parameter.is_const else item)
                 interpreter.memory.__init__(regions)  # type: ignore[misc]
                 body = kernel.form(False)
                 positional, keywords = _split(kernel.params, values, extra)
@@ -264,7 +328,8 @@ def _split(params: list[Parameter], values: list[Any], extra: dict[str, Any]) ->
 
 def interpret_argument(name: str, value: Any, regions: list[Region], type_: Any = None) -> Any:
     """What a kernel sees of an argument of the launch."""
-    value = unwrap(value)
+    if isinstance(value, constexpr):
+        return as_constant(value)
     if isinstance(value, torch.Tensor):
         if value.device.type != "cpu":
             raise TypeError(
@@ -290,6 +355,13 @@ def interpret_argument(name: str, value: Any, regions: list[Region], type_: Any 
     return as_constant(value)
 
 
+def read_only(value: Any) -> Any:
+    """The argument of a parameter annotated tl.const: a pointer that kernels may not write through."""
+    if isinstance(value, tensor) and value.dtype.is_ptr():
+        return tensor(value.value, pointer_type(value.dtype.element_ty, const=True), value.dims, value.origin)
+    return value
+
+
 def scalar_type(value: Any, type_: Any) -> Any:
     """Type of a number passed at run time: int32 or int64 by its value, float32 for floats."""
     if type_ is not None:
@@ -309,6 +381,47 @@ def host_descriptor(value: Any, pointer: Any) -> Any:
 
     padding = getattr(value, "padding", "zero")
     return make_tensor_descriptor(pointer, list(value.shape), list(value.strides), list(value.block_shape), padding)
+
+
+class TensorWrapper:
+    """A tensor whose elements a kernel sees as another type of the same size."""
+
+    def __init__(self, base: torch.Tensor, dtype: Any) -> None:
+        self.base, self.dtype = base, dtype
+        self.data, self.device, self.shape = base.data, base.device, base.shape
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "base":
+            raise AttributeError(name)
+        return getattr(self.base, name)
+
+    def __str__(self) -> str:
+        return f"TensorWrapper[{self.dtype}]({self.base})"
+
+
+def reinterpret(tensor: Any, dtype: Any) -> Any:
+    """The tensor, to be passed to a kernel as one of `dtype`, a type of the tile language or of torch."""
+    if isinstance(tensor, TensorWrapper):
+        return tensor.base if dtype == tensor.base.dtype else TensorWrapper(tensor.base, dtype)
+    if hasattr(tensor, "data_ptr"):
+        return TensorWrapper(tensor, dtype)
+    raise TypeError(f"reinterpret expected a tensor, got {tensor!r}")
+
+
+def constexpr_function(function: Any) -> Any:
+    """Marks a function that computes with values known when the kernel is compiled; Python runs it as it is.
+
+    Example:
+        >>> @torch_tile.constexpr_function
+        ... def log2(n):
+        ...     return n.bit_length() - 1
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*[unwrap(a) for a in args], **{k: unwrap(v) for k, v in kwargs.items()})
+
+    return call
 
 
 def jit(fn: Any = None, **options: Any) -> Any:

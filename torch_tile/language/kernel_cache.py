@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from torch_tile import _C, config
+from torch_tile.language.places import TracedKernel
+from torch_tile.language.stages import dump_to
 
 
 @functools.cache
@@ -49,17 +51,21 @@ def _write(path: Path, code: bytes) -> None:
         pass
 
 
-def compile_kernel(name: str, text: str, options: dict[str, str]) -> bytes:
-    """The bytes of a standalone kernel for text of the tile dialect, from disk if they are there."""
+def compile_kernel(name: str, traced: TracedKernel, options: dict[str, str]) -> bytes:
+    """The bytes of a standalone kernel, from disk if they are there."""
+    text = traced.text
     folder = _folder()
     key = hashlib.sha256("\0".join([_version(), *(f"{k}={v}" for k, v in sorted(options.items())), text]).encode())
     path = None if folder is None else folder / key.hexdigest()
-    if path is not None and not config.get("force_compile"):
+    dump = dump_to(name)
+    if path is not None and dump is None and not config.get("force_compile"):
         found = _read(path)
         if found is not None:
             return found
     compile_text: Any = getattr(_C, "compile_kernel")  # noqa: B009
-    code = bytes(compile_text(text, options))
+    if dump is not None:
+        dump("05-trace.mlir", traced.located)
+    code = bytes(compile_text(traced.located, options, dump))
     if path is not None:
         _write(path, code)
     return code

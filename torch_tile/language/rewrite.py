@@ -20,13 +20,29 @@ from torch_tile.language.blocks import EXITS, always_returns, assigned_names, bo
 
 RUNTIME = "__tile__"
 # Functions of Python that mean more on run-time values.
-BUILTINS = frozenset({"min", "max", "print"})
+BUILTINS = frozenset({"min", "max", "print", "isinstance"})
+# Expressions that are no number, so that assigning them is plain.
+_NEVER_NUMBERS = (
+    ast.List,
+    ast.Dict,
+    ast.Set,
+    ast.ListComp,
+    ast.DictComp,
+    ast.SetComp,
+    ast.GeneratorExp,
+    ast.Lambda,
+    ast.JoinedStr,
+    ast.Compare,
+)
 
 
-def parse(function: types.FunctionType) -> ast.FunctionDef:
+def parse(function: types.FunctionType, changed_source: str | None = None) -> ast.FunctionDef:
     """The function's source as a tree with the positions of its file."""
     try:
         lines, first = inspect.getsourcelines(function)
+        if changed_source is not None:
+            first += next((k for k, line in enumerate(lines) if line.lstrip().startswith("def ")), 0)
+            lines = [changed_source]
     except (OSError, TypeError):
         raise InvalidKernelError(
             f"kernel {function.__name__}", "expected a function whose source is in a file, got one without source"
@@ -69,9 +85,11 @@ def _unsupported(node: ast.AST, what: str, advice: str = "") -> InvalidKernelErr
     return InvalidKernelError("kernel", text, getattr(node, "lineno", 0))
 
 
-def rewrite(function: types.FunctionType, for_tracing: bool, runtime: Any) -> types.FunctionType:
+def rewrite(
+    function: types.FunctionType, for_tracing: bool, runtime: Any, changed_source: str | None = None
+) -> types.FunctionType:
     """The function in one of its two forms. Defaults, closure and globals are those of the original."""
-    definition = parse(function)
+    definition = parse(function, changed_source)
     rewriter = _Rewriter(for_tracing)
     arguments = definition.args
     arguments.defaults, arguments.kw_defaults = [], [None] * len(arguments.kwonlyargs)
@@ -80,7 +98,7 @@ def rewrite(function: types.FunctionType, for_tracing: bool, runtime: Any) -> ty
             argument.annotation = None
     definition.decorator_list, definition.returns = [], None
     definition.body = rewriter.function_body(definition.body)
-    if not rewriter.changed:
+    if not rewriter.changed and changed_source is None:
         return function
     free = function.__code__.co_freevars
     factory = ast.parse(f"def __make__({', '.join([RUNTIME, *free])}):\n    pass\n    return {definition.name}")
@@ -100,6 +118,10 @@ def rewrite(function: types.FunctionType, for_tracing: bool, runtime: Any) -> ty
     result.__qualname__ = function.__qualname__
     result.__module__ = function.__module__
     return result
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -205,7 +227,52 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         return node
 
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        self.generic_visit(node)
+        if node.attr == "value" and isinstance(node.ctx, ast.Load):
+            return self.runtime("value_of", [node.value], node)
+        return node
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
+        self.generic_visit(node)
+        node.value = self.assigned(node.value, node.target)
+        return node
+
     # --- statements --------------------------------------------------------------------------------------------------
+
+    def assigned(self, value: Any, target: Any) -> Any:
+        """What a variable is assigned: a number becomes a scalar of the kernel there."""
+        if isinstance(value, _NEVER_NUMBERS) or (isinstance(value, ast.Constant) and not _is_number(value.value)):
+            return value
+        if self.for_tracing and isinstance(target, ast.Name):
+            return self.runtime("assign_named", [value, self.constant(target.id, value)], value)
+        return self.runtime("assign", [value], value)
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        self.generic_visit(node)
+        if all(isinstance(t, (ast.Name, ast.Tuple)) for t in node.targets):
+            node.value = self.assigned(node.value, node.targets[0])
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Name):
+            return node
+        read = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        sum_ = ast.copy_location(ast.BinOp(read, node.op, node.value), node)
+        return ast.copy_location(ast.Assign([node.target], self.assigned(sum_, node.target)), node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        annotation = ast.unparse(node.annotation)
+        node.annotation = ast.copy_location(ast.Constant(None), node.annotation)
+        self.generic_visit(node)
+        if node.value is not None and isinstance(node.target, ast.Name):
+            is_constant = annotation.rsplit(".", 1)[-1].strip("'\"") == "constexpr"
+            if is_constant:
+                node.value = self.runtime("constant", [node.value], node.value)
+            else:
+                node.value = self.assigned(node.value, node.target)
+        return node
 
     def function_body(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         outer, self.is_python_loop = self.is_python_loop, False

@@ -16,6 +16,7 @@ from torch_tile.language.casts import bitcast, cast
 from torch_tile.language.control import range as loop_range
 from torch_tile.language.core import Undefined, error, mlir_type, tensor
 from torch_tile.language.dtypes import int64, pointer_type, tile_type
+from torch_tile.language.places import Places
 from torch_tile.language.values import as_tensor, broadcast_to_dims, constant
 
 _FLOAT_BITS = {"fp32": ("<f", "<I"), "fp64": ("<d", "<Q")}
@@ -38,6 +39,8 @@ class Tracer:
         self.prologue: list[str] = []
         self.constants: dict[Any, str] = {}
         self.literals: dict[str, str] = {}
+        self.places = Places()
+        self.names: dict[str, str] = {}  # of variables, by the value they hold
         # Pointer arguments through which the kernel writes; None: it may write through any.
         self.written: set[str] | None = set()
 
@@ -51,11 +54,18 @@ class Tracer:
 
     def text(self, text: str) -> str:
         name = self.name()
-        self.lines.append(f"{self.indent}{name} = {text}")
+        self.lines.append(f"{self.indent}{name} = {text}{self.places.mark()}")
         return name
 
     def effect(self, text: str) -> None:
+        self.lines.append(f"{self.indent}{text}{self.places.mark()}")
+
+    def opening(self, text: str) -> None:
+        """The first line of an operation with regions; its place stands behind the last one."""
         self.lines.append(f"{self.indent}{text}")
+
+    def closing(self) -> str:
+        return f"{self.indent}}}{self.places.mark()}"
 
     def ref(self, x: tensor) -> str:
         name: str = x.value
@@ -75,11 +85,12 @@ class Tracer:
         return self.results(f"{name} {', '.join(self.ref(x) for x in operands)} : {types}", count)
 
     def results(self, text: str, count: int) -> list[str]:
+        put = self.opening if text.endswith("{") else self.effect
         if not count:
-            self.effect(text)
+            put(text)
             return []
         name = self.name()
-        self.lines.append(f"{self.indent}{name}{f':{count}' if count > 1 else ''} = {text}")
+        put(f"{name}{f':{count}' if count > 1 else ''} = {text}")
         if count == 1:
             return [name]
         names = [f"{name}#{k}" for k in range(count)]
@@ -217,7 +228,7 @@ class Tracer:
         names = self.results(
             f"{name} ({', '.join(self.ref(t) for t in tiles)}) {where} : ({sources}) -> {outputs} {{", len(tiles)
         )
-        self.lines += [self.block([*left, *right]), *lines, f"{self.indent}}}"]
+        self.lines += [self.block([*left, *right]), *lines, self.closing()]
         return names
 
     def map(self, tiles: list[tensor], pack: int, dims: Any, function: Any) -> Any:
@@ -236,7 +247,7 @@ class Tracer:
         outputs = f"({outputs})" if len(types) > 1 else outputs
         text = f"tile.map ({', '.join(self.ref(t) for t in tiles)}) pack {pack} : ({sources}) -> {outputs} {{"
         names = self.results(text, len(types))
-        self.lines += [self.block(arguments), *lines, f"{self.indent}}}"]
+        self.lines += [self.block(arguments), *lines, self.closing()]
         made = [tensor(n, t, dims) for n, t in zip(names, types, strict=True)]
         return made[0] if len(made) == 1 else tuple(made)
 
@@ -256,7 +267,7 @@ class Tracer:
         if left_values:
             self.close(left_lines, "scf.yield", left_values, left_region)
             self.close(right_lines, "scf.yield", right_values, right_region)
-        self.lines += [*left_lines, f"{self.indent}}} else {{", *right_lines, f"{self.indent}}}"]
+        self.lines += [*left_lines, f"{self.indent}}} else {{", *right_lines, self.closing()]
         origins = [
             a.origin | b.origin if a.origin is not None and b.origin is not None else None
             for a, b in zip(left_values, right_values, strict=True)
@@ -295,7 +306,7 @@ class Tracer:
         made = self.results(f"{text} : {type_.mlir} {{", len(initial))
         if initial:
             self.close(lines, "scf.yield", results, region)
-        self.lines += [*lines, f"{self.indent}}}"]
+        self.lines += [*lines, self.closing()]
         outputs = carried.rebuild(self.outputs(made, initial, results), is_after=True)
         last = [Undefined(t, "is the variable of a loop, and read after it; assign it to another one") for t in targets]
         return (*outputs, *last)
@@ -333,7 +344,7 @@ class Tracer:
         )
         before.append(f"{self.indent}  scf.condition({name})" + (f" {', '.join(names_)} : {types}" if initial else ""))
         self.close(after, "scf.yield", results, after_region)
-        self.lines += [*before, f"{self.indent}}} do {{", self.block(inside), *after, f"{self.indent}}}"]
+        self.lines += [*before, f"{self.indent}}} do {{", self.block(inside), *after, self.closing()]
         return carried.rebuild(self.outputs(made, initial, results), is_after=True)
 
     # --- memory and messages -----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torch_tile.language.constants import unwrap
+from torch_tile.language.constants import VariableFloat, VariableInt, unwrap
 from torch_tile.language.core import Undefined, current, emit, error, mlir_type, state, tensor
 from torch_tile.language.dtypes import dtype, dtype_of_number, float16, float32, float64, pointer_type, tile_type
 
@@ -184,7 +184,7 @@ def check_number_fits(x: Any, type_: Any) -> None:
             )
         if not type_.get_int_min_value() <= x <= type_.get_int_max_value():
             raise error(
-                f"the number {x} is out of the range of {type_}, the type of the other operand; "
+                f"the number {x} is out of range for {type_}, the type of the other operand; "
                 "cast that operand to a wider type"
             )
 
@@ -212,7 +212,9 @@ def promote(a: Any, a_weak: bool, b: Any, b_weak: bool, division: bool = False) 
     if a.is_fp8() or b.is_fp8():
         return a if a.is_fp8() else b
     if division and a.int_signedness != b.int_signedness:
-        raise error(f"cannot divide {a} and {b}: expected integers of one signedness; cast one of them explicitly")
+        raise error(
+            f"cannot use `//` or `%` on {a} and {b} because they have different signedness; cast one of them explicitly"
+        )
     if a.is_signed == b.is_signed:
         return a if a.primitive_bitwidth > b.primitive_bitwidth else b
     unsigned, signed = (b, a) if a.is_signed else (a, b)
@@ -224,6 +226,8 @@ def operand(x: Any) -> Any:
     if isinstance(x, tensor):
         return x
     x = unwrap(x)
+    if isinstance(x, (VariableInt, VariableFloat)):
+        return constant(x, dtype_of_number(x))
     if isinstance(x, tensor) or is_number(x):
         return x.item() if isinstance(x, np.generic) else x
     if isinstance(x, Undefined):

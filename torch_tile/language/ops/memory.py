@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from torch_tile.language import arith
 from torch_tile.language.casts import cast
 from torch_tile.language.constants import unwrap
 from torch_tile.language.core import current, error, method, mlir_type, named, tensor
@@ -294,6 +297,41 @@ def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = No
 
 @named(SECTION)
 @method
-def atomic_store(pointer: Any, value: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> None:
+def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> None:
     """Writes memory in one step."""
-    _atomic("xchg", pointer, value, mask, sem, scope)
+    _atomic("xchg", pointer, val, mask, sem, scope)
+
+
+@named(SECTION)
+@method
+def atomic_poll(
+    pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None
+) -> tensor:
+    """Waits until memory holds `expected_value`; with `timeout_ns`, looks once.
+
+    Returns:
+        Conditions of the pointers' shape: whether the value was seen.
+
+    Programs of a launch run in the order of their ids on each thread, so a program may wait on lower ids only.
+    """
+    p = _pointers(pointer, "tl.atomic_poll")
+    run = current()
+    if unwrap(timeout_ns) is not None:
+        return arith.compare("eq", atomic_load(p), expected_value)
+    if not run.tracing:
+        seen = arith.compare("eq", atomic_load(p), expected_value)
+        if not np.all(seen.value):
+            raise error(
+                f"tl.atomic_poll waits for a value that nobody stores any more, in program {run.program}; the "
+                "interpreter runs programs one after the other"
+            )
+        return seen
+
+    def is_missing() -> Any:
+        found = arith.compare("ne", atomic_load(p), expected_value)
+        return reduce_or(found, None) if p.dims else found
+
+    from torch_tile.language.ops.reductions import reduce_or
+
+    run.while_loop(is_missing, lambda: (), (), ())
+    return broadcast_to_dims(constant(True, int1), p.dims)

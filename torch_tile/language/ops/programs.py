@@ -172,6 +172,19 @@ def assume(cond: Any) -> None:
         raise AssertionError(f"tl.assume: the condition does not hold in program {current().program}")
 
 
+@named(SECTION)
+def expect_zero(x: Any, mask: Any) -> Any:
+    """Says that `x` is zero wherever `mask` holds; returns `x`. The interpreter checks it.
+
+    Raises:
+        AssertionError: in the interpreter, an element is not zero.
+    """
+    x, run = as_tensor(x), current()
+    if not run.tracing and np.any((x.value != 0) & as_tensor(mask).value):
+        raise AssertionError(f"tl.expect_zero: an element is not zero in program {run.program}")
+    return x
+
+
 def _hint(input: Any, *values: Any) -> Any:
     return as_tensor(input)
 

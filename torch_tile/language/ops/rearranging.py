@@ -127,6 +127,8 @@ def split(a: Any) -> Any:
         raise error(f"tl.split expected a tile whose last axis has size 2, got {x.type}; reshape it first")
     dims = x.dims[:-1]
     run = current()
+    if run.tracing and not dims:
+        return builtins.tuple(reshape(part, ()) for part in split(reshape(x, (1, 2))))
     if run.tracing:
         names = run.multi("tile.split", [x], f"{mlir_type(x)} -> {tile_type(x.dtype, dims).mlir}", 2)
         return builtins.tuple(tensor(name, x.dtype, dims) for name in names)

@@ -259,6 +259,13 @@ def reshape(input: Any, *shape: Any, can_reorder: bool = False) -> tensor:
 
 @named(SECTION)
 @method
+def item(input: Any) -> tensor:
+    """The only element of a tile, as a scalar."""
+    return reshape(as_tensor(input), ())
+
+
+@named(SECTION)
+@method
 def view(input: Any, *shape: Any) -> tensor:
     """The same as reshape."""
     return reshape(input, *shape)

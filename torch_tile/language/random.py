@@ -1,0 +1,18 @@
+"""Triton's module of random numbers; here they stand with all other functions."""
+
+# ruff: noqa: F401
+
+from __future__ import annotations
+
+from torch_tile.language.ops.random import (
+    pair_uniform_to_normal,
+    philox,
+    philox_impl,
+    rand,
+    rand4x,
+    randint,
+    randint4x,
+    randn,
+    randn4x,
+    uint_to_uniform_float,
+)

@@ -1,0 +1,55 @@
+"""The stages of a kernel's compilation: as text on request, and as files where dumps are on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from torch_tile import config
+
+# Names under which stages are asked for -> what the compiler calls its files.
+_FILES = {"tile": "30-tile.mlir", "mlir": "40-llvm.mlir", "llir": "50-kernel.ll", "asm": "60-kernel.s"}
+
+
+def compiler_options(distinct_arguments: bool) -> dict[str, str]:
+    """Options of the compiler library for one kernel."""
+    return {"target": str(config.get("target")), "distinct_arguments": str(distinct_arguments).lower()}
+
+
+class Stages(Mapping[str, str]):
+    """Texts of a kernel by stage. All but the first are made when one of them is first asked for."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self._texts = {"tile": text}
+
+    def __getitem__(self, stage: str) -> str:
+        if stage not in self._texts:
+            if stage not in _FILES:
+                raise KeyError(f"{stage!r}: a kernel of the tile language has the stages {', '.join(_FILES)}")
+            self._compile()
+        return self._texts[stage]
+
+    def _compile(self) -> None:
+        from torch_tile import _C
+
+        files: dict[str, str] = {}
+        compile_text: Any = _C.compile_kernel
+        compile_text(self._texts["tile"], compiler_options(True), files.__setitem__)
+        for stage, file in _FILES.items():
+            self._texts.setdefault(stage, files.get(file, ""))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_FILES)
+
+    def __len__(self) -> int:
+        return len(_FILES)
+
+
+def dump_to(name: str) -> Callable[[str, str], None] | None:
+    """A function that writes stages of a kernel to a folder of its own, or None where nobody asked for them."""
+    if not config.get("debug"):
+        return None
+    from torch_tile.debug.dump import Dump
+
+    return Dump.start(f"kernel_{name}").write

@@ -1,0 +1,26 @@
+"""What kernels ask about their target while they are compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def current_target() -> Any:
+    from torch_tile.runtime import driver
+
+    return driver.active.get_current_target()
+
+
+def is_cuda() -> bool:
+    return False
+
+
+def is_hip() -> bool:
+    return False
+
+
+def cuda_capability_geq(major: Any, minor: Any = 0) -> bool:
+    return False
+
+
+is_hip_cdna3 = is_hip_cdna4 = is_hip_gfx1250 = is_hip
