@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ import torch
 import torch_tile
 import torch_tile.language as tl
 from tests.language.conftest import has_compiler
+from torch_tile.tools.tensor_descriptor import TensorDescriptor
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="this build has no launcher for single kernels")
 
@@ -100,16 +101,70 @@ def test_training_through_a_custom_function() -> None:
     assert torch.equal(x.grad, torch.full((100,), 3.0))
 
 
-def test_autotuned_kernel_breaks_the_graph() -> None:
-    tuned = torch_tile.autotune(configs=[torch_tile.Config({"B": 32}), torch_tile.Config({"B": 64})], key=["n"])(add)
+CONFIGS = [torch_tile.Config({"B": 32}), torch_tile.Config({"B": 64}, num_warps=8)]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("grid", ["function", "sizes"])
+def test_autotuned_kernel(grid: str, dynamic: bool) -> None:
+    tuned = torch_tile.autotune(configs=CONFIGS, key=["n"])(add)
 
     def function(x: torch.Tensor) -> torch.Tensor:
+        x = x.cos()
         o = torch.empty_like(x)
-        tuned[lambda meta: (torch_tile.cdiv(meta["n"], meta["B"]),)](x, x, o, x.numel(), SCALE=1.0)
+        blocks = (lambda meta: (torch_tile.cdiv(meta["n"], meta["B"]),)) if grid == "function" else (x.numel(),)
+        tuned[blocks](x, x, o, x.numel(), SCALE=1.0)
         return o + 1
 
-    x = torch.randn(100)
-    torch.testing.assert_close(compiled(function)(x), 2 * x + 1)
+    run = compiled(function, fullgraph=True, dynamic=dynamic)
+    for size in (100, 129, 1000):
+        x = torch.randn(size)
+        torch.testing.assert_close(run(x), 2 * x.cos() + 1)
+
+
+@pytest.mark.parametrize("wrap", ["tuned", "heuristics", "both"])
+def test_wrapped_kernels_in_place(wrap: str) -> None:
+    def block(args: Any) -> int:
+        return 32 if args["n"] > 64 else 64
+
+    kernel: Any = increment
+    if wrap != "tuned":
+        kernel = torch_tile.heuristics({"B": block})(kernel)
+    if wrap == "tuned":
+        kernel = torch_tile.autotune(CONFIGS, key=["n"], restore_value=["x_ptr"])(kernel)
+    if wrap == "both":
+        kernel = torch_tile.autotune([torch_tile.Config({})], key=["n"])(kernel)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        kernel[lambda meta: (torch_tile.cdiv(meta["n"], meta["B"]),)](x, x.numel(), 1.5)
+        return x * 2
+
+    x = torch.zeros(70)
+    assert torch.equal(compiled(function, fullgraph=True)(x), torch.full((70,), 6.0))
+    assert torch.equal(x, torch.full((70,), 3.0))
+
+
+def test_hooks_of_autotuning_run() -> None:
+    seen = []
+
+    @torch_tile.jit
+    def count(x_ptr, o_ptr, n, B: tl.constexpr):
+        i = tl.program_id(0) * B + tl.arange(0, B)
+        tl.atomic_add(o_ptr + i * 0, tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+    def hook(arguments: Any) -> None:
+        arguments["o_ptr"].zero_()
+        seen.append(arguments["B"])
+
+    tuned = torch_tile.autotune([torch_tile.Config({"B": b}, pre_hook=hook) for b in (32, 64)], key=["n"])(count)
+
+    def function(x: torch.Tensor, o: torch.Tensor) -> torch.Tensor:
+        tuned[lambda meta: (torch_tile.cdiv(meta["n"], meta["B"]),)](x, o, x.numel())
+        return o + 1
+
+    o = torch.full((1,), 100.0)
+    assert compiled(function, fullgraph=True)(torch.ones(70), o).item() == 71 and o.item() == 70
+    assert {32, 64} <= set(seen)
 
 
 @torch_tile.jit
@@ -118,14 +173,121 @@ def apply(x_ptr, n, FUNCTION: tl.constexpr, B: tl.constexpr):
     tl.store(x_ptr + i, FUNCTION(tl.load(x_ptr + i, mask=i < n)), mask=i < n)
 
 
-def test_a_function_as_argument_breaks_the_graph() -> None:
+@torch_tile.jit
+def square(v):
+    return v * v
+
+
+def cube(v: Any) -> Any:
+    return v * v * v
+
+
+@pytest.mark.parametrize("power", [2, 3, 4])
+def test_a_function_as_argument(power: int) -> None:
+    function_of_power = {2: square, 3: cube, 4: lambda v: v * v * v * v}[power]
+
     def function(x: torch.Tensor) -> torch.Tensor:
         y = x + 1
-        apply[(1,)](y, 100, lambda v: v * v, 128)
+        apply[(1,)](y, 100, function_of_power, 128)
         return y + 1
 
     x = torch.randn(100)
-    torch.testing.assert_close(compiled(function)(x), (x + 1) ** 2 + 1)
+    torch.testing.assert_close(compiled(function, fullgraph=True)(x), (x + 1) ** power + 1)
+
+
+def test_closures_are_told_apart() -> None:
+    """Two functions of one source line with different values inside."""
+
+    def scaled(factor: float) -> Any:
+        return lambda v: v * factor
+
+    x = torch.randn(100)
+    for factor in (2.0, 5.0):
+        times = scaled(factor)
+
+        def function(x: torch.Tensor, times: Any = times) -> torch.Tensor:
+            y = x + 0
+            apply[(1,)](y, 100, times, 128)
+            return y
+
+        torch._dynamo.reset()
+        torch.testing.assert_close(compiled(function)(x), x * factor)
+
+
+class Pair(NamedTuple):
+    source: Any
+    sizes: Any
+
+
+@torch_tile.jit
+def copy_pair(pair, o_ptr, factors, B: tl.constexpr):
+    rows, columns = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    mask = (rows < pair.sizes[0]) & (columns < pair.sizes[1])
+    x = tl.load(pair.source + rows * pair.sizes[1] + columns, mask=mask)
+    tl.store(o_ptr + rows * pair.sizes[1] + columns, x * factors[0] + factors[1], mask=mask)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_tuples_as_arguments(dynamic: bool) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        x = x.sin()
+        o = torch.empty_like(x)
+        copy_pair[(1,)](Pair(x, (x.shape[0], x.shape[1])), o, (2.0, 3), B=32)
+        return o - 3
+
+    run = compiled(function, fullgraph=True, dynamic=dynamic)
+    for shape in ((5, 7), (9, 30), (32, 3)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(run(x), 2 * x.sin())
+
+
+@torch_tile.jit
+def turn_blocks(x_desc, o_desc, B: tl.constexpr):
+    row, column = tl.program_id(0) * B, tl.program_id(1) * B
+    o_desc.store([column, row], x_desc.load([row, column]).T)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_descriptors_as_arguments(dynamic: bool) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        x = x + 1
+        o = torch.empty(x.shape[1], x.shape[0])
+        grid = (torch_tile.cdiv(x.shape[0], 16), torch_tile.cdiv(x.shape[1], 16))
+        turn_blocks[grid](
+            TensorDescriptor.from_tensor(x, [16, 16]),
+            TensorDescriptor(o, o.shape, o.stride(), [16, 16]),
+            B=16,
+        )
+        return o * 2
+
+    run = compiled(function, fullgraph=True, dynamic=dynamic)
+    for shape in ((33, 20), (40, 64), (5, 7)):
+        x = torch.randn(shape)
+        assert torch.equal(run(x), (x.T + 1) * 2)
+
+
+@torch_tile.jit
+def fill(x_ptr, value, flag, N, KIND: tl.constexpr, DTYPE: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    if flag:
+        if KIND == "double":
+            value = value * 2
+        tl.store(x_ptr + i, tl.full([B], value, DTYPE), mask=i < N)
+
+
+def test_views_and_every_kind_of_constant() -> None:
+    def function(x: torch.Tensor, value: float, flag: bool) -> torch.Tensor:
+        x = x.clone()
+        fill[(1,)](x[3:], value, flag, 4, KIND="double", DTYPE=tl.float32, B=8)
+        fill[(1,)](x[:2], value, True, N=2, KIND=None, DTYPE=torch.float64, B=8)
+        return x
+
+    run = compiled(function, fullgraph=True)
+    for value, flag in ((1.5, True), (2.5, False), (3.5, True)):
+        expected = torch.zeros(10)
+        expected[3:7] = 2 * value if flag else 0
+        expected[:2] = value
+        assert torch.equal(run(torch.zeros(10), value, flag), expected)
 
 
 def test_equal_bits_interpreted_and_compiled() -> None:
@@ -134,3 +296,24 @@ def test_equal_bits_interpreted_and_compiled() -> None:
     add[(5,)](x, y, a, 300, 3.0, 64)
     add.interpret[(5,)](x, y, b, 300, 3.0, 64)
     assert torch.equal(a, b) and torch.equal(a, 3.0 * x + y)
+
+
+@torch_tile.jit
+def row_sums(x_ptr, o_ptr, columns, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + tl.program_id(0) * columns + i, mask=i < columns, other=0)
+    tl.store(o_ptr + tl.program_id(0), tl.sum(x))
+
+
+def test_sizes_as_constants() -> None:
+    """A constant that is computed from a dynamic size; one graph per value of it."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        o = torch.empty(x.shape[0])
+        row_sums[(x.shape[0],)](x, o, x.shape[1], B=torch_tile.next_power_of_2(x.shape[1]))
+        return o + 1
+
+    run = compiled(function, fullgraph=True, dynamic=True)
+    for shape in ((3, 5), (8, 30), (7, 31)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(run(x), x.sum(1) + 1)

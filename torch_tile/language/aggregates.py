@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from torch_tile.language.constants import as_constant, constexpr, unwrap
+from torch_tile.language.constants import constexpr, unwrap
 
 
 class _Method:
@@ -33,6 +33,11 @@ def _is_constant(annotation: Any) -> bool:
     return annotation is constexpr or getattr(annotation, "__name__", annotation) in ("constexpr", "tl.constexpr")
 
 
+def _held(value: Any, annotation: Any) -> Any:
+    """What a field holds: constants answer `.value` outside of kernels too."""
+    return constexpr(unwrap(value)) if _is_constant(annotation) else unwrap(value)
+
+
 def aggregate(cls: Any) -> Any:
     """Makes a class whose instances live inside kernels; they do not change after their constructor.
 
@@ -45,6 +50,9 @@ def aggregate(cls: Any) -> Any:
         ...     start: tl.tensor
         ...     size: tl.constexpr
     """
+    for base in cls.__mro__[1:-1]:
+        if "__aggregate_fields__" not in vars(base):
+            raise TypeError(f"{cls.__name__}: aggregates can only inherit from other aggregates, got {base.__name__}")
     fields = _fields(cls)
     defaults: dict[str, Any] = dict(getattr(cls, "__aggregate_defaults__", {}))
     for name in inspect.get_annotations(cls):
@@ -81,10 +89,10 @@ def aggregate(cls: Any) -> Any:
             raise AttributeError(f"{cls.__name__} has no field {name!r}; its fields: {', '.join(fields)}")
         if getattr(self, "_is_made", False):
             raise AttributeError(
-                f"{cls.__name__}.{name} cannot be assigned after the constructor; make another value with "
-                "tl.aggregate_replace"
+                f"cannot assign to field {name!r} on immutable aggregate {cls.__name__}: it is assigned in the "
+                "constructor only; make another value with tl.aggregate_replace"
             )
-        object.__setattr__(self, name, as_constant(value) if _is_constant(fields[name]) else unwrap(value))
+        object.__setattr__(self, name, _held(value, fields[name]))
 
     for name, member in list(vars(cls).items()):
         if type(member).__name__ == "JITFunction":
@@ -103,8 +111,9 @@ def is_aggregate(value: Any) -> bool:
 def rebuilt(value: Any, fields: dict[str, Any]) -> Any:
     """A value of the same class with other fields; its constructor does not run."""
     made = object.__new__(type(value))
+    annotations = _fields(type(value))
     for name, item in {**value.__dict__, **fields}.items():
-        object.__setattr__(made, name, item)
+        object.__setattr__(made, name, _held(item, annotations[name]) if name in annotations else item)
     return made
 
 
@@ -118,7 +127,7 @@ def aggregate_replace(instance: Any, **changes: Any) -> Any:
         >>> state = tl.aggregate_replace(state, phase=state.phase ^ 1)
     """
     if not is_aggregate(instance):
-        raise TypeError(f"tl.aggregate_replace expected a value of an aggregate, got {instance!r}")
+        raise TypeError(f"tl.aggregate_replace expects an aggregate instance, got {instance!r}")
     for name in changes:
         if name not in type(instance).__aggregate_fields__:
             raise TypeError(f"{type(instance).__name__} has no field {name!r}")

@@ -59,10 +59,16 @@ class _Wrapper:
         self.fn = kernel.fn
         self.arg_names = kernel.arg_names
         functools.update_wrapper(self, kernel.fn)
+        self.index = graph.register(self)
 
     @property
     def params(self) -> Any:
         return self.kernel.params
+
+    @property
+    def base_fn(self) -> Any:
+        """The undecorated function."""
+        return self.kernel.fn
 
     def choose(self, args: Any, kwargs: dict[str, Any], grid: Any) -> dict[str, Any]:
         raise NotImplementedError
@@ -75,7 +81,7 @@ class _Wrapper:
 
     def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
-            return graph.run_outside(self, args, kwargs, grid)
+            return graph.launch_in_graph(self, grid, args, kwargs)
         return self.kernel.run(*args, grid=grid, **self.choose(args, kwargs, grid))
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> Any:

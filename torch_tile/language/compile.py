@@ -15,7 +15,7 @@ from torch_tile.language import kernel_cache, traceback
 from torch_tile.language.constants import as_constant, constexpr, unwrap
 from torch_tile.language.core import state, tensor
 from torch_tile.language.dtypes import dtype, dtype_of_torch, pointer_type
-from torch_tile.language.jit import JITFunction, evaluate_grid, host_descriptor, read_only, scalar_type
+from torch_tile.language.jit import JITFunction, TensorWrapper, evaluate_grid, host_descriptor, read_only, scalar_type
 from torch_tile.language.places import TracedKernel, plain
 from torch_tile.language.stages import Stages, compiler_options
 from torch_tile.language.trace import Tracer
@@ -54,11 +54,11 @@ class Specialization:
                 self.add(item)
             return
         base = getattr(value, "base", None)
-        if isinstance(base, torch.Tensor):
+        if isinstance(base, (torch.Tensor, TensorWrapper)):
             if hasattr(value, "block_shape"):
                 padding = getattr(value, "padding", "zero")
                 self.key += ["descriptor", base.dtype, tuple(value.block_shape), padding, len(value.shape)]
-                self.flat += [base, *value.shape, *value.strides]
+                self.flat += [_tensor_of(base), *value.shape, *value.strides]
             else:
                 self.key += ["pointer", value.dtype]
                 self.flat.append(base)
@@ -81,12 +81,22 @@ class Specialization:
 _ARGUMENT_NAME = re.compile("(?!c[0-9]+$)[A-Za-z_][A-Za-z0-9_]*")
 
 
+def _element_type(value: Any) -> Any:
+    """The type as which a kernel sees the elements of a tensor or of a TensorWrapper."""
+    return value.dtype if isinstance(value.dtype, dtype) else dtype_of_torch(value.dtype)
+
+
+def _tensor_of(value: Any) -> Any:
+    return value.base if isinstance(value, TensorWrapper) else value
+
+
 class Signature:
     """Arguments of the tile kernel, made while its parameters are bound."""
 
     def __init__(self, run: Tracer) -> None:
         self.run = run
         self.types: list[str] = []
+        self.pointers: list[str] = []
         self.hint = ""  # the parameter that is bound
 
     def argument(self, type_: Any) -> tensor:
@@ -96,6 +106,8 @@ class Signature:
         value = tensor(name, type_, (), frozenset({name}) if type_.is_ptr() else None)
         self.run.region_of[value.value] = 0
         self.types.append(f"{value.value}: {type_.mlir}")
+        if type_.is_ptr():
+            self.pointers.append(name)
         return value
 
     def build(self, value: Any, type_: Any = None) -> Any:
@@ -107,23 +119,22 @@ class Signature:
             items = [self.build(v) for v in value]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
         base = getattr(value, "base", None)
-        if isinstance(base, torch.Tensor):
+        if isinstance(base, (torch.Tensor, TensorWrapper)):
             if hasattr(value, "block_shape"):
                 return self._descriptor(value, base)
-            element = value.dtype if isinstance(value.dtype, dtype) else dtype_of_torch(value.dtype)
-            return self.argument(pointer_type(element))
+            return self.argument(pointer_type(_element_type(value)))
         if isinstance(value, torch.SymInt):
             value = int(value)
         if isinstance(value, (bool, int, float)) or (hasattr(value, "item") and hasattr(value, "dtype")):
             return self.argument(scalar_type(value, type_))
         return as_constant(value)
 
-    def _descriptor(self, value: Any, base: torch.Tensor) -> Any:
+    def _descriptor(self, value: Any, base: Any) -> Any:
         from types import SimpleNamespace
 
         from torch_tile.language.dtypes import int64
 
-        pointer = self.argument(pointer_type(dtype_of_torch(base.dtype)))
+        pointer = self.argument(pointer_type(_element_type(base)))
         shape = [self.argument(int64) for _ in value.shape]
         strides = [self.argument(int64) for _ in value.strides]
         made = SimpleNamespace(
@@ -137,16 +148,15 @@ def trace(kernel: JITFunction, bound: dict[str, Any]) -> TracedKernel:
     return _trace(kernel, bound)[0]
 
 
-def written_arguments(kernel: JITFunction, bound: dict[str, Any]) -> set[str]:
-    """Parameters through which the kernel may write."""
+def written_pointers(kernel: JITFunction, bound: dict[str, Any]) -> list[bool]:
+    """For each tensor among the arguments, in their order: whether the kernel may write through it."""
     _, run, pointers = _trace(kernel, bound)
-    return {name for name, value in pointers.items() if run.written is None or value in run.written}
+    return [run.written is None or value in run.written for value in pointers]
 
 
-def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[TracedKernel, Tracer, dict[str, str]]:
+def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[TracedKernel, Tracer, list[str]]:
     run = Tracer()
     signature = Signature(run)
-    pointers: dict[str, str] = {}
     outer, state.run = state.run, run
     try:
         positional: list[Any] = []
@@ -163,8 +173,6 @@ def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[TracedKernel, Tr
             made = as_constant(value) if parameter.is_constexpr else signature.build(value, parameter.type)
             if parameter.is_const:
                 made = read_only(made)
-            if isinstance(made, tensor) and made.dtype.is_ptr():
-                pointers[parameter.name] = made.value
             if parameter.kind is parameter.kind.KEYWORD_ONLY:
                 keywords[parameter.name] = made
             else:
@@ -172,13 +180,15 @@ def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[TracedKernel, Tr
         kernel.form(True)(*positional, **keywords)
     except TileError as error:
         raise traceback.at_user_line(error, kernel.fn) from None
+    except Exception as error:
+        raise traceback.trimmed(error) from error.__cause__
     finally:
         state.run = outer
     body = "\n".join([*run.prologue, *run.lines])
     name = "".join(c if c.isalnum() and c.isascii() else "_" for c in kernel.fn.__name__)
     text = f"tile.kernel @{name}({', '.join(signature.types)}) {{\n{body}\n  tile.return\n}}\n"
     traced = TracedKernel(plain(text), lambda: run.places.located(text, run.names))
-    return traced, run, pointers
+    return traced, run, signature.pointers
 
 
 def specialize(kernel: JITFunction, bound: dict[str, Any]) -> Specialization:

@@ -62,10 +62,11 @@ HINTS = frozenset(
 class Parameter:
     """One parameter of a kernel, as its annotation says it."""
 
-    __slots__ = ("default", "is_const", "is_constexpr", "kind", "name", "type")
+    __slots__ = ("default", "has_default", "is_const", "is_constexpr", "kind", "name", "type")
 
     def __init__(self, parameter: inspect.Parameter) -> None:
         self.name = parameter.name
+        self.has_default = parameter.default is not inspect.Parameter.empty
         self.kind = parameter.kind
         self.default = parameter.default
         annotation = parameter.annotation
@@ -101,6 +102,7 @@ class JITFunction:
         self.params = [Parameter(p) for p in self.signature.parameters.values()]
         self.arg_names = [p.name for p in self.params]
         self._defaults = {p.name: p.default for p in self.params}
+        self.has_variadic_parameters = any(p.kind in (p.kind.VAR_POSITIONAL, p.kind.VAR_KEYWORD) for p in self.params)
         self._has_constants = any(p.is_constexpr for p in self.params)
         self._is_plain = all(p.kind is p.kind.POSITIONAL_OR_KEYWORD for p in self.params)
         self._changed_source: str | None = None
@@ -312,6 +314,8 @@ class Interpreted:
                 interpreter.run(lambda: body(*positional, **keywords), self.programs)
         except TileError as error:
             raise traceback.at_user_line(error, kernel.fn) from None
+        except Exception as error:
+            raise traceback.trimmed(error) from error.__cause__
         finally:
             state.run = outer
 
@@ -346,9 +350,10 @@ def interpret_argument(name: str, value: Any, regions: list[Region], type_: Any 
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if isinstance(value, torch.SymInt):
         return constant(int(value), scalar_type(int(value), type_))
-    if hasattr(value, "base") and isinstance(getattr(value, "base", None), torch.Tensor):
-        if hasattr(value, "block_shape"):
+    if hasattr(value, "block_shape"):
+        if isinstance(getattr(value, "base", None), (torch.Tensor, TensorWrapper)):
             return host_descriptor(value, interpret_argument(name, value.base, regions))
+    elif isinstance(getattr(value, "base", None), torch.Tensor):
         pointer = interpret_argument(name, value.base, regions)
         element = value.dtype if isinstance(value.dtype, dtype) else dtype_of_torch(value.dtype)
         return tensor(pointer.value, pointer_type(element), (), pointer.origin)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from torch_tile import config
+
+log = logging.getLogger(__name__)
 
 # Names under which stages are asked for -> what the compiler calls its files.
 _FILES = {"tile": "30-tile.mlir", "mlir": "40-llvm.mlir", "llir": "50-kernel.ll", "asm": "60-kernel.s"}
@@ -50,6 +54,20 @@ def dump_to(name: str) -> Callable[[str, str], None] | None:
     """A function that writes stages of a kernel to a folder of its own, or None where nobody asked for them."""
     if not config.get("debug"):
         return None
-    from torch_tile.debug.dump import Dump
+    from torch._dynamo.utils import get_debug_dir
 
-    return Dump.start(f"kernel_{name}").write
+    base = Path(get_debug_dir()) / "torch_tile"
+    number = 0
+    while (base / f"kernel_{name}.{number}").exists():
+        number += 1
+    folder = base / f"kernel_{name}.{number}"
+
+    def write(file: str, text: str) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / file).write_text(text, encoding="utf-8")
+        except OSError as error:
+            log.warning("%s of kernel %s is not written: %s", file, name, error)
+
+    log.info("kernel %s: stages are written to %s", name, folder)
+    return write

@@ -13,6 +13,20 @@ def is_ours(filename: str) -> bool:
     return filename.startswith(_PACKAGE)
 
 
+def trimmed(error: Any) -> Any:
+    """Any other error, without our own frames behind the user's last one."""
+    step, steps = error.__traceback__, []
+    while step is not None:
+        steps.append(step)
+        step = step.tb_next
+    while steps and is_ours(steps[-1].tb_frame.f_code.co_filename):
+        steps.pop()
+    chain: types.TracebackType | None = None
+    for step in reversed(steps):
+        chain = types.TracebackType(chain, step.tb_frame, step.tb_lasti, step.tb_lineno)
+    return error.with_traceback(chain or error.__traceback__)
+
+
 def at_user_line(error: Any, function: types.FunctionType) -> Any:
     """The error with the user's frames only, and with the kernel's name and line."""
     frames = []

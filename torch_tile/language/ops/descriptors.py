@@ -70,7 +70,7 @@ class block_pointer:
 
     def __init__(self, base: tensor, limits: Any, strides: Any, offsets: Any, block_shape: Any) -> None:
         self.base, self.limits, self.strides = base, limits, strides
-        self.offsets, self.block_shape = offsets, block_shape
+        self.offsets, self.block_shape = offsets, Shape(block_shape)
 
     @property
     def dtype(self) -> Any:
@@ -177,7 +177,8 @@ class tensor_descriptor:
     __slots__ = ("_base", "_fill", "block_shape", "limits", "steps")
 
     def __init__(self, base: tensor, limits: Any, steps: Any, block_shape: Any, fill: Any) -> None:
-        self._base, self.limits, self.steps, self.block_shape, self._fill = base, limits, steps, block_shape, fill
+        self._base, self.limits, self.steps, self._fill = base, limits, steps, fill
+        self.block_shape = Shape(block_shape)
 
     @property
     def dtype(self) -> Any:

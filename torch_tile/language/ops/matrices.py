@@ -110,29 +110,35 @@ def dot_scaled(
     """Product of matrices in block-scaled formats (MX): elements are decoded, scaled by powers of two, and multiplied.
 
     Args:
-        lhs: tile [M, K] of "e4m3", "e5m2", "bf16" or "fp16"; for "e2m1" of uint8 [M, K / 2].
+        lhs: tile [M, K] of "e4m3", "e5m2", "bf16" or "fp16"; for "e2m1" of uint8 [M, K / 2], or [M / 2, K] without
+            `lhs_k_pack`. One leading axis may be added to all operands.
         lhs_scale: exponents in uint8 (bias 127), shape [M, K / 32], or None.
-        rhs: tile [K, N]; for "e2m1" of uint8 [K / 2, N].
+        rhs: tile [K, N]; for "e2m1" of uint8 [K / 2, N], or [K, N / 2] without `rhs_k_pack`.
         rhs_scale: exponents, shape [N, K / 32], or None.
         acc: float32 tile [M, N] to add to.
     """
-    if not unwrap(lhs_k_pack) or not unwrap(rhs_k_pack):
-        raise error("tl.dot_scaled expected operands packed along K, got lhs_k_pack or rhs_k_pack false")
-    a = _decode(as_tensor(lhs), lhs_scale, unwrap(lhs_format), False)
-    b = _decode(as_tensor(rhs).trans(), rhs_scale, unwrap(rhs_format), True)
+    a = _decode(as_tensor(lhs), lhs_scale, unwrap(lhs_format), unwrap(lhs_k_pack), "lhs")
+    b = _decode(as_tensor(rhs).trans(), rhs_scale, unwrap(rhs_format), unwrap(rhs_k_pack), "rhs")
     return dot(a, b.trans(), acc, out_dtype=out_dtype)
 
 
 _FLOATS = {"e4m3": float8e4nv, "e5m2": float8e5}
 
 
-def _decode(x: tensor, scale: Any, format: Any, is_transposed: bool) -> tensor:
-    """float32 values [rows, K] of a block-scaled operand."""
+def _decode(x: tensor, scale: Any, format: Any, is_packed_along_k: Any, side: str) -> tensor:
+    """float32 values [..., rows, K] of a block-scaled operand."""
+    *outer, rows, inner = x.dims
     if format in _FLOATS:
         values = cast(bitcast(x, _FLOATS[format]) if x.dtype.is_int() else x, float32)
     elif format == "e2m1":
         bits = cast(x, int32)
-        values = _decode_e2m1(reshape(join(bits & 0xF, (bits >> 4) & 0xF), (x.dims[0], 2 * x.dims[1])))
+        pairs = join(bits & 0xF, (bits >> 4) & 0xF)
+        if is_packed_along_k:
+            inner *= 2
+        else:
+            order = [*range(len(outer)), len(outer), len(outer) + 2, len(outer) + 1]
+            rows, pairs = 2 * rows, pairs.permute(*order)
+        values = _decode_e2m1(reshape(pairs, (*outer, rows, inner)))
     elif format in ("bf16", "fp16"):
         values = cast(x, float32)
     else:
@@ -141,17 +147,16 @@ def _decode(x: tensor, scale: Any, format: Any, is_transposed: bool) -> tensor:
     if scale is None:
         return values
     exponents = as_tensor(scale)
-    rows, inner = values.dims
-    if exponents.dims[0] != rows or inner % exponents.dims[1]:
-        side = "rhs" if is_transposed else "lhs"
-        raise error(f"tl.dot_scaled expected {side}_scale of shape [{rows}, {inner // 32}], got {exponents.type}")
+    if len(exponents.dims) != len(x.dims) or exponents.dims[:-1] != (*outer, rows) or inner % exponents.dims[-1]:
+        wanted = [*outer, rows, inner // 32]
+        raise error(f"tl.dot_scaled expected {side}_scale of shape {wanted}, got {exponents.type}")
     wide = cast(exponents if exponents.dtype is uint8 else bitcast(exponents, uint8), uint32)
     # 2^(e - 127): the exponent in place; 0 is the subnormal 2^-127, 255 is NaN.
     bits = where(wide == 0, 0x400000, where(wide == 255, 0x7FC00000, wide << 23))
     factors = bitcast(cast(bits, int32), float32)
-    group = inner // exponents.dims[1]
-    spread = broadcast_to_dims(reshape(factors, (rows, exponents.dims[1], 1)), (rows, exponents.dims[1], group))
-    return values * reshape(spread, (rows, inner))
+    count = exponents.dims[-1]
+    spread = broadcast_to_dims(reshape(factors, (*outer, rows, count, 1)), (*outer, rows, count, inner // count))
+    return values * reshape(spread, (*outer, rows, inner))
 
 
 def _decode_e2m1(bits: tensor) -> tensor:
