@@ -148,6 +148,15 @@ def load_artifact(
 def set_compiler_library(path: str) -> None:
     """Use this file instead of the libtorch_tile_compiler.so beside the extension. No effect once one is open."""
 
+def set_buffer_limit(num_bytes: int) -> None:
+    """Freed memory of large CPU buffers to keep at most; 0 keeps none and uses torch's allocator."""
+
+def empty_cache() -> None:
+    """Give the kept memory back to the system."""
+
+def buffer_statistics() -> dict[str, int]:
+    """used_bytes, kept_bytes, peak_bytes (of what was in use); requests and mapped: how many needed fresh memory."""
+
 def flush_disk_cache() -> None:
     """Wait until everything compiled so far is on disk. Runs by itself when Python exits."""
 

@@ -45,6 +45,7 @@ __all__ = [
     "config",
     "constexpr_function",
     "counters",
+    "empty_cache",
     "explain",
     "heuristics",
     "interpret",
@@ -82,6 +83,13 @@ _LAZY = {
 def cdiv(x: Any, y: Any) -> Any:
     """How many pieces of `y` hold `x`: (x + y - 1) // y."""
     return (x + y - 1) // y
+
+
+def empty_cache() -> None:
+    """Give memory of freed CPU buffers, which is kept for later calls, back to the system."""
+    from torch_tile import _C
+
+    _C.empty_cache()
 
 
 def next_power_of_2(n: int) -> int:

@@ -76,6 +76,13 @@ KNOBS: dict[str, Knob] = {
             ("TORCH_TILE_CACHE_LIMIT_BYTES",),
             "Least recently used entries go beyond this size; 0: no limit.",
         ),
+        Knob(
+            "buffer_limit_bytes",
+            int,
+            1 << 30,
+            ("TORCH_TILE_BUFFER_LIMIT_BYTES",),
+            "Freed memory of large CPU buffers that the process keeps for its next calls, at most; 0: none.",
+        ),
         Knob("interpret", bool, False, ("TORCH_TILE_INTERPRET",), "Run kernels of the tile language in Python."),
         Knob("force_compile", bool, False, ("TORCH_TILE_FORCE_COMPILE",), "Compile even what the disk cache has."),
         Knob(

@@ -39,6 +39,7 @@ def compile_graph(gm: GraphModule, inputs: Sequence[Any], kind: str, settings: S
     Raises:
         TileError: only under `strict`.
     """
+    _C.set_buffer_limit(settings["buffer_limit_bytes"])
     name = get_aot_graph_name()
     dump = Dump.start(name) if settings["debug"] else None
     if dump:
@@ -127,6 +128,7 @@ def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Du
 
 def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
     """The program of a graph again, from the `_fx_graph_cache_key` that `compile_graph` gave it."""
+    _C.set_buffer_limit(settings["buffer_limit_bytes"])
     graph = json.loads(payload)
     program = _C.compile_graph(
         graph["text"],

@@ -1,4 +1,5 @@
 #include "runtime/executor/Program.h"
+#include "runtime/memory/BufferPool.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty_strided.h>
@@ -159,7 +160,7 @@ void Call::runSteps() {
 
 at::Tensor Call::allocate(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
   if (!gpu)
-    return at::Tensor(at::detail::empty_strided_cpu(sizes, strides, type));
+    return emptyOnCpu(sizes, strides, type);
   return at::Tensor(at::detail::empty_strided_generic(sizes, strides, gpu->allocator(),
                                                       c10::DispatchKeySet(c10::DispatchKey::CUDA), type));
 }

@@ -1,7 +1,7 @@
 #include "runtime/executor/MatrixProduct.h"
+#include "runtime/memory/BufferPool.h"
 
 #include <ATen/Context.h>
-#include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 
@@ -78,9 +78,10 @@ bool isWorthIt(const at::Tensor &a, const at::Tensor &b) {
 //===-- calls --------------------------------------------------------------------------------------------------===//
 
 at::Tensor emptyResult(const at::Tensor &a, const at::Tensor &b) {
+  int64_t rows = a.size(-2), columns = b.size(-1);
   if (a.dim() == 2)
-    return at::Tensor(at::detail::empty_cpu({a.size(0), b.size(1)}, at::kFloat));
-  return at::Tensor(at::detail::empty_cpu({a.size(0), a.size(1), b.size(2)}, at::kFloat));
+    return emptyOnCpu({rows, columns}, {columns, 1}, at::kFloat);
+  return emptyOnCpu({a.size(0), rows, columns}, {rows * columns, columns, 1}, at::kFloat);
 }
 
 void replaceArguments(torch::jit::Stack &stack, size_t numArguments, at::Tensor result) {

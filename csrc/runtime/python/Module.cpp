@@ -3,6 +3,7 @@
 #include "runtime/compiler/CompileGraph.h"
 #include "runtime/compiler/CompilerLibrary.h"
 #include "runtime/launch/gpu/Assemble.h"
+#include "runtime/memory/BufferPool.h"
 #include "runtime/python/Bindings.h"
 #include "runtime/python/Errors.h"
 #include "runtime/python/KernelLauncher.h"
@@ -71,6 +72,17 @@ py::object loadArtifactForPython(const py::bytes &bytes, const py::list &callabl
   return makeProgram(std::move(compiled), callables);
 }
 
+py::dict bufferStatistics() {
+  BufferPool::Statistics statistics = BufferPool::get().statistics();
+  py::dict result;
+  result["used_bytes"] = statistics.usedBytes;
+  result["kept_bytes"] = statistics.keptBytes;
+  result["peak_bytes"] = statistics.peakBytes;
+  result["requests"] = statistics.numRequests;
+  result["mapped"] = statistics.numMapped;
+  return result;
+}
+
 py::dict version() {
   py::dict result;
   result["torch_tile"] = TORCH_TILE_VERSION;
@@ -97,6 +109,9 @@ PYBIND11_MODULE(_C, m) {
   m.def("assembler", &assemblerName);
   m.def("set_compiler_library", &CompilerLibrary::setPath, py::arg("path"));
   m.def("version", &version);
+  m.def("set_buffer_limit", [](size_t numBytes) { BufferPool::get().setLimit(numBytes); }, py::arg("num_bytes"));
+  m.def("empty_cache", [] { BufferPool::get().clear(); });
+  m.def("buffer_statistics", &bufferStatistics);
   m.def("flush_disk_cache", &drainStores, py::call_guard<py::gil_scoped_release>());
   // What this process compiled is on disk when it ends.
   py::module_::import("atexit").attr("register")(m.attr("flush_disk_cache"));

@@ -1,4 +1,4 @@
-"""`torch._foreach_*`, of which optimizers are made: the same operation on each tensor of a list, fused like any other."""
+"""`torch._foreach_*`, of which optimizers are made: one operation on each tensor of a list, fused like any other."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 aten = torch.ops.aten
 
 
-def _copy(destination: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> torch.Tensor:
+def _copy(destination: torch.Tensor, source: torch.Tensor, non_blocking: bool) -> Any:
     return aten.copy.default(destination, source, non_blocking)
 
 
-def _norm(x: torch.Tensor, order: float, dtype: torch.dtype | None) -> torch.Tensor:
+def _norm(x: torch.Tensor, order: float, dtype: torch.dtype | None) -> Any:
     return torch.linalg.vector_norm(x, order, dtype=dtype)
 
 
@@ -35,7 +35,7 @@ def _addcmul(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, value: float) ->
 
 
 # What does not have the name and the arguments of a function of torch.
-_ONE: dict[str, Callable[..., torch.Tensor]] = {
+_ONE: dict[str, Callable[..., Any]] = {
     "addcdiv": _addcdiv,
     "addcmul": _addcmul,
     "clone": lambda x, memory_format: torch.clone(x, memory_format=memory_format or torch.preserve_format),
@@ -50,7 +50,7 @@ _ONE: dict[str, Callable[..., torch.Tensor]] = {
 _LEFT_OUTSIDE = frozenset(("_foreach_addcdiv.Tensor", "_foreach_addcmul.Tensor", "_foreach_powsum.Scalar"))
 
 
-def _for_each(one: Callable[..., torch.Tensor], schema: Any) -> Callable[..., list[torch.Tensor]]:
+def _for_each(one: Callable[..., Any], schema: Any) -> Callable[..., list[torch.Tensor]]:
     arguments = schema.arguments
     is_list = [str(argument.type).startswith("List[") for argument in arguments]
     # Functions of torch know keywords only where the schema does.

@@ -1,0 +1,163 @@
+"""Memory of large CPU buffers: given back to the next call, bounded, safe under threads and forks."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import torch_tile
+from tests.compiling import assert_same, compiled, run_python, tile_only
+from torch_tile import _C
+
+pytestmark = tile_only
+
+MEGABYTE = 1 << 20
+SMALLEST = 256 << 10
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    gc.collect()
+    torch_tile.empty_cache()
+    yield
+    _C.set_buffer_limit(torch_tile.config.get("buffer_limit_bytes"))
+
+
+def of_megabytes(count: float) -> torch.Tensor:
+    return torch.ones(int(count * MEGABYTE) // 4)
+
+
+def kept() -> int:
+    return _C.buffer_statistics()["kept_bytes"]
+
+
+def test_a_call_gets_the_memory_of_the_last_one() -> None:
+    function = compiled(lambda x: x + 1)
+    x = of_megabytes(3)
+    address = function(x).data_ptr()
+    before = _C.buffer_statistics()["mapped"]
+    for _ in range(5):
+        y = function(x)
+        assert y.data_ptr() == address
+        assert_same(y, x + 1)
+        del y
+    assert _C.buffer_statistics()["mapped"] == before
+
+
+def test_what_is_held_is_not_given_away() -> None:
+    function = compiled(lambda x: x * 2)
+    x = torch.randn(MEGABYTE)
+    results = [function(x + i) for i in range(4)]
+    assert len({y.data_ptr() for y in results}) == 4
+    for i, y in enumerate(results):
+        assert_same(y, (x + i) * 2)
+    view = results[0][5:]
+    expected = view.clone()
+    del results, y
+    function(x)
+    assert_same(view, expected)
+
+
+def test_small_buffers_are_torch_s() -> None:
+    function = compiled(lambda x: x + 1)
+    before = _C.buffer_statistics()["requests"]
+    function(torch.ones(SMALLEST // 4 - 1))
+    assert _C.buffer_statistics()["requests"] == before
+    function(torch.ones(SMALLEST // 4))
+    assert _C.buffer_statistics()["requests"] == before + 1
+
+
+def test_other_sizes_reuse_only_what_fits_closely() -> None:
+    function = compiled(lambda x: x + 1, dynamic=True)
+    function(of_megabytes(8))
+    function(of_megabytes(7.5))
+    assert _C.buffer_statistics()["mapped"] > 0 and kept() == 8 * MEGABYTE
+    function(of_megabytes(2))
+    assert kept() == 10 * MEGABYTE
+
+
+def test_keeping_does_not_raise_the_peak() -> None:
+    """Sizes that never come twice: what is kept stays below the largest of them and the slack."""
+    function = compiled(lambda x: x + 1, dynamic=True)
+    for count in range(40, 10, -2):
+        function(of_megabytes(count))
+        assert kept() <= (40 + 32) * MEGABYTE
+    torch_tile.empty_cache()
+    assert kept() == 0
+
+
+def test_limit() -> None:
+    function = compiled(lambda x: x + 1, buffer_limit_bytes=4 * MEGABYTE)
+    function(of_megabytes(3))
+    assert kept() == 3 * MEGABYTE
+    function(of_megabytes(5))
+    assert kept() <= 4 * MEGABYTE
+    off = compiled(lambda x: x + 2, buffer_limit_bytes=0)
+    assert_same(off(of_megabytes(5)), of_megabytes(5) + 2)
+    assert kept() == 0
+
+
+def test_what_nobody_asks_for_again_goes() -> None:
+    function = compiled(lambda x: x + 1, dynamic=True)
+    function(of_megabytes(16))
+    x = of_megabytes(0.25)
+    for _ in range(6000):
+        function(x)
+    assert kept() < MEGABYTE
+
+
+def test_results_can_be_resized_and_shared() -> None:
+    y = compiled(lambda x: x + 1)(of_megabytes(1))
+    expected = y.clone()
+    y.resize_(2 * y.numel())
+    assert_same(y[: expected.numel()], expected)
+    z = compiled(lambda x: x + 3)(of_megabytes(1))
+    z.share_memory_()
+    assert_same(z, of_megabytes(1) + 3)
+
+
+def test_threads() -> None:
+    function = compiled(lambda x: x * 3)
+    xs = [torch.full((MEGABYTE // 4,), float(i)) for i in range(4)]
+    function(xs[0])
+    wrong = []
+
+    def work(x: torch.Tensor) -> None:
+        for _ in range(50):
+            y = function(x)
+            if not torch.equal(y, x * 3):
+                wrong.append(x[0].item())
+
+    threads = [threading.Thread(target=work, args=(x,)) for x in xs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_fork() -> None:
+    done = run_python(
+        """
+        import os, torch
+        torch.set_num_threads(1)
+        function = torch.compile(lambda x: x + 1, backend="tile", options={"strict": True})
+        x = torch.ones(1 << 20)
+        y = function(x)
+        child = os.fork()
+        if child == 0:
+            del y
+            assert function(x).sum() == 2 << 20
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert y.sum() == 2 << 20 and function(x).sum() == 2 << 20
+        print("fine")
+        """
+    )
+    assert "fine" in done
