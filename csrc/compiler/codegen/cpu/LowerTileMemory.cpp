@@ -121,6 +121,40 @@ void TileLowering::storeContiguous(Value value, Value ptr, Value count) {
   });
 }
 
+//===-- masks of any form -----------------------------------------------------------------------------------------===//
+
+// Most vectors lie whole inside: those are moved without a mask. Masked moves take twice as long where memory is the
+// limit, and where there are none of the width, the lanes go one by one.
+
+Value TileLowering::loadMasked(Type type, Value ptr, Value mask, Value other) {
+  Value isWhole = LLVM::vector_reduce_and::create(b, b.getI1Type(), mask);
+  auto branch = scf::IfOp::create(b, TypeRange{type}, isWhole, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  scf::YieldOp::create(b, loadElements(type, ptr));
+  b.setInsertionPointToEnd(branch.elseBlock());
+  Value passThrough = other ? broadcast(other, type) : zero(type);
+  scf::YieldOp::create(
+      b, hasMaskedAccess(type)
+             ? LLVM::MaskedLoadOp::create(b, type, ptr, mask, passThrough, uint32_t(bytesOf(type))).getResult()
+             : gatherLanes(type, ptr, iota(withLanes(b.getI32Type(), lanesOf(type))), mask, other));
+  return branch.getResult(0);
+}
+
+void TileLowering::storeMasked(Value value, Value ptr, Value mask) {
+  Type type = value.getType();
+  Value isWhole = LLVM::vector_reduce_and::create(b, b.getI1Type(), mask);
+  auto branch = scf::IfOp::create(b, isWhole, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  storeElements(value, ptr);
+  b.setInsertionPointToStart(branch.elseBlock());
+  if (hasMaskedAccess(type))
+    LLVM::MaskedStoreOp::create(b, value, ptr, mask, uint32_t(bytesOf(type)));
+  else
+    scatterLanes(value, ptr, iota(withLanes(b.getI32Type(), lanesOf(type))), mask);
+}
+
 Value TileLowering::lanePtr(Value base, Type element, Value offsets) {
   int64_t lanes = lanesOf(offsets.getType());
   if (!base)
@@ -292,9 +326,8 @@ LogicalResult TileLowering::lowerLoad(tile::LoadOp op) {
             b, mask,
             access.lanes == 1 ? arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0)).getResult()
                               : prefixMask(count, access.lanes));
-      if (stride == 1 && access.lanes > 1 && hasMaskedAccess(type)) {
-        Value passThrough = other ? broadcast(other, type) : zero(type);
-        loaded = LLVM::MaskedLoadOp::create(b, type, ptr, mask, passThrough, uint32_t(bytesOf(type)));
+      if (stride == 1 && access.lanes > 1) {
+        loaded = loadMasked(type, ptr, mask, other);
       } else {
         Type offsetType = withLanes(b.getI64Type(), access.lanes);
         Value offsets =
@@ -344,10 +377,8 @@ LogicalResult TileLowering::lowerStore(tile::StoreOp op) {
                               : prefixMask(count, access.lanes));
       if (access.lanes == 1)
         return guardedStore(mask, [&] { storeElements(value, ptr); });
-      if (stride == 1 && hasMaskedAccess(value.getType())) {
-        LLVM::MaskedStoreOp::create(b, value, ptr, mask, uint32_t(bytesOf(value.getType())));
-        return;
-      }
+      if (stride == 1)
+        return storeMasked(value, ptr, mask);
     } else if (stride == 1 || access.lanes == 1) {
       return storeContiguous(value, ptr, count);
     }

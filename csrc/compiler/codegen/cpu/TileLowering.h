@@ -57,6 +57,9 @@ private:
   void storeContiguous(mlir::Value value, mlir::Value ptr, mlir::Value count);
   std::pair<mlir::Value, Rows> elementAddresses(mlir::Value base, mlir::Value offsets);
   /// Pointers to base + offsets, or to the addresses `offsets` where base is null.
+  /// Neighbours in memory under a mask of any form; `other` may be null.
+  mlir::Value loadMasked(mlir::Type type, mlir::Value ptr, mlir::Value mask, mlir::Value other);
+  void storeMasked(mlir::Value value, mlir::Value ptr, mlir::Value mask);
   mlir::Value lanePtr(mlir::Value base, mlir::Type element, mlir::Value offsets);
   /// Lanes at base + offsets; `mask` and `other` may be null; see lanePtr.
   mlir::Value gatherLanes(mlir::Type type, mlir::Value base, mlir::Value offsets, mlir::Value mask, mlir::Value other);

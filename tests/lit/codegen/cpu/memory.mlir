@@ -45,3 +45,22 @@ tile.kernel @strided(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>, %s: i64) {
   tile.store %v, %out[%zero] strides [1] : tensor<16xf32>, !tile.ptr<f32>
   tile.return
 }
+
+// Under a mask of any form, a vector that lies whole inside is moved without it.
+// CHECK-LABEL: ; any_mask
+// CHECK: %[[IS_WHOLE:.*]] = icmp eq i32 %{{.*}}, -1
+// CHECK: br i1 %[[IS_WHOLE]], label
+// CHECK: load <32 x float>
+// CHECK: call <32 x float> @llvm.masked.load
+// CHECK: br i1 %[[IS_WHOLE]], label
+// CHECK: store <32 x float>
+// CHECK: call void @llvm.masked.store
+tile.kernel @any_mask(%x: !tile.ptr<f32>, %n: i64) {
+  %zero = arith.constant 0 : i64
+  %i = tile.iota : tensor<32xi64>
+  %limit = tile.splat %n : i64 -> tensor<32xi64>
+  %mask = arith.cmpi slt, %i, %limit : tensor<32xi64>
+  %v = tile.load %x[%zero] strides [1] mask %mask : tensor<32xi1> : !tile.ptr<f32> -> tensor<32xf32>
+  tile.store %v, %x[%zero] strides [1] mask %mask : tensor<32xi1> : tensor<32xf32>, !tile.ptr<f32>
+  tile.return
+}
