@@ -158,6 +158,11 @@ _values: dict[str, Any] = {}
 _said: set[str] = set()
 
 
+def is_set() -> bool:
+    """Whether any value is set for the process, beside the environment."""
+    return bool(_values)
+
+
 def get(name: str) -> Any:
     """The value for the process: as set, else from the environment, else the default."""
     if name in _values:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pdb
 import sys
+from typing import Any
 
 import pytest
 import torch
@@ -224,3 +225,16 @@ def test_overlapping_storage_is_seen() -> None:
     base = torch.zeros(4)
     through.interpret[(1,)](base, base[1:])
     assert base[0] == 5
+
+
+@torch_tile.jit
+def store_scalar(x_ptr, o_ptr, B: tl.constexpr):
+    tl.store(o_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, B))).to(o_ptr.dtype.element_ty))
+    tl.atomic_add(o_ptr + 1, tl.load(x_ptr).to(o_ptr.dtype.element_ty))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.int8])
+def test_scalars_of_narrow_types_are_stored(launch: Any, dtype: torch.dtype) -> None:
+    x, o = torch.ones(8, dtype=dtype), torch.zeros(2, dtype=dtype)
+    launch(store_scalar)[(1,)](x, o, B=8)
+    assert o.tolist() == [8, 1]

@@ -406,3 +406,42 @@ def test_dot_scaled(launch: Launch) -> None:
     launch(scaled)[(1,)](a.view(torch.uint8), scale, b, o, 16, 16, 64)
     factors = torch.exp2(scale.float() - 127).repeat_interleave(32, 1)
     torch.testing.assert_close(o, (a.float() * factors) @ b.float(), rtol=1e-4, atol=1e-3)
+
+
+@torch_tile.jit
+def packed_rows(a_ptr, s_ptr, b_ptr, o_ptr, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
+    m, n, k = tl.arange(0, M // 2), tl.arange(0, N), tl.arange(0, K)
+    a = tl.load(a_ptr + m[:, None] * K + k[None, :])
+    scale = tl.load(s_ptr + tl.arange(0, M)[:, None] * (K // 16) + tl.arange(0, K // 16)[None, :])
+    b = tl.load(b_ptr + k[:, None] * N + n[None, :])
+    product = tl.dot_scaled(a, scale, "e2m1", b, None, "bf16", lhs_k_pack=False)
+    tl.store(o_ptr + tl.arange(0, M)[:, None] * N + n[None, :], product)
+
+
+def test_dot_scaled_of_rows_in_pairs_and_factors_as_floats(launch: Launch) -> None:
+    """Two rows share a byte; scales are 8-bit floats for groups of 16."""
+    M, K, N = 8, 32, 4
+    numbers = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    codes = torch.randint(0, 16, (M, K))
+    a = (codes[0::2] | (codes[1::2] << 4)).to(torch.uint8)
+    values = numbers[codes & 7] * torch.where(codes >= 8, -1.0, 1.0)
+    scale = torch.tensor([0.5, 1.5, 2.0, 0.25]).repeat(M * K // 64).reshape(M, K // 16).to(torch.float8_e4m3fn)
+    b = torch.randint(-3, 4, (K, N)).bfloat16()
+    o = torch.empty(M, N)
+    launch(packed_rows)[(1,)](a, scale, b, o, M=M, K=K, N=N)
+    assert torch.equal(o, (values * scale.float().repeat_interleave(16, 1)) @ b.float())
+
+
+@torch_tile.jit
+def batched_dot(x_ptr, y_ptr, o_ptr, B: tl.constexpr):
+    i = tl.arange(0, 4 * B * B)
+    x = tl.load(x_ptr + i).reshape([2, 2, B, B])
+    y = tl.load(y_ptr + i).reshape([2, 2, B, B])
+    tl.store(o_ptr + i, tl.dot(x, y, tl.full([2, 2, B, B], 1.0, tl.float32)).reshape([4 * B * B]))
+
+
+def test_dot_of_more_axes(launch: Launch) -> None:
+    x, y = torch.randint(-3, 4, (2, 2, 16, 16)).float(), torch.randint(-3, 4, (2, 2, 16, 16)).float()
+    o = torch.empty_like(x)
+    launch(batched_dot)[(1,)](x, y, o, B=16)
+    assert torch.equal(o, x @ y + 1)

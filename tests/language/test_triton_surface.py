@@ -309,3 +309,61 @@ def test_reports_of_benchmarks(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     table = measure.run(print_data=True, return_df=True, save_path=str(tmp_path))
     assert table == [["n", "A (GB/s)", "B (GB/s)"], [1, 10, 1.5], [2, 20, 2.5]]
     assert "speed:" in capsys.readouterr().out and (tmp_path / "speed.csv").read_text().startswith("n,A (GB/s)")
+
+
+@torch_tile.jit
+def rounded_to_itself(o_ptr):
+    tl.store(o_ptr, tl.zeros([1], tl.float32).to(tl.float32, fp_downcast_rounding="rtne").item())
+
+
+def test_rounding_modes_of_conversions_to_the_same_type(launch: Any) -> None:
+    o = torch.ones(1)
+    launch(rounded_to_itself)[(1,)](o)
+    assert o.item() == 0
+
+
+@torch_tile.jit
+def wrong_in_a_branch(o_ptr, n):
+    if n > 2:
+        tl.store(o_ptr, tl.arange(0, 3))
+
+
+@needs_compiler
+def test_tracebacks_name_the_function_of_a_branch() -> None:
+    import traceback
+
+    with pytest.raises(torch_tile.InvalidKernelError) as caught:
+        wrong_in_a_branch[(1,)](torch.zeros(4), 3)
+    frames = [f.name for f in traceback.extract_tb(caught.value.__traceback__)]
+    assert frames[-1] == "wrong_in_a_branch" and not [f for f in frames if f.startswith("__tile")]
+
+
+@pytest.mark.parametrize("arguments", ["positional", "named", "defaults", "hints"])
+def test_every_way_of_passing_arguments_launches_the_same(launch: Any, arguments: str) -> None:
+    """The second launch takes the quick way."""
+    for _ in range(2):
+        o = torch.zeros(4)
+        run = launch(with_defaults)[(1,)]
+        if arguments == "positional":
+            run(o, 4, 2.5)
+        elif arguments == "named":
+            run(value=2.5, o_ptr=o, B=4)
+        elif arguments == "defaults":
+            run(o)
+        else:
+            run(o, num_warps=4, value=2.5)
+        assert o.tolist() == [2.5] * 4
+
+
+@torch_tile.jit
+def with_defaults(o_ptr, B: tl.constexpr = 4, value=2.5):
+    tl.store(o_ptr + tl.arange(0, B), value)
+
+
+def test_wrong_arguments_name_the_parameters() -> None:
+    with pytest.raises(TypeError, match=r"kernel with_defaults\(o_ptr, B, value\): got an unexpected keyword"):
+        with_defaults[(1,)](torch.zeros(4), V=3)
+    with pytest.raises(TypeError, match="multiple values for argument 'o_ptr'"):
+        with_defaults[(1,)](torch.zeros(4), o_ptr=torch.zeros(4))
+    with pytest.raises(TypeError, match="missing a required argument: 'o_ptr'"):
+        with_defaults[(1,)]()

@@ -126,7 +126,7 @@ def dot_types(x_ptr, n, B: tl.constexpr):
     c = tl.dot(a, a.to(tl.float16))  # here
 
 
-@wrong("tl.dot expected two tiles of two axes, or of three")
+@wrong("tl.dot expected two tiles of two axes, or of the same number of more")
 def dot_ranks(x_ptr, n, B: tl.constexpr):
     a = tl.zeros([16], tl.float32)
     c = tl.dot(a, a)  # here
@@ -161,7 +161,7 @@ def too_great(x_ptr, n, B: tl.constexpr):
     b = a + 300  # here
 
 
-@wrong("a tile is indexed with None and `:` only, got [3]")
+@wrong("unsupported tensor index [3]: a tile is indexed with None and `:` only")
 def element(x_ptr, n, B: tl.constexpr):
     a = tl.arange(0, 16)
     b = a[3]  # here

@@ -58,9 +58,9 @@ def _to_float32_odd(value: Any) -> Any:
 def encode(name: str, value: Any) -> Any:
     """Bits in memory of values that are held as float32."""
     if name == "fp16":
-        return np.asarray(value).astype(np.float16)
+        return np.asarray(value).astype(np.float16)[()]
     if name == "bf16":
-        return bfloat16_bits(value)
+        return bfloat16_bits(value).reshape(np.shape(value))[()]
     numbers = torch.from_numpy(np.array(value, dtype=np.float32, copy=True, ndmin=1))
     return numbers.to(_FLOAT8[name]).view(torch.uint8).numpy().reshape(np.shape(value))
 

@@ -15,7 +15,15 @@ from torch_tile.language import kernel_cache, traceback
 from torch_tile.language.constants import as_constant, constexpr, unwrap
 from torch_tile.language.core import state, tensor
 from torch_tile.language.dtypes import dtype, dtype_of_torch, pointer_type
-from torch_tile.language.jit import JITFunction, TensorWrapper, evaluate_grid, host_descriptor, read_only, scalar_type
+from torch_tile.language.jit import (
+    HINTS,
+    JITFunction,
+    TensorWrapper,
+    evaluate_grid,
+    host_descriptor,
+    read_only,
+    scalar_type,
+)
 from torch_tile.language.places import TracedKernel, plain
 from torch_tile.language.stages import Stages, compiler_options
 from torch_tile.language.trace import Tracer
@@ -273,13 +281,83 @@ def find_compiled(kernel: JITFunction, bound: dict[str, Any]) -> tuple[CompiledK
     return compiled, found.flat
 
 
+def make_plan(kernel: JITFunction, num_positional: int, names: Any) -> Any:
+    """How to read the arguments of calls with so many positional arguments and these names.
+
+    Returns:
+        (places, defaults): for each parameter, where its value stands in positional arguments, named ones and
+        defaults, and whether it is a constant; None where the general way is needed.
+    """
+    if not kernel._is_plain or num_positional > len(kernel.params):
+        return None
+    places, defaults = [], []
+    for position, parameter in enumerate(kernel.params):
+        if parameter.type is not None or parameter.is_const:
+            return None
+        if position < num_positional:
+            if parameter.name in names:
+                return None
+            place = position
+        elif parameter.name in names:
+            place = num_positional + names.index(parameter.name)
+        elif parameter.has_default:
+            place = num_positional + len(names) + len(defaults)
+            defaults.append(parameter.default)
+        else:
+            return None
+        places.append((place, parameter.is_constexpr))
+    known = {*kernel.arg_names, *HINTS}
+    return (tuple(places), tuple(defaults)) if known.issuperset(names) else None
+
+
+def _find_quickly(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """(compiled kernel, what is passed to it) for arguments of the common kinds that were seen before, or None.
+
+    Makes the keys that `specialize` makes.
+    """
+    shape = (len(args), *kwargs)
+    plan = kernel.plans.get(shape, False)
+    if plan is False:
+        plan = kernel.plans[shape] = make_plan(kernel, len(args), shape[1:])
+    if plan is None:
+        return None
+    places, defaults = plan
+    values = (*args, *kwargs.values(), *defaults)
+    key: list[Any] = []
+    flat: list[Any] = []
+    for place, is_constexpr in places:
+        value = values[place]
+        kind = type(value)
+        if is_constexpr:
+            if kind is not int and kind is not bool and kind is not str:
+                return None
+            key.append(kind)
+            key.append(value)
+        elif kind is torch.Tensor:
+            key.append(value.dtype)
+            flat.append(value)
+        elif kind is int and -0x80000000 <= value <= 0x7FFFFFFF:
+            key.append("i")
+            flat.append(value)
+        elif kind is float:
+            key.append(float)
+            flat.append(value)
+        else:
+            return None
+    compiled = kernel.launchers.get(tuple(key))
+    return None if compiled is None else (compiled, flat)
+
+
 def launch(kernel: JITFunction, grid: Any, args: Any, kwargs: Any) -> CompiledKernel:
     """Runs the kernel over a grid, compiling it for new types and constants."""
+    found = _find_quickly(kernel, args, kwargs)
+    if found is not None and type(grid) is tuple:
+        compiled, flat = found
+        if len(grid) == 1 and type(grid[0]) is int and grid[0] >= 0:
+            compiled.launcher(grid[0], 1, 1, *flat)
+            return compiled
     bound = kernel.bind(args, kwargs)
-    compiled, flat = find_compiled(kernel, bound)
-    if type(grid) is tuple and len(grid) == 1 and type(grid[0]) is int and grid[0] >= 0:
-        compiled.launcher(grid[0], 1, 1, *flat)
-        return compiled
+    compiled, flat = found or find_compiled(kernel, bound)
     x, y, z = evaluate_grid(grid, kernel.meta(bound), kernel.fn.__name__)
     compiled.launcher(x, y, z, *flat)
     return compiled

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from torch_tile.errors import InvalidKernelError
-from torch_tile.language.constants import unwrap
+from torch_tile.language.constants import constexpr, unwrap
 from torch_tile.language.dtypes import tile_type
 
 
@@ -256,6 +256,8 @@ def __getattr__(name: str) -> Any:
 
     if name == "_unwrap_if_constexpr":
         return unwrap
+    if name == "CONSTEXPR_0":
+        return constexpr(0)
     value = vars(language).get(name)
     if value is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
+import os
 import re
 import textwrap
 import types
@@ -78,6 +79,18 @@ class Parameter:
         self.is_const = annotation is const or name == "const"
 
 
+# What os.environ keeps: reading it costs a tenth of asking os.environ.
+_ENVIRONMENT: Any = getattr(os.environ, "_data", os.environ)
+_INTERPRET: Any = getattr(os.environ, "encodekey", str)("TORCH_TILE_INTERPRET")
+
+
+def _is_interpreted() -> bool:
+    """config.get("interpret"), at the cost that a launch can bear."""
+    if not config.is_set() and _INTERPRET not in _ENVIRONMENT:
+        return False
+    return bool(config.get("interpret"))
+
+
 @functools.cache
 def _launcher() -> Any:
     """Imported when a kernel is first compiled: interpreting needs no compiler."""
@@ -108,6 +121,7 @@ class JITFunction:
         self._changed_source: str | None = None
         self._forms: dict[bool, Any] = {}
         self.launchers: dict[Any, Any] = {}
+        self.plans: dict[Any, Any] = {}  # see compile.make_plan
         self.index = graph.register(self)
         functools.update_wrapper(self, fn)
 
@@ -172,15 +186,18 @@ class JITFunction:
         return items, {k: as_constant(v) if k in named else v for k, v in kwargs.items()}
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
-        return functools.partial(self.run, grid=grid)
+        return lambda *args, **kwargs: self._run(grid, args, kwargs)
 
     def run(self, *args: Any, grid: Any, **kwargs: Any) -> Any:
         """Launches the kernel over a grid. Returns the compiled kernel, for its `asm` and `metadata`."""
-        if kwargs.pop("warmup", False):
-            return self.warmup(*args, grid=grid, **kwargs)
+        return self._run(grid, args, kwargs)
+
+    def _run(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if torch.compiler.is_compiling():
             return graph.launch_in_graph(self, grid, args, kwargs)
-        if config.get("interpret"):
+        if kwargs.pop("warmup", False):
+            return self.warmup(*args, grid=grid, **kwargs)
+        if _is_interpreted():
             return self.interpret.run(*args, grid=grid, **kwargs)
         return _launcher()(self, grid, args, kwargs)
 

@@ -112,12 +112,21 @@ def rewrite(
     cells = dict(zip(free, function.__closure__ or (), strict=True))
     cells[RUNTIME] = types.CellType(runtime)
     closure = tuple(cells[name] for name in made.__code__.co_freevars)
-    code_object = made.__code__.replace(co_name=function.__name__)
+    code_object = _named_alike(made.__code__, function.__name__)
     result = types.FunctionType(code_object, function.__globals__, function.__name__, function.__defaults__, closure)
     result.__kwdefaults__ = function.__kwdefaults__
     result.__qualname__ = function.__qualname__
     result.__module__ = function.__module__
     return result
+
+
+def _named_alike(code: types.CodeType, name: str) -> types.CodeType:
+    """Code whose blocks, which are local functions, go by the function's name in tracebacks."""
+    inner = tuple(
+        _named_alike(c, name) if isinstance(c, types.CodeType) and c.co_name.startswith("__tile_") else c
+        for c in code.co_consts
+    )
+    return code.replace(co_name=name, co_qualname=name, co_consts=inner)
 
 
 def _is_number(value: Any) -> bool:

@@ -39,6 +39,8 @@ def to(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = 
     rounding = unwrap(fp_downcast_rounding)
     if unwrap(bitcast):
         return casts.bitcast(x, target)
+    if x.dtype == target:
+        return x
     narrows = target.is_floating() and x.dtype.is_floating() and target.primitive_bitwidth < x.dtype.primitive_bitwidth
     if rounding is not None and not narrows:
         raise error(f"fp_downcast_rounding expected a conversion to a narrower float type, got {x.dtype} to {target}")

@@ -31,14 +31,14 @@ def dot(
     """input @ other + acc over the last two axes.
 
     Args:
-        input: tile [M, K] or [B, M, K] of float32, float64, float16, bfloat16, an 8-bit float, or int8.
-        other: tile [K, N] or [B, K, N] of the same type.
-        acc: tile [M, N] or [B, M, N] to add to; 0 if absent.
+        input: tile [M, K], or [..., M, K], of float32, float64, float16, bfloat16, an 8-bit float, or int8.
+        other: tile [K, N], or [..., K, N], of the same type.
+        acc: tile [M, N], or [..., M, N], to add to; 0 if absent.
         input_precision, allow_tf32, max_num_imprecise_acc: without effect; products are of full precision.
         out_dtype: float32, or float16 for operands of float16 or 8 bits.
 
     Returns:
-        Tile [M, N] or [B, M, N]: float32 (sums are float32 too) for floats, float64 for float64, int32 for int8.
+        Tile [M, N], or [..., M, N]: float32 (sums are float32 too) for floats, float64 for float64, int32 for int8.
 
     Raises:
         InvalidKernelError: inner sizes or types differ, or an operand is no matrix.
@@ -47,9 +47,10 @@ def dot(
         >>> acc = tl.dot(a, b, acc)
     """
     a, b = as_tensor(input), as_tensor(other)
-    if len(a.dims) not in (2, 3) or len(a.dims) != len(b.dims):
+    if len(a.dims) < 2 or len(a.dims) != len(b.dims):
         raise error(
-            f"tl.dot expected two tiles of two axes, or of three, got {a.type} and {b.type}; add axes with `x[:, None]`"
+            f"tl.dot expected two tiles of two axes, or of the same number of more, got {a.type} and {b.type}; add "
+            "axes with `x[:, None]`"
         )
     if a.dims[-1] != b.dims[-2]:
         raise error(
@@ -82,6 +83,9 @@ def dot(
             result_type = wanted
     start = cast(acc, sums) if isinstance(acc, tensor) else constant(0, sums, dims)
     run = current()
+    if run.tracing and len(dims) > 3:
+        flat = [reshape(x, (x.numel // (x.dims[-2] * x.dims[-1]), *x.dims[-2:])) for x in (a, b, start)]
+        return cast(reshape(dot(*flat), dims), result_type)
     if run.tracing:
         if a.dtype != b.dtype:
             a, b = cast(a, float16), cast(b, float16)
@@ -112,9 +116,9 @@ def dot_scaled(
     Args:
         lhs: tile [M, K] of "e4m3", "e5m2", "bf16" or "fp16"; for "e2m1" of uint8 [M, K / 2], or [M / 2, K] without
             `lhs_k_pack`. One leading axis may be added to all operands.
-        lhs_scale: exponents in uint8 (bias 127), shape [M, K / 32], or None.
+        lhs_scale: exponents in uint8 (bias 127), or factors in float8e4nv, shape [M, K / 32] or [M, K / 16], or None.
         rhs: tile [K, N]; for "e2m1" of uint8 [K / 2, N], or [K, N / 2] without `rhs_k_pack`.
-        rhs_scale: exponents, shape [N, K / 32], or None.
+        rhs_scale: the same, shape [N, K / 32] or [N, K / 16], or None.
         acc: float32 tile [M, N] to add to.
     """
     a = _decode(as_tensor(lhs), lhs_scale, unwrap(lhs_format), unwrap(lhs_k_pack), "lhs")
@@ -150,10 +154,13 @@ def _decode(x: tensor, scale: Any, format: Any, is_packed_along_k: Any, side: st
     if len(exponents.dims) != len(x.dims) or exponents.dims[:-1] != (*outer, rows) or inner % exponents.dims[-1]:
         wanted = [*outer, rows, inner // 32]
         raise error(f"tl.dot_scaled expected {side}_scale of shape {wanted}, got {exponents.type}")
-    wide = cast(exponents if exponents.dtype is uint8 else bitcast(exponents, uint8), uint32)
-    # 2^(e - 127): the exponent in place; 0 is the subnormal 2^-127, 255 is NaN.
-    bits = where(wide == 0, 0x400000, where(wide == 255, 0x7FC00000, wide << 23))
-    factors = bitcast(cast(bits, int32), float32)
+    if exponents.dtype.is_fp8():
+        factors = cast(exponents, float32)
+    else:
+        wide = cast(exponents if exponents.dtype is uint8 else bitcast(exponents, uint8), uint32)
+        # 2^(e - 127): the exponent in place; 0 is the subnormal 2^-127, 255 is NaN.
+        bits = where(wide == 0, 0x400000, where(wide == 255, 0x7FC00000, wide << 23))
+        factors = bitcast(cast(bits, int32), float32)
     count = exponents.dims[-1]
     spread = broadcast_to_dims(reshape(factors, (*outer, rows, count, 1)), (*outer, rows, count, inner // count))
     return values * reshape(spread, (*outer, rows, inner))

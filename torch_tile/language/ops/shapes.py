@@ -167,8 +167,8 @@ def index(x: tensor, key: Any) -> Any:
         if not isinstance(x.value, str) and _is_debugger(2):
             return x.value[key]
         raise error(
-            f"a tile is indexed with None and `:` only, got [{', '.join(map(_index_text, items))}]; to take "
-            "elements use tl.gather, tl.where with tl.sum, or load them from memory"
+            f"unsupported tensor index [{', '.join(map(_index_text, items))}]: a tile is indexed with None and `:` "
+            "only; to take elements use tl.gather, tl.where with tl.sum, or load them from memory"
         )
     if Ellipsis in items:
         at = items.index(Ellipsis)
