@@ -238,3 +238,80 @@ def test_scalars_of_narrow_types_are_stored(launch: Any, dtype: torch.dtype) -> 
     x, o = torch.ones(8, dtype=dtype), torch.zeros(2, dtype=dtype)
     launch(store_scalar)[(1,)](x, o, B=8)
     assert o.tolist() == [8, 1]
+
+
+# --- what users do on a bad day ---------------------------------------------------------------------------------------
+
+
+@torch_tile.jit
+def bad_atomic(o_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.atomic_add(o_ptr + i, 1.0)
+
+
+def test_atomics_outside_of_the_storage() -> None:
+    expected = (
+        r"line \d+: tl\.atomic_add updates `o_ptr` at element 10 and 5 more, outside its storage \(elements 0 to 9\), "
+        r"in program \(1, 0, 0\), lane 2; add a mask"
+    )
+    with pytest.raises(torch_tile.MemoryAccessError, match=expected) as caught:
+        bad_atomic.interpret[(2,)](torch.zeros(10), 10, B=8)
+    assert caught.value.line == bad_atomic.fn.__code__.co_firstlineno + 3
+
+
+@torch_tile.jit
+def bad_division(x_ptr, o_ptr, d, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    tl.store(o_ptr + i, x // x + x % d)
+
+
+@pytest.mark.parametrize(
+    ("divisor", "expected"),
+    [
+        (3, r"by zero in program \(0, 0, 0\), lane 1 and 1 more: the divisor of `//`"),
+        (0, r"by zero in program \(0, 0, 0\): the divisor of `%`"),
+    ],
+)
+def test_divisions_by_zero(divisor: int, expected: str) -> None:
+    x = torch.tensor([1, 0, 2, 0] if divisor else [1, 1, 2, 3])
+    with pytest.raises(torch_tile.InvalidKernelError, match=expected) as caught:
+        bad_division.interpret(check="division")[(1,)](x, torch.zeros(4), divisor, B=4)
+    assert caught.value.line == bad_division.fn.__code__.co_firstlineno + 4
+
+
+@torch_tile.jit
+def unread_condition(x_ptr, o_ptr, n):
+    first = tl.load(x_ptr, mask=n > 3)
+    if first == 0:
+        tl.store(o_ptr + tl.program_id(0), 1.0)
+
+
+@torch_tile.jit
+def unread_mask(x_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(o_ptr + i, 1.0, mask=x == 0)
+
+
+def test_stores_that_depend_on_elements_which_were_not_read() -> None:
+    expected = (
+        r"whether program \(1, 0, 0\) makes the store to `o_ptr` in line \d+ depends on elements that a masked tl"
+    )
+    with pytest.raises(torch_tile.RaceError, match=expected) as caught:
+        unread_condition.interpret(programs=[1], check="uninitialized")[(2,)](torch.zeros(4), torch.zeros(4), 2)
+    assert caught.value.line == unread_condition.fn.__code__.co_firstlineno + 4
+    expected = r"whether a store is made to `o_ptr` at element 2 in program \(0, 0, 0\) depends"
+    with pytest.raises(torch_tile.RaceError, match=expected):
+        unread_mask.interpret(check="uninitialized")[(1,)](torch.ones(4), torch.zeros(4), 2, B=4)
+    unread_mask.interpret(check="uninitialized")[(1,)](torch.ones(4), torch.zeros(4), 4, B=4)
+
+
+def test_wrong_arguments_are_named(launch: Any) -> None:
+    x = torch.zeros(4)
+    with pytest.raises((TypeError, ValueError), match="CPU tensors, got `o_ptr` on meta"):
+        launch(bad_division)[(1,)](x.int(), torch.empty(4, device="meta"), 3, B=4)
+    with pytest.raises(TypeError, match=r"expected a tensor, got an array of numpy; pass `torch\.from_numpy"):
+        launch(bad_division)[(1,)](x.int().numpy(), x, 3, B=4)
+    with pytest.raises(torch_tile.InvalidKernelError, match=r"expected an integer, got 4\.0 of type float"):
+        launch(bad_division)[(1,)](x.int(), x, 3, B=4.0)

@@ -55,13 +55,15 @@ class Memory:
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
-    def read(self, address: Any, memory_type: Any, origin: Region | None, mask: Any, program: Any) -> Any:
-        """Elements at `address`; anything where the mask is false."""
+    def read(
+        self, address: Any, memory_type: Any, origin: Region | None, mask: Any, program: Any, what: str = "load"
+    ) -> Any:
+        """Elements at `address`; anything where the mask is false. `what` is the operation that errors name."""
         if origin is None:
             return self._read_unknown(address, memory_type, mask, program)
         start, shift, elements = origin.view(memory_type)
         index = (address - start) >> shift if shift else address - start
-        index, is_aligned = self._check(index, address, start, shift, elements, origin, mask, program, "load")
+        index, is_aligned = self._check(index, address, start, shift, elements, origin, mask, program, what)
         if not is_aligned:
             return self._read_unknown(address, memory_type, mask, program)
         if self.log is not None:
@@ -104,7 +106,7 @@ class Memory:
     def _fail(
         self, addresses: Any, bad: Any, origin: Region, program: Any, what: str, has_mask: bool, size: int
     ) -> None:
-        verb = "reads" if what == "load" else "writes"
+        verb = {"load": "reads", "store": "writes"}.get(what, "updates")
         index = int((int(addresses[0]) - origin.address) // size)
         first = int((origin.start - origin.address) // size)
         last = int((origin.end - origin.address) // size) - 1
@@ -116,6 +118,8 @@ class Memory:
         others = f" and {count - 1} more" if count > 1 else ""
         extent = f"elements {first} to {last}" if last >= first else "no elements"
         advice = "the mask lets it through" if has_mask else "add a mask, `mask=offsets < n`"
+        if not bad.ndim:
+            advice = "the mask lets it through" if has_mask else "check the index, or add a mask"
         raise MemoryAccessError(
             "kernel",
             f"tl.{what} {verb} `{origin.name}` at element {index}{others}, outside its storage ({extent}), in program "
@@ -155,13 +159,22 @@ class Memory:
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
-    def write(self, address: Any, raw: Any, memory_type: Any, origin: Region | None, mask: Any, program: Any) -> None:
+    def write(
+        self,
+        address: Any,
+        raw: Any,
+        memory_type: Any,
+        origin: Region | None,
+        mask: Any,
+        program: Any,
+        what: str = "store",
+    ) -> None:
         if origin is None:
             self._write_unknown(address, raw, memory_type, mask, program)
             return
         start, shift, elements = origin.view(memory_type)
         index = (address - start) >> shift if shift else address - start
-        index, _ = self._check(index, address, start, shift, elements, origin, mask, program, "store")
+        index, _ = self._check(index, address, start, shift, elements, origin, mask, program, what)
         if self.log is not None:
             self.log.write(origin, address, raw, memory_type.itemsize, mask, program)
         if mask is None:

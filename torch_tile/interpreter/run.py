@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,8 +15,17 @@ from torch_tile.interpreter import numerics
 from torch_tile.interpreter.memory import Memory, Region
 from torch_tile.interpreter.races import AccessLog
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 CHECKS = ("races", "division", "nan", "uninitialized")
 _BITS = {1: np.uint8, 8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+
+
+def _user_line() -> int:
+    """Line of the innermost frame that is not this package's."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame.f_lineno if frame is not None else 0
 
 
 class Interpreter:
@@ -32,7 +43,8 @@ class Interpreter:
         if unknown:
             raise ValueError(f"unknown check {sorted(unknown)[0]!r}; known: {', '.join(CHECKS)}")
         self.checks_nan = "nan" in self.checks
-        self.stored: list[Any] | None = None  # of a first run, where uninitialised elements are looked for
+        # By program, of a first run, where uninitialised elements are looked for.
+        self.stored: dict[Any, list[Any]] | None = None
         self.step = 0
         self.junk = False
         self.arguments: dict[int, str] = {}
@@ -61,7 +73,11 @@ class Interpreter:
             self.ids = (np.int32(x), np.int32(y), np.int32(z))
             if log is not None:
                 log.begin((x, y, z))
+            if self.stored is not None:
+                self.step = 0
             body()
+            if self.junk:
+                self._check_number_of_stores()
 
     def _program(self, program: Any) -> tuple[int, int, int]:
         ids = (program,) if isinstance(program, int) else tuple(program)
@@ -73,11 +89,11 @@ class Interpreter:
     def _run_twice(self, body: Callable[[], None], programs: Any) -> None:
         """Runs with 0 in elements that nothing initialised, then with junk: what is stored must not change."""
         before = [region.bytes.copy() for region in self.memory.regions]
-        self.stored, self.junk, self.step = [], False, 0
+        self.stored, self.junk = {}, False
         self._run_once(body, programs)
         for region, data in zip(self.memory.regions, before, strict=True):
             region.bytes[:] = data
-        self.junk, self.step = True, 0
+        self.junk = True
         self._run_once(body, programs)
         self.stored = None
 
@@ -112,12 +128,15 @@ class Interpreter:
             return numerics.decode(type_.name, bits)
         return np.asarray(bits).view(type_.carrier)[()]
 
-    def check_divisor(self, divisor: Any, dims: Any) -> None:
+    def check_divisor(self, divisor: Any, dims: Any, symbol: str) -> None:
         if "division" in self.checks and not np.all(divisor):
-            at = np.argwhere(np.atleast_1d(np.asarray(divisor)) == 0)[0]
+            zeros = np.asarray(divisor) == 0
+            others = f" and {int(zeros.sum()) - 1} more" if zeros.sum() > 1 else ""
+            lane = f", lane {', '.join(str(int(i)) for i in np.argwhere(zeros)[0])}{others}" if zeros.ndim else ""
             raise InvalidKernelError(
                 "kernel",
-                f"integer division by zero in program {self.program}, lane {', '.join(str(int(i)) for i in at)}",
+                f"integer division by zero in program {self.program}{lane}: the divisor of `{symbol}`; where the "
+                "result is not used, divide by tl.where(divisor == 0, 1, divisor)",
             )
 
     def check_nan(self, value: Any, operands: Any) -> None:
@@ -168,37 +187,52 @@ class Interpreter:
 
     def _compare(self, pointer: Any, value: Any, mask: Any) -> None:
         assert self.stored is not None
+        mine = self.stored.setdefault(self.program, [])
         if not self.junk:
-            self.stored.append((np.array(value), np.array(pointer.value), None if mask is None else np.array(mask)))
+            place = (pointer.origin.name if pointer.origin is not None else None, _user_line())
+            mine.append((np.array(value), np.array(pointer.value), None if mask is None else np.array(mask), place))
             return
-        first = self.stored[self.step] if self.step < len(self.stored) else None
+        first = mine[self.step] if self.step < len(mine) else None
         self.step += 1
-        active = (
-            np.ones(np.shape(pointer.value), bool) if mask is None else np.broadcast_to(mask, np.shape(pointer.value))
+        shape = np.shape(pointer.value)
+        active = np.ones(shape, bool) if mask is None else np.broadcast_to(mask, shape)
+        if first is None or first[1].shape != shape or first[0].dtype != np.asarray(value).dtype:
+            raise RaceError("kernel", self._unread(f"which stores program {self.program} makes"))
+        a, b = np.broadcast_to(first[0], shape), np.broadcast_to(value, shape)
+        was_active = np.ones(shape, bool) if first[2] is None else np.broadcast_to(first[2], shape)
+        equal = (a == b) | ((a != a) & (b != b))
+        differs = (active != was_active) | (active & (~equal | (first[1] != pointer.value)))
+        if not differs.any():
+            return
+        at = tuple(np.argwhere(np.atleast_1d(differs))[0])
+        name, index = "memory", ""
+        if pointer.origin is not None:
+            name = f"`{pointer.origin.name}`"
+            # Where the address itself depends on them, the first run's, which was made of 0, says more.
+            address = int(np.atleast_1d(first[1])[at])
+            index = f" at element {(address - pointer.origin.address) // pointer.dtype.element_ty.itemsize}"
+        what = "what is stored to" if np.atleast_1d(active == was_active)[at] else "whether a store is made to"
+        raise RaceError("kernel", self._unread(f"{what} {name}{index} in program {self.program}"))
+
+    @staticmethod
+    def _unread(subject: str) -> str:
+        return (
+            f"{subject} depends on elements that a masked tl.load did not read; give them a value with `other=`, or "
+            "mask the store"
         )
-        if first is not None and first[1].shape == np.shape(pointer.value):
-            a, b = np.broadcast_to(first[0], active.shape), np.broadcast_to(value, active.shape)
-            if a.dtype == np.asarray(b).dtype:
-                equal = (a == b) | ((a != a) & (b != b))
-                differs = active & (~equal | (first[1] != pointer.value))
-                if not differs.any():
-                    return
-                at = np.argwhere(np.atleast_1d(differs))[0]
-                address = int(np.atleast_1d(pointer.value)[tuple(at)])
-                name = f"`{pointer.origin.name}`" if pointer.origin is not None else "memory"
-                index = ""
-                if pointer.origin is not None:
-                    index = f" at element {(address - pointer.origin.address) // pointer.dtype.element_ty.itemsize}"
-                raise RaceError(
-                    "kernel",
-                    f"what is stored to {name}{index} in program {self.program} depends on elements that a masked "
-                    "tl.load did not read; give them a value with `other=`, or mask the store",
-                )
-        raise RaceError(
-            "kernel",
-            f"which stores program {self.program} makes depends on elements that a masked "
-            "did not read; give them a value with `other=`",
-        )
+
+    def _check_number_of_stores(self) -> None:
+        """A program that stores less when unread elements change."""
+        assert self.stored is not None
+        first = self.stored.get(self.program, [])
+        if self.step < len(first):
+            name, line = first[self.step][3]
+            target = f"to `{name}` " if name else ""
+            error = RaceError(
+                "kernel", self._unread(f"whether program {self.program} makes the store {target}in line {line}")
+            )
+            error.line = line
+            raise error
 
     def atomic(self, kind: str, pointer: Any, value: Any, mask: Any, expected: Any = None) -> Any:
         element = pointer.dtype.element_ty
@@ -218,22 +252,25 @@ class Interpreter:
 
     def _atomic(self, kind: str, pointer: Any, value: Any, m: Any, expected: Any, element: Any, dims: Any) -> Any:
         read, write, origin = self.memory.read, self.memory.write, pointer.origin
+        what = f"atomic_{kind}"
         flat = np.asarray(pointer.value).reshape(-1)
         values = np.broadcast_to(value.value, dims).reshape(-1)
         active = np.ones(flat.shape, bool) if m is None else np.broadcast_to(m, dims).reshape(-1)
+        # Errors speak of a mask only where there is one.
+        shown = None if m is None else active
         wanted = None if expected is None else np.broadcast_to(expected.value, dims).reshape(-1)
         chosen = flat[active]
         if chosen.size == np.unique(chosen).size:
-            old = self._decode(element, read(flat, element.memory, origin, active, self.program))
+            old = self._decode(element, read(flat, element.memory, origin, shown, self.program, what))
             new = self._update(kind, element, old, values, wanted)
-            write(flat, self._encode(element, new), element.memory, origin, active, self.program)
+            write(flat, self._encode(element, new), element.memory, origin, shown, self.program, what)
             return np.where(active, old, element.carrier.type(0)).reshape(dims)[()]
         result = np.zeros(flat.shape, element.carrier)
         for lane in np.flatnonzero(active):
             at = slice(lane, lane + 1)
-            old = self._decode(element, read(flat[at], element.memory, origin, None, self.program))
+            old = self._decode(element, read(flat[at], element.memory, origin, None, self.program, what))
             new = self._update(kind, element, old, values[at], None if wanted is None else wanted[at])
-            write(flat[at], self._encode(element, new), element.memory, origin, None, self.program)
+            write(flat[at], self._encode(element, new), element.memory, origin, None, self.program, what)
             result[at] = old
         return result.reshape(dims)[()]
 

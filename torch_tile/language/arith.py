@@ -78,7 +78,7 @@ def apply(kind: str, a: tensor, b: tensor) -> tensor:
     if ufunc is None:
         value = _shift(kind, x, y, type_.primitive_bitwidth)
     elif kind in ("floordiv", "mod") and not is_float:
-        run.check_divisor(y, dims)
+        run.check_divisor(y, dims, SYMBOLS[kind])
         if type_.name == "int1":
             value = np.zeros(np.broadcast(x, y).shape, np.bool_)[()] if kind == "mod" else np.logical_and(x, y)
         else:

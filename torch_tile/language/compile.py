@@ -7,6 +7,7 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
 from torch_tile import _C
@@ -61,6 +62,8 @@ class Specialization:
             for item in value:
                 self.add(item)
             return
+        if isinstance(value, np.ndarray) and value.ndim:
+            scalar_type(value, None)  # says what is wrong
         base = getattr(value, "base", None)
         if isinstance(base, (torch.Tensor, TensorWrapper)):
             if hasattr(value, "block_shape"):
@@ -71,7 +74,7 @@ class Specialization:
                 self.key += ["pointer", value.dtype]
                 self.flat.append(base)
             return
-        if hasattr(value, "item") and hasattr(value, "dtype"):  # numbers of numpy
+        if hasattr(value, "item") and hasattr(value, "dtype") and not getattr(value, "ndim", 0):  # numbers of numpy
             self.key.append(scalar_type(value, type_))
             self.flat.append(value.item())
             return
@@ -105,6 +108,7 @@ class Signature:
         self.run = run
         self.types: list[str] = []
         self.pointers: list[str] = []
+        self.names: list[str] = []  # per argument, the parameter it belongs to
         self.hint = ""  # the parameter that is bound
 
     def argument(self, type_: Any) -> tensor:
@@ -114,6 +118,7 @@ class Signature:
         value = tensor(name, type_, (), frozenset({name}) if type_.is_ptr() else None)
         self.run.region_of[value.value] = 0
         self.types.append(f"{value.value}: {type_.mlir}")
+        self.names.append(self.hint)
         if type_.is_ptr():
             self.pointers.append(name)
         return value
@@ -133,7 +138,7 @@ class Signature:
             return self.argument(pointer_type(_element_type(value)))
         if isinstance(value, torch.SymInt):
             value = int(value)
-        if isinstance(value, (bool, int, float)) or (hasattr(value, "item") and hasattr(value, "dtype")):
+        if isinstance(value, (bool, int, float, np.generic, np.ndarray)):
             return self.argument(scalar_type(value, type_))
         return as_constant(value)
 
@@ -158,11 +163,11 @@ def trace(kernel: JITFunction, bound: dict[str, Any]) -> TracedKernel:
 
 def written_pointers(kernel: JITFunction, bound: dict[str, Any]) -> list[bool]:
     """For each tensor among the arguments, in their order: whether the kernel may write through it."""
-    _, run, pointers = _trace(kernel, bound)
-    return [run.written is None or value in run.written for value in pointers]
+    _, run, signature = _trace(kernel, bound)
+    return [run.written is None or value in run.written for value in signature.pointers]
 
 
-def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[TracedKernel, Tracer, list[str]]:
+def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[TracedKernel, Tracer, Signature]:
     run = Tracer()
     signature = Signature(run)
     outer, state.run = state.run, run
@@ -196,7 +201,7 @@ def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[TracedKernel, Tr
     name = "".join(c if c.isalnum() and c.isascii() else "_" for c in kernel.fn.__name__)
     text = f"tile.kernel @{name}({', '.join(signature.types)}) {{\n{body}\n  tile.return\n}}\n"
     traced = TracedKernel(plain(text), lambda: run.places.located(text, run.names))
-    return traced, run, signature.pointers
+    return traced, run, signature
 
 
 def specialize(kernel: JITFunction, bound: dict[str, Any]) -> Specialization:
@@ -235,17 +240,29 @@ class CompiledKernel:
         metadata: name and the like, as scripts written for Triton ask for them.
     """
 
-    __slots__ = ("_stages", "kernel", "launcher", "traced")
+    __slots__ = ("_stages", "kernel", "launcher", "names", "traced")
     # Of a GPU's resources a kernel on the CPU uses none; scripts divide by them.
     n_regs, n_spills, n_max_threads = 1, 0, 1024
 
-    def __init__(self, kernel: JITFunction, traced: TracedKernel, launcher: Any) -> None:
-        self.kernel, self.traced, self.launcher = kernel, traced, launcher
+    def __init__(self, kernel: JITFunction, traced: TracedKernel, names: list[str], launcher: Any) -> None:
+        self.kernel, self.traced, self.names, self.launcher = kernel, traced, names, launcher
         self._stages: Any = None
 
     @property
     def name(self) -> str:
         return str(self.kernel.fn.__name__)
+
+    def run(self, x: int, y: int, z: int, flat: list[Any]) -> None:
+        try:
+            self.launcher(x, y, z, *flat)
+        except ValueError:
+            for name, value in zip(self.names, flat, strict=True):
+                if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+                    raise ValueError(
+                        f"kernel {self.name} expected CPU tensors, got `{name}` on {value.device}; kernels of the tile "
+                        f"language run on the CPU: pass `{name}.cpu()`, or launch it through triton.jit"
+                    ) from None
+            raise
 
     @property
     def asm(self) -> Any:
@@ -290,7 +307,8 @@ def make_plan(kernel: JITFunction, num_positional: int, names: Any) -> Any:
     """
     if not kernel._is_plain or num_positional > len(kernel.params):
         return None
-    places, defaults = [], []
+    places: list[tuple[int, bool]] = []
+    defaults: list[Any] = []
     for position, parameter in enumerate(kernel.params):
         if parameter.type is not None or parameter.is_const:
             return None
@@ -354,17 +372,17 @@ def launch(kernel: JITFunction, grid: Any, args: Any, kwargs: Any) -> CompiledKe
     if found is not None and type(grid) is tuple:
         compiled, flat = found
         if len(grid) == 1 and type(grid[0]) is int and grid[0] >= 0:
-            compiled.launcher(grid[0], 1, 1, *flat)
+            compiled.run(grid[0], 1, 1, flat)
             return compiled
     bound = kernel.bind(args, kwargs)
     compiled, flat = found or find_compiled(kernel, bound)
     x, y, z = evaluate_grid(grid, kernel.meta(bound), kernel.fn.__name__)
-    compiled.launcher(x, y, z, *flat)
+    compiled.run(x, y, z, flat)
     return compiled
 
 
 def compile_bound(kernel: JITFunction, bound: dict[str, Any], num_arguments: int) -> CompiledKernel:
-    traced = trace(kernel, bound)
+    traced, _, signature = _trace(kernel, bound)
     name = kernel.fn.__name__
     make_native = getattr(_C, "make_launcher", None)
     if make_native is None:
@@ -381,4 +399,4 @@ def compile_bound(kernel: JITFunction, bound: dict[str, Any], num_arguments: int
             raise
 
     launcher = make_native(make(True), "a" * num_arguments, 0, lambda: make(False))
-    return CompiledKernel(kernel, traced, launcher)
+    return CompiledKernel(kernel, traced, signature.names, launcher)

@@ -367,6 +367,8 @@ def interpret_argument(name: str, value: Any, regions: list[Region], type_: Any 
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if isinstance(value, torch.SymInt):
         return constant(int(value), scalar_type(int(value), type_))
+    if isinstance(value, np.ndarray) and value.ndim:
+        scalar_type(value, None)  # says what is wrong
     if hasattr(value, "block_shape"):
         if isinstance(getattr(value, "base", None), (torch.Tensor, TensorWrapper)):
             return host_descriptor(value, interpret_argument(name, value.base, regions))
@@ -386,6 +388,8 @@ def read_only(value: Any) -> Any:
 
 def scalar_type(value: Any, type_: Any) -> Any:
     """Type of a number passed at run time: int32 or int64 by its value, float32 for floats."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise TypeError("a kernel expected a tensor, got an array of numpy; pass `torch.from_numpy(array)`")
     if type_ is not None:
         return type_
     if isinstance(value, np.generic):

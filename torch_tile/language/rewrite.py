@@ -126,7 +126,8 @@ def _named_alike(code: types.CodeType, name: str) -> types.CodeType:
         _named_alike(c, name) if isinstance(c, types.CodeType) and c.co_name.startswith("__tile_") else c
         for c in code.co_consts
     )
-    return code.replace(co_name=name, co_qualname=name, co_consts=inner)
+    names: dict[str, Any] = {"co_qualname": name} if hasattr(code, "co_qualname") else {}
+    return code.replace(co_name=name, co_consts=inner, **names)
 
 
 def _is_number(value: Any) -> bool:

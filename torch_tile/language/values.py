@@ -55,6 +55,9 @@ def describe(x: Any) -> str:
     if isinstance(x, (dtype, pointer_type)):
         return f"the type {x}"
     kind = type(x)
+    if kind.__module__ == "torch_tile.language.constants" and kind.__mro__[2] in (int, float, str):
+        kind = kind.__mro__[2]  # a number or text of a constant or variable
+        x = kind(x)
     name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
     advice = "; pass tensors as arguments of the launch" if name == "torch.Tensor" else ""
     text = repr(x)
