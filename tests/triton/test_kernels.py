@@ -65,7 +65,7 @@ def test_reduction_of_three_values(n: int) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("shape", [(4, 8), (32, 128)])
+@pytest.mark.parametrize("shape", [(4, 8), (32, 128), (4, 1024)])
 def test_scan_of_two_values(shape: tuple[int, int], axis: int, reverse: bool) -> None:
     a, b, out = torch.rand(shape), torch.randn(shape), torch.empty(shape)
     kernels.recurrence[(1,)](a, b, out, M=shape[0], N=shape[1], AXIS=axis, REVERSE=reverse)

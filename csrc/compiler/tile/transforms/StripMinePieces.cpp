@@ -222,8 +222,9 @@ FailureOr<Value> StripMiner::piece(Value value, Value start, int64_t lanes) {
   scope.pieces[key] = result;
   bool coversAll = scope.numElements == type.getNumElements() && scope.lanes == lanes && scope.start == start;
   if (coversAll && isLong(type) && anchorsOf[value].size() > 1 && !isRecomputable(value) &&
-      !(isa<LoadOp>(op) || (isa<arith::ArithDialect>(op->getDialect()) &&
-                            !isa<arith::DivFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp>(op)))) {
+      !(isa<LoadOp>(op) || rowGathers.contains(op) ||
+        (isa<arith::ArithDialect>(op->getDialect()) &&
+         !isa<arith::DivFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp>(op)))) {
     Value scratch = scratchFor(value);
     storePiece(result, scratch, start);
     scope.kept.emplace_back(value, scratch);
@@ -596,6 +597,9 @@ FailureOr<std::optional<StripMiner::RowAccess>> StripMiner::rowAccess(Value base
   return std::optional<RowAccess>(access);
 }
 
+/// What is copied rather than loaded again stays in the first-level cache, beside what it was copied from.
+static constexpr int64_t maxCopyBytes = 16384;
+
 FailureOr<Value> StripMiner::pieceOfGather(GatherOp op, Value start, int64_t lanes) {
   RankedTensorType type = tileOf(op.getResult());
   auto mask = op.getMask() ? piece(op.getMask(), start, lanes) : FailureOr<Value>(Value());
@@ -621,6 +625,10 @@ FailureOr<Value> StripMiner::pieceOfGather(GatherOp op, Value start, int64_t lan
   b.setLoc(op.getLoc());
   Value loaded;
   if (*row) {
+    // Under a mask, rows may begin anywhere and each piece asks anew; a copy in the first-level cache is aligned.
+    bool isSmall = type.getNumElements() * elementBytes(type.getElementType()) <= maxCopyBytes;
+    if (lanes > 1 && (*row)->staticStrides[0] == 1 && !(isActive && isSmall))
+      rowGathers.insert(op);
     loaded = LoadOp::create(b, result, (*row)->base, (*row)->offset, (*row)->strides, (*row)->staticStrides,
                             ValueRange{}, isActive, isOtherTile ? Value() : other);
   } else {

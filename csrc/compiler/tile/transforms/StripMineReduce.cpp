@@ -227,6 +227,71 @@ LogicalResult StripMiner::lowerReduce(ReduceOp op) {
   return success();
 }
 
+/// What registers scan at once, in as many steps as its logarithm.
+static constexpr int64_t scanLanes = 32;
+
+/// Along the last axis: pieces are scanned in registers, one after the other, and what came before is combined with all
+/// of a piece.
+LogicalResult StripMiner::lowerLongScan(ScanOp op, ValueRange sources, ValueRange scratch) {
+  RankedTensorType type = tileOf(op.getSources()[0]);
+  int64_t size = type.getShape().back(), outer = type.getNumElements() / size;
+  bool isReverse = op.getReverse();
+  Value last = arith::ConstantOp::create(b, b.getI64IntegerAttr(isReverse ? 0 : scanLanes - 1));
+  /// The piece at `start`, scanned.
+  auto scan = [&](Value start) {
+    SmallVector<Value> parts;
+    SmallVector<Type> types;
+    for (auto [source, place] : llvm::zip_equal(op.getSources(), sources)) {
+      parts.push_back(loadPiece(getElementTypeOrSelf(source.getType()), place, start, scanLanes));
+      types.push_back(parts.back().getType());
+    }
+    auto made = ScanOp::create(b, types, parts, /*axis=*/0, isReverse);
+    IRMapping mapping;
+    op.getCombine().cloneInto(&made.getCombine(), mapping);
+    return SmallVector<Value>(made.getResults());
+  };
+  /// Stores a piece and gives what the next one goes on with.
+  auto store = [&](ValueRange values, Value start) {
+    SmallVector<Value> carried;
+    for (auto [value, target] : llvm::zip_equal(values, scratch)) {
+      storePiece(value, target, start);
+      carried.push_back(ExtractOp::create(b, getElementTypeOrSelf(value.getType()), value, last));
+    }
+    return carried;
+  };
+  LogicalResult done = loop(outer, 1, [&](Value row) -> LogicalResult {
+    Value begin = mul(row, size);
+    auto at = [&](Value step) {
+      Value moved = isReverse ? arith::SubIOp::create(b, i64(size - scanLanes), step).getResult() : step;
+      return add(begin, moved);
+    };
+    Value first = at(i64(0));
+    SmallVector<Value> inits = store(scan(first), first);
+    auto steps = scf::ForOp::create(b, i64(scanLanes), i64(size), i64(scanLanes), inits);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(steps.getBody());
+    ScopeGuard scope(*this);
+    Value place = at(steps.getInductionVar());
+    SmallVector<Value> parts = scan(place), before;
+    for (Value carried : steps.getRegionIterArgs())
+      before.push_back(splat(carried, scanLanes));
+    auto combined = combine(op.getCombine(), before, parts);
+    if (failed(combined))
+      return failure();
+    SmallVector<Value> carried = store(*combined, place);
+    scf::YieldOp::create(b, carried);
+    return success();
+  });
+  if (failed(done))
+    return failure();
+  for (auto [result, target] : llvm::zip_equal(op.getResults(), scratch)) {
+    scratchOf[result] = target;
+    if (!isLong(result.getType()) && failed(makeShort(result)))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult StripMiner::lowerScan(ScanOp op) {
   RankedTensorType type = tileOf(op.getSources()[0]);
   Extents extents(type, op.getAxis());
@@ -240,6 +305,9 @@ LogicalResult StripMiner::lowerScan(ScanOp op) {
   }
   for (Value result : op.getResults())
     scratch.push_back(scratchFor(result));
+  if (isPointwise(op.getCombine()) && extents.inner == 1 && extents.size >= 2 * scanLanes &&
+      extents.size % scanLanes == 0)
+    return lowerLongScan(op, sources, scratch);
   // Lanes side by side scan together; along the axis one follows the other.
   int64_t lanes = isPointwise(op.getCombine()) && extents.inner >= 4 ? std::min(maxPiece, extents.inner) : 1;
   while (extents.inner % lanes != 0)

@@ -132,6 +132,7 @@ private:
   LogicalResult lowerCat(CatOp op);
   LogicalResult lowerReduce(ReduceOp op);
   LogicalResult lowerScan(ScanOp op);
+  LogicalResult lowerLongScan(ScanOp op, ValueRange sources, ValueRange scratch);
   LogicalResult lowerDot(DotOp op);
   LogicalResult lowerFor(scf::ForOp op);
   LogicalResult lowerWhile(scf::WhileOp op);
@@ -172,6 +173,7 @@ private:
   llvm::DenseMap<Value, Value> preferred; // where a value is wanted
   llvm::DenseMap<Value, int64_t> costs;   // of recomputing; see recomputeCost
   llvm::DenseSet<Value> toKeep;           // values that are put into scratch at their own place
+  llvm::DenseSet<Operation *> rowGathers; // gathers whose pieces are neighbours in memory: as cheap to load again
   llvm::DenseMap<Value, llvm::SmallSetVector<Operation *, 4>> anchorsOf; // who needs a value, through pointwise ops
   SmallVector<Scope *> scopes;
   SmallVector<Operation *> replaced;
