@@ -103,7 +103,7 @@ PYTHON: dict[str, list[str]] = {
     "counters": [],
     "config": ["errors"],
     "frontend": [*FOUNDATION, "debug", "triton"],
-    "language": [*FOUNDATION, "interpreter", "testing", "__init__"],
+    "language": [*FOUNDATION, "interpreter", "testing", "frontend", "__init__"],
     "interpreter": FOUNDATION,
     "debug": [*FOUNDATION, "frontend"],
     "testing": FOUNDATION,

@@ -1,0 +1,85 @@
+"""Special functions of tiles, from the formulas with which graphs decompose them, computed in float64."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from torch_tile.language.casts import cast
+from torch_tile.language.core import tensor
+from torch_tile.language.dtypes import float32, float64
+from torch_tile.language.extra import elementary
+from torch_tile.language.ops.math import where
+from torch_tile.language.values import as_tensor, constant
+
+
+def _bare(x: Any) -> Any:
+    return x.x if isinstance(x, _Operand) else x
+
+
+class _Operand:
+    """A tile in place of a torch.Tensor: what the formulas write, `torch.exp(x)` too, becomes operations of tiles."""
+
+    def __init__(self, x: tensor) -> None:
+        self.x = x
+
+    def abs(self) -> _Operand:
+        return _Operand(elementary.abs(self.x))
+
+    def isinf(self) -> _Operand:
+        return _Operand(elementary.isinf(self.x))
+
+    def clamp(self, min: float | None = None, max: float | None = None) -> _Operand:
+        x = self.x
+        if min is not None:
+            x = where(x < min, min, x)
+        return _Operand(x if max is None else where(x > max, max, x))
+
+    def __neg__(self) -> _Operand:
+        return _Operand(-self.x)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _Operand(_FUNCTIONS[function.__name__](*[_bare(a) for a in args]))
+
+
+for _name in ("add", "sub", "mul", "truediv", "lt", "le", "gt", "ge", "eq", "and_", "or_"):
+    _plain = getattr(operator, _name)
+    _dunder = _name.rstrip("_")
+    setattr(_Operand, f"__{_dunder}__", lambda a, b, f=_plain: _Operand(f(a.x, _bare(b))))
+    if _name in ("add", "sub", "mul", "truediv"):
+        setattr(_Operand, f"__r{_dunder}__", lambda a, b, f=_plain: _Operand(f(_bare(b), a.x)))
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(elementary, name)
+    for name in ("abs", "exp", "log", "sin", "cos", "tan", "sqrt", "rsqrt", "erf", "erfc", "copysign")
+} | {
+    "round": elementary.rint,
+    "where": where,
+    "mul": operator.mul,
+    "add": operator.add,
+    "full_like": lambda x, value: constant(value, x.dtype, x.dims),
+}
+
+
+def apply(name: str, x: Any) -> tensor:
+    """The special function `name` of each element."""
+    from torch_tile.frontend.decompositions import bessel, special
+
+    formulas: dict[str, Callable[[Any], Any]] = {
+        "j0": bessel._j0,
+        "j1": bessel._j1,
+        "y0": bessel._y0,
+        "y1": bessel._y1,
+        "cyl_bessel_i0": special.i0,
+        "cyl_bessel_i1": special.i1,
+        "erfcx": special._erfcx,
+        "erfinv": special._erfinv,
+        "lgamma": special._lgamma,
+        "normcdfinv": special._ndtri,
+    }
+    x = as_tensor(x)
+    type_ = x.dtype if x.dtype.is_floating() else float32
+    made = formulas[name](_Operand(cast(x, float64)))
+    return cast(made.x, type_)
