@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,4 +44,20 @@ class TileBackend:
         """Called by torch.compiler.reset(), several times; graphs belong to Dynamo, so there is nothing to forget."""
 
 
+def _explain_untraceable_launches() -> None:
+    """Says why where Dynamo walks into Triton's own code for a launch: it does so only if torch finds no device for
+    Triton's kernels, and then stops at something that tells nobody anything."""
+    for module, name in (("triton.runtime.jit", "JITFunction"), ("triton.runtime.autotuner", "Autotuner")):
+        run = getattr(getattr(sys.modules.get(module), name, None), "run", None)
+        if run is not None and not hasattr(run, "_torchdynamo_disable"):
+            # What torch.compiler.disable sets, without importing Dynamo.
+            run._torchdynamo_disable = True
+            run._torchdynamo_disable_msg = (
+                "a Triton kernel can be part of a graph only where torch.utils._triton.has_triton() says yes: Triton "
+                "needs a backend for a device that is there. torch-tile registers one for the CPU when it is installed "
+                "(entry point `cpu` of `triton.backends`)"
+            )
+
+
+_explain_untraceable_launches()
 tile = TileBackend()

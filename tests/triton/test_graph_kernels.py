@@ -312,3 +312,29 @@ def test_changed_source_is_another_kernel(tmp_path: Path) -> None:
         done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=300)
         printed.append(done.stdout.strip())
     assert printed == ["1.0", "2.0", "1.0"]
+
+
+def test_torch_without_a_device_for_triton_says_so() -> None:
+    script = """
+        import torch, torch.utils._triton, torch._dynamo.variables.builder
+        from tests.triton import kernels
+
+        torch.utils._triton.has_triton = torch._dynamo.variables.builder.has_triton = lambda: False
+
+        def function(x):
+            out = torch.empty_like(x)
+            kernels.add[(1,)](x, x, out, 64, BLOCK=64)
+            return out
+
+        x = torch.randn(64)
+        assert torch.equal(torch.compile(function, backend="tile")(x), x + x)
+        torch._dynamo.reset()
+        try:
+            torch.compile(function, backend="tile", fullgraph=True)(x)
+        except Exception as error:
+            print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert "has_triton() says yes" in done.stdout

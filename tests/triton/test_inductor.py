@@ -10,12 +10,24 @@ import torch
 import torch.nn.functional as F
 from torch._inductor import config as inductor_config
 
+from torch_tile.triton.driver import CpuLauncher
+
 
 @pytest.fixture(autouse=True)
-def triton_on_cpu() -> Iterator[None]:
+def triton_on_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Inductor writes for Triton, and what it writes comes by our launcher."""
+    launches = []
+    original = CpuLauncher.__call__
+
+    def count(self: CpuLauncher, *args: Any) -> None:
+        launches.append(self)
+        original(self, *args)
+
+    monkeypatch.setattr(CpuLauncher, "__call__", count)
     torch._dynamo.reset()
     with inductor_config.patch(cpu_backend="triton", force_disable_caches=True, compile_threads=1):
         yield
+    assert launches
 
 
 def norm_and_softmax(x: torch.Tensor) -> torch.Tensor:
