@@ -323,3 +323,15 @@ def running_sum(x_ptr, out_ptr, M: tl.constexpr, N: tl.constexpr, AXIS: tl.const
 @triton.jit
 def show_hex(x_ptr, N: tl.constexpr):
     tl.device_print("x:", tl.load(x_ptr + tl.arange(0, N)), hex=True)
+
+
+@triton.jit
+def layer_norm(x_ptr, out_ptr, weight_ptr, bias_ptr, n, eps, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    row = tl.program_id(0) * n
+    x = tl.load(x_ptr + row + at, mask=at < n, other=0.0)
+    mean = tl.sum(x, 0) / n
+    d = tl.where(at < n, x - mean, 0.0)
+    scale = 1 / tl.sqrt(tl.sum(d * d, 0) / n + eps)
+    y = d * scale * tl.load(weight_ptr + at, mask=at < n) + tl.load(bias_ptr + at, mask=at < n)
+    tl.store(out_ptr + row + at, y, mask=at < n)

@@ -598,7 +598,7 @@ FailureOr<std::optional<StripMiner::RowAccess>> StripMiner::rowAccess(Value base
 }
 
 /// What is copied rather than loaded again stays in the first-level cache, beside what it was copied from.
-static constexpr int64_t maxCopyBytes = 16384;
+static constexpr int64_t maxCopyBytes = 8192;
 
 FailureOr<Value> StripMiner::pieceOfGather(GatherOp op, Value start, int64_t lanes) {
   RankedTensorType type = tileOf(op.getResult());
