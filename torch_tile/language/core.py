@@ -240,7 +240,8 @@ def emit(type_: Any, dims: Any, eager: Callable[[], Any], build: Callable[[Any],
 
 
 def mlir_type(x: tensor) -> str:
-    return str(tile_type(x.dtype, x.dims).mlir)
+    type_: str = tile_type(x.dtype, x.dims).mlir if x.dims else x.dtype.mlir
+    return type_
 
 
 def builtin(function: Any) -> Any:

@@ -39,6 +39,7 @@ class dtype:
         "mlir",
         "name",
         "primitive_bitwidth",
+        "tiles",
         "torch",
         "weight",
     )
@@ -67,6 +68,7 @@ class dtype:
         self._kind = self.KIND.FLOATING if is_float else self.KIND.BOOLEAN if name == "int1" else self.KIND.INTEGRAL
         self.is_narrow_float = is_float and bits < 32
         self.weight = self._kind.value
+        self.tiles: dict[Any, block_type] = {}  # see tile_type
 
     # Names of types by kind, as Triton lists them.
     SINT_TYPES = ("int8", "int16", "int32", "int64")
@@ -198,7 +200,7 @@ class dtype:
 class pointer_type:
     """Type of pointers to elements of `element_ty`."""
 
-    __slots__ = ("const", "element_ty", "mlir")
+    __slots__ = ("const", "element_ty", "mlir", "tiles")
     primitive_bitwidth = 64
     name = "pointer"
     weight = -1
@@ -213,6 +215,7 @@ class pointer_type:
         self.element_ty = element_ty
         self.const = const
         self.mlir: str = f"!tile.ptr<{element_ty.mlir}>"
+        self.tiles: dict[Any, block_type] = {}
 
     @property
     def value(self) -> pointer_type:
@@ -312,17 +315,14 @@ class block_type:
     __repr__ = __str__
 
 
-_types: dict[Any, block_type] = {}
-
-
 def tile_type(element: Any, shape: Any) -> Any:
     """The type of a value of this element type and shape; the element type itself for shape ()."""
     if not shape:
         return element
-    key = (element, shape)
-    found = _types.get(key)
+    # Element types keep their tiles: to look one up by both would hash the element type each time.
+    found = element.tiles.get(shape)
     if found is None:
-        found = _types[key] = block_type(element, shape)
+        found = element.tiles[shape] = block_type(element, shape)
     return found
 
 
