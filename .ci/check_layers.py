@@ -102,7 +102,7 @@ PYTHON: dict[str, list[str]] = {
     "errors": [],
     "counters": [],
     "config": ["errors"],
-    "frontend": [*FOUNDATION, "debug", "triton"],
+    "frontend": [*FOUNDATION, "debug", "language", "triton"],
     "language": [*FOUNDATION, "interpreter", "testing", "frontend", "__init__"],
     "interpreter": FOUNDATION,
     "debug": [*FOUNDATION, "frontend"],

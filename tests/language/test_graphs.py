@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -317,3 +321,127 @@ def test_sizes_as_constants() -> None:
     for shape in ((3, 5), (8, 30), (7, 31)):
         x = torch.randn(shape)
         torch.testing.assert_close(run(x), x.sum(1) + 1)
+
+
+# --- kernels of the program -------------------------------------------------------------------------------------------
+
+
+def calls_outside(function: Any, *arguments: Any) -> float:
+    """How many calls the graph of a function makes that are no kernels of its program."""
+    torch._dynamo.reset()
+    counters = torch_tile.counters
+    before = counters["externs"] + counters["pycalls"]
+    with torch_tile.config.patch(force_compile=True):
+        compiled(function, fullgraph=True)(*arguments)
+    return counters["externs"] + counters["pycalls"] - before
+
+
+def test_launches_are_kernels_of_the_program() -> None:
+    def plain(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        o = torch.empty_like(x)
+        add[(torch_tile.cdiv(x.numel(), 64),)](x.sin(), y, o, x.numel(), 3.0, 64)
+        return o.relu()
+
+    def in_place(x: torch.Tensor) -> torch.Tensor:
+        increment[(torch_tile.cdiv(x.numel(), 64),)](x, x.numel(), 1.5, 64)
+        increment[(torch_tile.cdiv(x.numel(), 64),)](x, x.numel(), 0.5, 64)
+        return x * 2
+
+    def with_tuple(x: torch.Tensor) -> torch.Tensor:
+        o = torch.empty_like(x)
+        copy_pair[(1,)](Pair(x, (x.shape[0], x.shape[1])), o, (2.0, 3), B=32)
+        return o
+
+    def with_descriptors(x: torch.Tensor) -> torch.Tensor:
+        o = torch.empty(32, 32)
+        blocks = [TensorDescriptor.from_tensor(t, [16, 16]) for t in (x, o)]
+        turn_blocks[(2, 2)](blocks[0], blocks[1], B=16)
+        return o
+
+    assert calls_outside(plain, torch.randn(100), torch.randn(100)) == 0
+    x = torch.zeros(100)
+    assert calls_outside(in_place, x) == 0 and torch.equal(x, torch.full((100,), 4.0))
+    assert calls_outside(with_tuple, torch.randn(5, 7)) == 0
+    assert calls_outside(with_descriptors, torch.randn(32, 32)) == 0
+
+
+def test_interpreted_kernels_stay_calls() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        increment[(2,)](x, x.numel(), 1.5, 64)
+        return x * 2
+
+    with torch_tile.config.patch(interpret=True):
+        assert calls_outside(function, torch.zeros(100)) == 1
+
+
+@torch_tile.jit
+def shift(x_ptr, o_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o_ptr + i, tl.load(x_ptr + i, mask=i < n) + 1, mask=i < n)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_arguments_that_share_memory(dynamic: bool) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x * 2
+        before = y.clone()
+        shift[(1,)](y[1:], y, x.numel() - 1, B=256)
+        shift[(1,)](y, y[4:], 4, B=256)
+        return before, y
+
+    def expected(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x * 2
+        before = y.clone()
+        y[:-1] = y[1:].clone() + 1
+        y[4:8] = y[:4].clone() + 1
+        return before, y
+
+    run = compiled(function, fullgraph=True, dynamic=dynamic)
+    for size in (100, 255):
+        x = torch.randn(size)
+        for a, b in zip(run(x), expected(x), strict=True):
+            assert torch.equal(a, b)
+
+
+def test_values_from_before_a_launch_are_kept() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x + 1
+        doubled = y * 2
+        increment[(2,)](y, y.numel(), 1.0, 64)
+        return doubled, y, x + y
+
+    x = torch.randn(100)
+    doubled, y, both = compiled(function, fullgraph=True)(x)
+    assert torch.equal(doubled, (x + 1) * 2)
+    torch.testing.assert_close(y, x + 3)
+    torch.testing.assert_close(both, 2 * x + 3)
+
+
+def test_programs_with_kernels_come_from_disk(tmp_path: Path) -> None:
+    """And are made anew when a function that the kernel calls changes."""
+    source = """
+import torch, torch_tile, torch_tile.language as tl
+
+@torch_tile.jit
+def helper(x):
+    return x + {term}
+
+@torch_tile.jit
+def kernel(x_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(x_ptr + i, helper(tl.load(x_ptr + i, mask=i < n)), mask=i < n)
+
+def function(x):
+    y = x * 2
+    kernel[(2,)](y, y.numel(), B=64)
+    return y
+
+print(torch.compile(function, backend="tile", fullgraph=True)(torch.ones(100)).sum().item())
+print(int(torch_tile.counters["graphs_from_disk"]), int(torch_tile.counters["externs"]))
+"""
+    path = tmp_path / "program.py"
+    environment = {**os.environ, "TORCH_TILE_CACHE_DIR": str(tmp_path / "cache")}
+    for term, expected in ((1, "300.0\n0 0\n"), (1, "300.0\n1 0\n"), (5, "700.0\n0 0\n")):
+        path.write_text(source.format(term=term))
+        done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, env=environment)
+        assert done.stdout == expected, done.stderr

@@ -161,10 +161,10 @@ def trace(kernel: JITFunction, bound: dict[str, Any]) -> TracedKernel:
     return _trace(kernel, bound)[0]
 
 
-def written_pointers(kernel: JITFunction, bound: dict[str, Any]) -> list[bool]:
-    """For each tensor among the arguments, in their order: whether the kernel may write through it."""
-    _, run, signature = _trace(kernel, bound)
-    return [run.written is None or value in run.written for value in signature.pointers]
+def written_pointers(kernel: JITFunction, bound: dict[str, Any]) -> tuple[list[bool], str]:
+    """For each tensor among the arguments, in their order: whether the kernel may write through it; and its text."""
+    traced, run, signature = _trace(kernel, bound)
+    return [run.written is None or value in run.written for value in signature.pointers], traced.text
 
 
 def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[TracedKernel, Tracer, Signature]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from torch_tile import config
 from torch_tile.language.constants import constexpr
 from torch_tile.language.dtypes import dtype, dtype_of_name
 
@@ -86,12 +87,36 @@ def _launch(key: str, grid: Any, written: Any, read: Any, integers: Any, floats:
         return
 
     def chosen(meta: dict[str, Any]) -> tuple[int, ...]:
-        for number, config in enumerate(configs):
-            if all(meta.get(name) == value for name, value in config.kwargs.items()):
+        for number, choice in enumerate(configs):
+            if all(meta.get(name) == value for name, value in choice.kwargs.items()):
                 return tuple(sizes[3 * number : 3 * number + 3])
         raise RuntimeError(f"kernel {kernel.fn.__name__}: no grid was recorded for the configuration that was chosen")
 
     kernel.run(grid=chosen, **arguments)
+
+
+def find(key: str) -> tuple[Any, dict[str, Any], Any]:
+    """Kernel, templates of its arguments, and configurations (or None) of a launch that this process has traced."""
+    return _launches[key]
+
+
+def flat_arguments(template: Any, sources: dict[str, Any]) -> list[Any]:
+    """What an argument takes from the flat lists, in the order of the kernel's own arguments."""
+    kind = template[0]
+    if kind in "wrif" or kind == "b":
+        return [next(sources["i" if kind == "b" else kind])]
+    if kind == "tuple":
+        return [v for item in template[2] for v in flat_arguments(item, sources)]
+    if kind == "descriptor":
+        items = [template[1], *template[2], *template[3]]
+        return [v for item in items for v in flat_arguments(item, sources)]
+    return flat_arguments(template[1], sources) if kind == "wrapper" else []
+
+
+def sample_arguments(templates: dict[str, Any], values: Any) -> dict[str, Any]:
+    """Arguments from `values`, which stand in the order of `flat_arguments`."""
+    sources = dict.fromkeys("wrif", values)
+    return {name: _build(template, sources) for name, template in templates.items()}
 
 
 def _fake(key: str, grid: Any, written: Any, read: Any, integers: Any, floats: Any) -> None:
@@ -144,8 +169,8 @@ def _innermost(kernel: Any) -> tuple[Any, list[Any]]:
     return kernel, wrappers
 
 
-def _written(outer: Any, templates: dict[str, Any]) -> list[bool]:
-    """Per tensor, in the order of the parameters: whether a launch may write to it."""
+def _written(outer: Any, templates: dict[str, Any], texts: list[str]) -> list[bool]:
+    """Per tensor, in the order of the parameters: whether a launch may write to it. Adds what was traced to `texts`."""
     from torch_tile.language.compile import written_pointers
 
     kernel, wrappers = _innermost(outer)
@@ -168,7 +193,8 @@ def _written(outer: Any, templates: dict[str, Any]) -> list[bool]:
                 if not hasattr(wrapper, "configs"):
                     for name, function in wrapper.values.items():
                         bound[name] = function(bound)
-            found = written_pointers(kernel, kernel.bind((), bound))
+            found, text = written_pointers(kernel, kernel.bind((), bound))
+            texts.append(text)
         except Exception as error:
             log.debug("what kernel %s writes is not known: %s", kernel.fn.__name__, error)
             return everything
@@ -221,9 +247,12 @@ def remember(index: str, names: Any, templates: Any, has_grids: bool) -> tuple[s
     by_name = dict(zip(names, templates, strict=True))
     # Arguments are built in the order of the kernel's parameters.
     by_name = {name: by_name[name] for name in kernel.arg_names if name in by_name}
-    letters = "".join("w" if flag else "r" for flag in _written(outer, by_name))
+    # The text depends on every function that the kernel calls; the source is its own alone.
+    texts: list[str] = []
+    letters = "".join("w" if flag else "r" for flag in _written(outer, by_name, texts))
     configs = next((w.configs for w in wrappers if hasattr(w, "configs")), None) if has_grids else None
-    described = [kernel.src, letters, *(f"{name}={_identity(t)}" for name, t in by_name.items())]
+    mode = "interpreted" if config.get("interpret") else "compiled"
+    described = [mode, kernel.src, letters, *texts, *(f"{name}={_identity(t)}" for name, t in by_name.items())]
     described += [repr(c.kwargs) for w in wrappers for c in getattr(w, "configs", ())]
     described += [_identity(f) for w in wrappers for f in getattr(w, "values", {}).values()]
     described += [_identity(_constants_of(template)) for template in by_name.values()]

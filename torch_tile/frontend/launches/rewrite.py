@@ -90,8 +90,12 @@ class Rewriter:
         self.storages = Storages(gm)
         self.kernels: dict[str, GivenKernel] = {}
 
+    def trace(self, launch: Launch) -> tuple[str, list[Any], list[Any], list[str]]:
+        """Text of the kernel, its arguments, the grid, and the names of the arguments."""
+        return trace(launch)
+
     def rewrite(self, launch: Launch) -> None:
-        text, arguments, grid, names = trace(launch)
+        text, arguments, grid, names = self.trace(launch)
         buffers: dict[str, Any] = {}
         results: list[str] = []
         clones: list[str] = []
