@@ -109,7 +109,7 @@ PYTHON: dict[str, list[str]] = {
     "testing": FOUNDATION,
     "runtime": [],
     "tools": [],
-    "triton": FOUNDATION,
+    "triton": [*FOUNDATION, "frontend"],
     "backend": [*FOUNDATION, *MIDDLE],
     "cli": [*FOUNDATION, *MIDDLE, "backend"],
     "__main__": ["cli"],

@@ -238,6 +238,37 @@ def test_library_functions() -> None:
     torch.testing.assert_close(out, torch.tanh(x) + x**x, rtol=1e-5, atol=1e-6)
 
 
+SPECIAL = {
+    "j0": torch.special.bessel_j0,
+    "j1": torch.special.bessel_j1,
+    "y0": torch.special.bessel_y0,
+    "y1": torch.special.bessel_y1,
+    "cyl_bessel_i0": torch.special.i0,
+    "cyl_bessel_i1": torch.special.i1,
+    "erfcx": torch.special.erfcx,
+    "erfinv": lambda x: torch.special.erfinv(x),
+    "erfcinv": lambda x: torch.special.erfinv(1 - x),
+    "lgamma": torch.special.gammaln,
+    "normcdfinv": torch.special.ndtri,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", sorted(SPECIAL))
+def test_special_functions(name: str, dtype: torch.dtype) -> None:
+    low, high = {"erfinv": (-0.999, 0.999), "erfcinv": (0.01, 1.99), "normcdfinv": (0.001, 0.999)}.get(
+        name, (-9.0, 12.0)
+    )
+    x = torch.linspace(low, high, 256, dtype=dtype)
+    out = torch.empty_like(x)
+    kernels.special[(1,)](x, out, FUNCTION=name, N=256)
+    expected = SPECIAL[name](x.double()).to(dtype)
+    tight = {"rtol": 2e-7, "atol": 1e-7} if dtype == torch.float32 else {"rtol": 1e-10, "atol": 1e-13}
+    # torch's own J and Y are exact to 4e-7 alone, in float64 too.
+    loose = {"rtol": 1e-4, "atol": 1e-6}
+    torch.testing.assert_close(out, expected, equal_nan=True, **(loose if name[0] in "jy" else tight))
+
+
 def test_float8_saturates() -> None:
     x = torch.tensor([0.3, -0.001, 448.0, 1e6, -float("inf"), 17.0, 1e-9, -3.3])
     out = torch.empty(8)

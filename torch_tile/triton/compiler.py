@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -53,9 +54,14 @@ class CpuOptions:
 
 @functools.cache
 def _compiler_version() -> str:
+    """Changes whenever the compiler does, or what stands here between Triton and it."""
     from torch_tile import _C
 
-    return str(_C.version()["compiler"])
+    folder = Path(__file__).parent
+    sources = sorted([*folder.glob("*.py"), *(folder.parent / "frontend" / "decompositions").glob("*.py")])
+    stats = [(file.name, stat.st_size, stat.st_mtime_ns) for file in sources for stat in [file.stat()]]
+    digest = hashlib.sha256(str(stats).encode()).hexdigest()
+    return f"{_C.version()['compiler']} {digest}"
 
 
 def compiler_options(distinct_arguments: bool) -> dict[str, str]:
@@ -117,7 +123,7 @@ class CpuBackend(BaseBackend):  # type: ignore[misc]
         return {"min_dot_size": lambda lhs, rhs: (1, 1, 1), "convert_custom_types": convert_custom_types}
 
     def get_module_map(self) -> dict[str, ModuleType]:
-        from triton.language.extra.cuda import libdevice
+        from torch_tile.triton import libdevice
 
         return {"triton.language.extra.libdevice": libdevice}
 
