@@ -69,6 +69,29 @@ def test_sizes_in_variables_and_division_toward_zero(launch: Any) -> None:
 
 
 @torch_tile.jit
+def float32_numbers(o_ptr, TENTH: tl.constexpr):
+    tenth = 0.1
+    product = tenth * tenth
+    scaled = 3.3 * tenth + TENTH
+    tl.static_assert(tenth == 0.1)
+    zero = 0
+    infinite = -1 / zero
+    tl.store(o_ptr, tenth)
+    tl.store(o_ptr + 1, product)
+    tl.store(o_ptr + 2, scaled)
+    tl.store(o_ptr + 3, 0.1)
+    tl.store(o_ptr + 4, infinite)
+
+
+def test_numbers_in_variables_are_computed_in_float32(launch: Any) -> None:
+    o = torch.zeros(5, dtype=torch.float64)
+    launch(float32_numbers)[(1,)](o, TENTH=0.1)
+    tenth = torch.tensor(0.1)
+    expected = torch.stack([tenth, tenth * tenth, torch.tensor(3.3) * tenth + tenth])
+    assert torch.equal(o[:3], expected.double()) and o[3] == 0.1 and o[4] == -float("inf")
+
+
+@torch_tile.jit
 def annotated(x_ptr, o_ptr, FLAG: tl.constexpr, SIZE: tl.constexpr):
     double: tl.constexpr = SIZE * 2
     tl.static_assert(double.value == 8 and isinstance(double, tl.constexpr))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import torch
 
 
@@ -197,13 +199,19 @@ class VariableFloat(_Variable, float):
         return ()
 
 
+def _as_float32(value: float) -> float:
+    """The nearest float32; numbers beyond its normal range are float64 in kernels, and stay what they are."""
+    size = abs(value)
+    return float(np.float32(value)) if 2.0**-126 <= size <= (2 - 2**-23) * 2.0**127 else float(value)
+
+
 def variable(value: Any) -> Any:
     """What a variable holds after it is assigned `value`."""
     kind = type(value)
     if kind is int or kind is ConstInt:
         return VariableInt(value)
     if kind is float or kind is ConstFloat:
-        return VariableFloat(value)
+        return VariableFloat(_as_float32(value))
     if kind is constexpr:
         return variable(value.value)
     if kind is tuple:
@@ -235,7 +243,13 @@ def _lift_variable(name: str) -> None:
             return NotImplemented
         mine = int(self) if isinstance(self, int) else float(self)
         theirs = other if isinstance(other, bool) else int(other) if isinstance(other, int) else float(other)
-        result = plain(theirs, mine) if is_swapped else plain(mine, theirs)
+        if isinstance(theirs, float) and type(other) is not VariableFloat:
+            theirs = _as_float32(theirs)  # a weak number beside a float32
+        first, second = (theirs, mine) if is_swapped else (mine, theirs)
+        if name == "truediv" and not second:
+            return variable(float("nan") if not first or first != first else math.copysign(math.inf, first))
+        # Exact to float32: float64 holds twice its digits, and `variable` rounds.
+        result = plain(first, second)
         return result if result is NotImplemented else variable(result)
 
     for kind in (VariableInt, VariableFloat):
@@ -247,6 +261,25 @@ def _lift_variable(name: str) -> None:
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift"):
     _lift_variable(_name)
+
+
+def _lift_comparison(name: str) -> None:
+    import operator
+
+    plain = getattr(operator, name)
+
+    def compare(self: VariableFloat, other: Any) -> Any:
+        other = unwrap(other)
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        return plain(float(self), _as_float32(other) if type(other) in (float, ConstFloat) else other)
+
+    setattr(VariableFloat, f"__{name}__", compare)
+
+
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    _lift_comparison(_name)
+setattr(VariableFloat, "__hash__", float.__hash__)  # noqa: B010
 for _kind in (VariableInt, VariableFloat):
     for _name in ("neg", "pos", "abs"):
         setattr(
