@@ -20,7 +20,7 @@ LIMITS = {torch.float32: (1e-5, 1e-5), torch.float16: (4e-3, 4e-3), torch.bfloat
 # Their functions make tensors on the CPU, which eager does not take beside tensors of a device.
 ON_CPU = {
     "arange_compare", "eye", "linspace", "masked_fill", "rotary", "searchsorted", "softmax_masked",
-    "cross_entropy_weight", "attention", "attention_causal",
+    "cross_entropy_weight", "attention", "attention_causal", "scatter_one_hot",
 }  # fmt: skip
 CASES = [case for case in ALL_CASES if case.name not in ON_CPU]
 # Eager's kernels take a sixth of a float64 from a float32.
@@ -39,16 +39,32 @@ def limits(case: OpCase, dtype: torch.dtype) -> tuple[float | None, float | None
     return usual if own[0] is None else own
 
 
+def assert_near(result: Any, case: OpCase, arguments: Any, rtol: float | None, atol: float | None) -> None:
+    """As eager; sums of many numbers may also be as near as eager's to those in float64, which add up otherwise."""
+    expected = case.function(*copy_inputs(arguments))
+    try:
+        assert_same(result, expected, rtol, atol)
+    except AssertionError:
+        if "cumsum" not in case.name:
+            raise
+        wide = pytree.tree_map_only(
+            torch.Tensor, lambda t: t.double() if t.is_floating_point() else t, copy_inputs(arguments)
+        )
+        exact = pytree.tree_leaves(case.function(*wide))
+        for a, b, c in zip(pytree.tree_leaves(result), pytree.tree_leaves(expected), exact, strict=True):
+            allowed = 2 * (b.double() - c).abs().max() + torch.finfo(b.dtype).eps * c.abs().max()
+            assert (a.double() - c).abs().max() <= allowed
+
+
 @pytest.mark.parametrize("case,dtype", PAIRS, ids=[f"{c}-{str(d).removeprefix('torch.')}" for c, d in PAIRS])
 def test_equals_eager(case: OpCase, dtype: torch.dtype) -> None:
     for arguments in case.samples(Inputs(dtype)):
         fresh()
         arguments = on_device(arguments)
-        expected = case.function(*copy_inputs(arguments))
         given = copy_inputs(arguments)
         function = compiled(case.function)
         result = function(*given)
-        assert_same(result, expected, *limits(case, dtype))
+        assert_near(result, case, arguments, *limits(case, dtype))
         assert_same(given, arguments, exact=True)
         assert_same(function(*given), result, exact=True)
 
@@ -77,4 +93,4 @@ def test_dynamic_sizes(case: OpCase) -> None:
     for grow in (0, 3, 12):
         for arguments in case.samples(Inputs(dtype, grow=grow)):
             arguments = on_device(arguments)
-            assert_same(function(*arguments), case.function(*arguments), *limits(case, dtype))
+            assert_near(function(*arguments), case, arguments, *limits(case, dtype))

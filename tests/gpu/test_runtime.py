@@ -60,6 +60,74 @@ def test_attention(causal: bool, dtype: torch.dtype) -> None:
     assert_same(torch.autograd.grad(compiled(function)(q, k, v), (q, k, v)), expected, limit, limit, check_stride=False)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+@pytest.mark.parametrize("shape", [(6, 40000), (5, 70001), (3, 16384)], ids=str)
+def test_long_softmax(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    x = randn(*shape).to(dtype)
+    x[0, :] = -float("inf")  # NaN, as in eager
+    x[1, 1:] = -float("inf")
+    x[2, ::2] = -float("inf")
+    limit = 1e-5 if dtype is torch.float32 else 2e-2
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.softmax(-1), x.log_softmax(-1), x.logsumexp(-1)
+
+    assert_same(compiled(function)(x), function(x), limit, limit)
+    rows = torch.randint(shape[1], (shape[0],), device="cuda")
+    x = randn(*shape).to(dtype) * 5
+    assert_same(compiled(F.cross_entropy)(x, rows), F.cross_entropy(x, rows), limit, limit)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 8, 50, 64, 100, 128])
+def test_short_rows(columns: int) -> None:
+    x, bias = randn(3001, columns), randn(3001)
+
+    def function(x: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x.mean(-1)
+        return y, x.softmax(-1), x.argmax(-1), (x - y[:, None]) * bias[:, None], x.amax(-1) + bias
+
+    assert_same(compiled(function)(x, bias), function(x, bias), 1e-5, 1e-5)
+    half = x.bfloat16()
+    assert_same(compiled(F.layer_norm)(half, (columns,)), F.layer_norm(half, (columns,)), 2e-2, 2e-2)
+
+
+def test_memory_that_is_not_aligned() -> None:
+    base = randn(1000 * 4096 + 8)
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.softmax(-1), x.sum(0), x * 2, x.sum(-1)
+
+    aligned = compiled(function)
+    for offset in (0, 1, 2):
+        x = base[offset : offset + 1000 * 4096].view(1000, 4096)
+        assert_same(aligned(x), function(x), 1e-4, 1e-3)
+
+
+def test_functions_on_all_of_float32() -> None:
+    x = torch.cat([randn(1 << 16) * 10.0**k for k in range(-6, 38, 4)])
+    x = torch.cat([x, torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan")], device="cuda")])
+    for function in (torch.erf, torch.sin, torch.cos, torch.exp, torch.sigmoid, torch.tanh, F.gelu, F.silu):
+        fresh()
+        assert_same(compiled(function)(x), function(x), 3e-6, 1e-6)
+
+
+@pytest.mark.parametrize("length", [64, 61])
+def test_masked_attention_is_one_call(length: int) -> None:
+    q, k, v = (randn(2, 4, length, 32).bfloat16().requires_grad_(True) for _ in range(3))
+    mask = torch.rand(2, 1, length, length, device="cuda") > 0.3
+
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).float().sin().sum()
+
+    fresh()
+    expected = torch.autograd.grad(function(q, k, v, mask), (q, k, v))
+    result = torch.autograd.grad(compiled(function)(q, k, v, mask), (q, k, v))
+    assert_same(result, expected, 3e-2, 3e-2, check_stride=False)
+    with torch.no_grad():
+        fresh()
+        assert_same(compiled(function)(q, k, v, mask), function(q, k, v, mask), 3e-2, 3e-2)
+
+
 def test_argmax_takes_the_first() -> None:
     x = randn(50, 3000).round()
     assert_same(compiled(lambda x: (x.argmax(-1), x.argmin(0)))(x), (x.argmax(-1), x.argmin(0)))

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
+import os
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -33,6 +34,8 @@ DTYPES = (
     torch.bool,
 )
 KINDS = ("forward", "noncontiguous", "permuted", "empty", "dynamic", "gradient", "dynamic_gradient")
+# Where samples live; the database makes them there.
+DEVICE = os.environ.get("TORCH_TILE_TEST_DEVICE", "cpu")
 _DYNAMIC_DTYPES = (torch.float32, torch.int64)
 
 # Relative and absolute, as OpInfo's own tests have them for a device against another; above them float64 is the judge.
@@ -79,7 +82,7 @@ def operators() -> list[OpInfo]:
 
 
 def pairs(op: OpInfo) -> list[torch.dtype]:
-    supported = op.supported_dtypes("cpu")
+    supported = op.supported_dtypes(DEVICE)
     return [dtype for dtype in DTYPES if dtype in supported]
 
 
@@ -108,7 +111,7 @@ def _chosen(op: OpInfo, dtype: torch.dtype, kind: str, count: int) -> list[Sampl
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.manual_seed(0)
-        found = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=needs_gradient), 64))
+        found = list(itertools.islice(op.sample_inputs(DEVICE, dtype, requires_grad=needs_gradient), 64))
     found = [s for s in found if all(map(_is_plain, _tensors((s.input, s.args, s.kwargs))))]
     empty = [s for s in found if _is_empty(s)]
     if kind == "empty":
@@ -167,7 +170,10 @@ def _gradients(function: Callable[..., Any], samples: Any) -> list[torch.Tensor 
     outputs = [t for t in _tensors(function(samples)) if t.requires_grad]
     if not leaves or not outputs:
         return []
-    weights = [torch.linspace(0.5, 1.5, t.numel(), dtype=torch.float64).reshape(t.shape).to(t.dtype) for t in outputs]
+    weights = [
+        torch.linspace(0.5, 1.5, t.numel(), dtype=torch.float64, device=t.device).reshape(t.shape).to(t.dtype)
+        for t in outputs
+    ]
     return list(torch.autograd.grad(outputs, leaves, weights, allow_unused=True))
 
 
@@ -240,7 +246,7 @@ def _difference(a: torch.Tensor, b: torch.Tensor) -> str:
 
 def applies(op: OpInfo, dtype: torch.dtype, kind: str) -> bool:
     if kind.endswith("gradient") and (
-        not op.supports_autograd or dtype not in op.supported_backward_dtypes("cpu") or not dtype.is_floating_point
+        not op.supports_autograd or dtype not in op.supported_backward_dtypes(DEVICE) or not dtype.is_floating_point
     ):
         return False
     return not kind.startswith("dynamic") or dtype in _DYNAMIC_DTYPES

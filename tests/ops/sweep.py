@@ -2,6 +2,7 @@
 
 python -m tests.ops.sweep --out rows.jsonl [--match REGEX] [--kinds forward,gradient] [--dtypes float32] [--count 3]
 TORCH_TILE_TEST_BACKEND=aot_eager python -m tests.ops.sweep --out reference.jsonl
+TORCH_TILE_TEST_DEVICE=cuda python -m tests.ops.sweep --out part3.jsonl --shard 3/16
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ def work(arguments: argparse.Namespace) -> None:
 
     torch.set_num_threads(1)
     chosen = [op for op in opinfo.operators() if re.search(arguments.match, opinfo.name_of(op))]
+    part, parts = map(int, arguments.shard.split("/"))
+    chosen = chosen[part::parts]
     wanted = arguments.dtypes.split(",") if arguments.dtypes else []
     with open(arguments.out, "a") as out:
         for position, op in enumerate(chosen):
@@ -46,6 +49,8 @@ def work(arguments: argparse.Namespace) -> None:
                     if outcome.status != "skipped":
                         out.write(json.dumps(row) + "\n")
                         out.flush()
+                    if opinfo.DEVICE != "cpu":
+                        torch.cuda.synchronize()  # a kernel that failed ends the process: the next one starts afresh
 
 
 def supervise(arguments: argparse.Namespace) -> None:
@@ -54,7 +59,7 @@ def supervise(arguments: argparse.Namespace) -> None:
     while True:
         command = [sys.executable, "-m", "tests.ops.sweep", "--worker", "--start", str(start), "--out", arguments.out]
         command += ["--match", arguments.match, "--kinds", arguments.kinds, "--dtypes", arguments.dtypes]
-        command += ["--count", str(arguments.count)]
+        command += ["--count", str(arguments.count), "--shard", arguments.shard]
         worker = subprocess.Popen(
             command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE if not arguments.loud else None
         )
@@ -105,6 +110,7 @@ def main() -> None:
     parser.add_argument("--dtypes", default="")
     parser.add_argument("--count", type=int, default=3, help="samples of each check")
     parser.add_argument("--start", type=int, default=0, help="skip this many operators")
+    parser.add_argument("--shard", default="0/1", help="K/N: every Nth operator from the Kth on")
     parser.add_argument("--limit-s", type=float, default=180.0, help="for one check")
     parser.add_argument("--loud", action="store_true", help="show what workers write to stderr")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)

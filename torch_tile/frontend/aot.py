@@ -12,6 +12,7 @@ from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_module_simplified
 
 from torch_tile.config import Settings
+from torch_tile.frontend.attention import keep_attention
 from torch_tile.frontend.compile import compile_graph, reload_graph
 from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.fx_passes import run_passes
@@ -48,6 +49,8 @@ def compile_with_autograd(
             gm, example_inputs, lambda g, i: compile_with_autograd(g, i, settings)
         )
         return flat
+
+    keep_attention(gm)
 
     def forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         return compile_graph(gm, example_inputs, "forward", settings)

@@ -66,6 +66,10 @@ static Value expByInstruction(MathBuilder &b, Value x) {
   return b.select(isFinite, value, power);
 }
 
+Value expApproximate(MathBuilder &b, Value x) {
+  return b.instruction("ex2.approx.ftz.f32 $0, $1;", b.mul(x, b.fp(kLog2E)));
+}
+
 Value expF32(MathBuilder &b, Value x) {
   if (!b.options().hasLibrary)
     return expByInstruction(b, x);

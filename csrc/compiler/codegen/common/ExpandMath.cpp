@@ -2,6 +2,8 @@
 #include "compiler/codegen/common/MathBuilder.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -32,11 +34,39 @@ static Value isNormal(MathBuilder &b, Value x) {
   return b.andI(isFinite(b, x), b.compare(arith::CmpFPredicate::OGE, b.abs(x), b.fp(smallest)));
 }
 
+/// What all lanes of a vector are; null if it is not known.
+static Value splatSource(Value vector) {
+  if (auto broadcast = vector.getDefiningOp<vector::BroadcastOp>())
+    return isa<VectorType>(broadcast.getSource().getType()) ? Value() : broadcast.getSource();
+  auto shuffle = vector.getDefiningOp<LLVM::ShuffleVectorOp>();
+  if (!shuffle || !llvm::all_of(shuffle.getMask(), [](int32_t lane) { return lane == 0; }))
+    return {};
+  auto inserted = shuffle.getV1().getDefiningOp<LLVM::InsertElementOp>();
+  return inserted && matchPattern(inserted.getPosition(), m_Zero()) ? inserted.getValue() : Value();
+}
+
+/// On GPU, f32. By a factor that all lanes share: one division for all of them.
+static Value divideApproximately(MathBuilder &b, arith::DivFOp op) {
+  if (!b.elementType().isF32())
+    return {};
+  if (Value scalar = splatSource(op.getRhs())) {
+    Value one = arith::ConstantOp::create(b, b.getF32FloatAttr(1.0f));
+    Value reciprocal = arith::DivFOp::create(b, one, scalar);
+    return b.mul(op.getLhs(), vector::BroadcastOp::create(b, op.getType(), reciprocal));
+  }
+  Value reciprocal = b.instruction("rcp.approx.ftz.f32 $0, $1;", op.getRhs());
+  return matchPattern(op.getLhs(), m_OneFloat()) ? reciprocal : b.mul(op.getLhs(), reciprocal);
+}
+
 /// The value of one float op on `x` (its operands in computation type); null when the op stays.
 static Value expandFloatOp(MathBuilder &b, Operation *op, ValueRange x) {
   auto library = [&](StringRef stem, StringRef ulpSuffix = "u10") { return b.callLibrary(stem, ulpSuffix, x); };
   return llvm::TypeSwitch<Operation *, Value>(op)
-      .Case([&](math::ExpOp) { return inlineOrLibrary(b, x[0], "exp", "u10", expF32); })
+      .Case([&](math::ExpOp exp) {
+        bool mayApproximate = exp->hasAttr(approximateAttrName) && !b.options().hasLibrary && b.elementType().isF32();
+        return mayApproximate ? expApproximate(b, x[0]) : inlineOrLibrary(b, x[0], "exp", "u10", expF32);
+      })
+      .Case([&](arith::DivFOp division) { return divideApproximately(b, division); })
       .Case([&](math::TanhOp) { return inlineOrLibrary(b, x[0], "tanh", "u10", tanhF32); })
       .Case([&](math::ErfOp) { return inlineOrLibrary(b, x[0], "erf", "u10", erfF32); })
       .Case([&](math::LogOp) { return inlineOrLibrary(b, x[0], "log", "u10", logF32); })
@@ -153,7 +183,8 @@ void expandMath(Operation *root, const ExpandMathOptions &options) {
   SmallVector<Operation *> worklist;
   root->walk([&](Operation *op) {
     bool isCandidate = (math && op->getDialect() == math) || isa<arith::ExtFOp, arith::TruncFOp>(op) ||
-                       (!options.hasLibrary && isa<arith::RemFOp>(op));
+                       (!options.hasLibrary &&
+                        (isa<arith::RemFOp>(op) || (isa<arith::DivFOp>(op) && op->hasAttr(approximateAttrName))));
     if (isCandidate && llvm::all_of(op->getOperandTypes(), isScalarOr1D))
       worklist.push_back(op);
   });

@@ -23,6 +23,9 @@ struct ExpandMathOptions {
   bool hasInlineTrig = true;
 };
 
+/// On math.exp and arith.divf: an instruction's approximation will do. A target without one ignores it.
+inline constexpr llvm::StringLiteral approximateAttrName = "tile.approximate";
+
 /// Replaces math ops and low-precision conversions by arith, math.fma, vector and calls, for CPU.
 ///
 /// Before / after: math.exp %x : vector<16xf32>  ->  range reduction, polynomial in math.fma, scaling by integer ops;

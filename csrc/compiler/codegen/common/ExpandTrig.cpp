@@ -52,15 +52,25 @@ static Value sinOrCos(MathBuilder &b, Value x, StringRef stem, int quarterTurns)
   // False for NaN, which takes the library path.
   Value isModerate = b.compare(arith::CmpFPredicate::OLE, b.abs(x), b.fp(kInlineLimit));
   Value allModerate = isModerate;
-  if (b.isVector())
+  if (b.isVector() && b.options().hasLibrary) {
     allModerate = vector::ReductionOp::create(b, vector::CombiningKind::AND, isModerate);
+  } else if (b.isVector()) {
+    Value magnitude = b.abs(x), largest;
+    for (int64_t lane = 0; lane < b.numLanes(); ++lane) {
+      Value each = vector::ExtractOp::create(b, magnitude, lane);
+      largest = largest ? arith::MaximumFOp::create(b, largest, each).getResult() : each;
+    }
+    Value limit = arith::ConstantOp::create(b, b.getF32FloatAttr(kInlineLimit));
+    allModerate = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, largest, limit);
+  }
+  auto fallback = [&] { return b.options().hasLibrary ? b.callLibrary(stem, "u10", x) : b.callOutlined(stem, x); };
   auto branch = scf::IfOp::create(b, TypeRange{b.floatType()}, allModerate, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(&branch.getThenRegion().front());
   scf::YieldOp::create(b, inlined);
   b.setInsertionPointToStart(&branch.getElseRegion().front());
   // A lane's bits must not depend on its neighbours.
-  scf::YieldOp::create(b, b.select(isModerate, inlined, b.callLibrary(stem, "u10", x)));
+  scf::YieldOp::create(b, b.select(isModerate, inlined, fallback()));
   return branch.getResult(0);
 }
 

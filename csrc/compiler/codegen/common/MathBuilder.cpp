@@ -182,6 +182,24 @@ Value MathBuilder::instruction(StringRef text, ValueRange operands) {
   return result;
 }
 
+Value MathBuilder::callOutlined(StringRef stem, Value operand) {
+  std::string name = ("tile_" + stem).str();
+  Type f32 = getF32Type();
+  if (!SymbolTable::lookupSymbolIn(symbolTable, name)) {
+    InsertionGuard guard(*this);
+    setInsertionPointToStart(&symbolTable->getRegion(0).front());
+    auto function = LLVM::LLVMFuncOp::create(*this, name, LLVM::LLVMFunctionType::get(f32, {f32}));
+    function.setLinkage(LLVM::Linkage::Internal);
+    function.setPassthroughAttr(getArrayAttr({getStringAttr("noinline"), getStringAttr("nounwind")}));
+    setInsertionPointToStart(function.addEntryBlock(*this));
+    Value argument = function.getArgument(0);
+    MathBuilder inside(*this, argument);
+    inside.expandOptions = expandOptions;
+    LLVM::ReturnOp::create(inside, callWide(inside, stem, argument));
+  }
+  return callPerLane(name, operand);
+}
+
 Value MathBuilder::callLibrary(StringRef stem, StringRef ulpSuffix, ValueRange operands) {
   if (!expandOptions.hasLibrary)
     if (Value value = callWide(*this, stem, operands))

@@ -95,6 +95,10 @@ public:
   /// Calls `stem` (say "sin") of Sleef, `ulpSuffix` "u10", on chunks of a register, or of libm lane by lane.
   Value callLibrary(llvm::StringRef stem, llvm::StringRef ulpSuffix, mlir::ValueRange operands);
 
+  /// A function of one f32 in a function of its own, called lane by lane: what is rare and long keeps its registers to
+  /// itself.
+  Value callOutlined(llvm::StringRef stem, Value operand);
+
   const ExpandMathOptions &options() const { return expandOptions; }
 
 private:
@@ -115,6 +119,8 @@ private:
 /// Inline forms, f32 only.
 /// @{
 mlir::Value expF32(MathBuilder &b, mlir::Value x);
+/// On GPU: relative error |x| * 2^-24 and two units in the last place; subnormal results are 0.
+mlir::Value expApproximate(MathBuilder &b, mlir::Value x);
 mlir::Value exp2F32(MathBuilder &b, mlir::Value x);
 mlir::Value expm1F32(MathBuilder &b, mlir::Value x);
 mlir::Value tanhF32(MathBuilder &b, mlir::Value x);

@@ -94,7 +94,7 @@ protected:
                                                                llvm::SmallVector<mlir::Value> operands);
   mlir::Value createClone(mlir::Operation *op, mlir::ValueRange operands, mlir::Type resultType);
   mlir::Value createDivision(mlir::Operation *op, mlir::Value lhs, mlir::Value rhs);
-  mlir::Value createMaximum(bool isMaximum, mlir::Value lhs, mlir::Value rhs);
+  virtual mlir::Value createMaximum(bool isMaximum, mlir::Value lhs, mlir::Value rhs);
   /// `rhs` is a divisor that cannot trap.
   virtual mlir::Value createTruncDivision(bool isSigned, bool isRemainder, mlir::Value lhs, mlir::Value rhs);
   mlir::Value createIndexCast(mlir::Value value, mlir::Type resultElement, bool isSigned);

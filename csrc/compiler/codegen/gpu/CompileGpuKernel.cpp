@@ -17,7 +17,8 @@ KernelText codegen::describeGpuKernel(tile::KernelOp kernel, const GpuOptions &o
 /// There is no library to call on the device.
 static LogicalResult verifyNoCalls(ModuleOp module) {
   WalkResult result = module.walk([&](LLVM::CallOp call) {
-    if (call.getCallee() == assertFunctionName)
+    auto callee = module.lookupSymbol<LLVM::LLVMFuncOp>(call.getCallee().value_or(""));
+    if (call.getCallee() == assertFunctionName || (callee && !callee.isExternal()))
       return WalkResult::advance();
     call.emitError("unsupported on gpu: no inline form of '") << call.getCallee().value_or("?") << "'";
     return WalkResult::interrupt();
@@ -34,6 +35,7 @@ FailureOr<CompiledKernel> codegen::compileGpuKernel(tile::KernelOp kernel, const
     return kernel.emitError(llvm::toString(machine.takeError()));
   clock.done("target");
   OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc());
+  markApproximate(kernel);
   if (failed(ThreadLowering(kernel, text.symbol).run(*module)))
     return failure();
   clock.done("lower");

@@ -208,6 +208,7 @@ LogicalResult ThreadLowering::run(ModuleOp module) {
   if (programsPerBlock > 1)
     splitBlock();
   lowerArguments();
+  alignmentAnchor = i32(0); // what is asked once is computed here
   if (failed(lowerBlock(kernel.getBody().front())))
     return failure();
   LLVM::ReturnOp::create(b, ValueRange{});
@@ -271,15 +272,65 @@ LogicalResult ThreadLowering::lowerOp(Operation *op) {
     set(address.getResult(), {elementPtr(scratch, b.getI8Type(), scalar(address.getOffset()))});
     return success();
   }
-  if (isa<scf::ForOp, scf::WhileOp>(op))
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    return lowerLoop(loop);
+  if (isa<scf::WhileOp>(op))
     orderLoop(op);
   return lowerCommonOp(op, "GPU");
+}
+
+/// A loop with a branch for every access could not have the loads of one iteration under way while another computes: it
+/// comes in two versions, for memory that is aligned and for all other.
+LogicalResult ThreadLowering::lowerLoop(scf::ForOp op) {
+  orderLoop(op);
+  bool hasPieces = alignment == Alignment::Asked && op->walk([&](Operation *inner) {
+                                                        auto load = dyn_cast<tile::LoadOp>(inner);
+                                                        return load && isa<RankedTensorType>(load.getType()) &&
+                                                                       lanesOf(load.getType()) > 1
+                                                                   ? WalkResult::interrupt()
+                                                                   : WalkResult::advance();
+                                                      }).wasInterrupted();
+  if (!hasPieces)
+    return lowerCommonOp(op, "GPU");
+  SmallVector<Type> types;
+  for (Type type : op.getResultTypes())
+    appendRowTypes(type, types);
+  auto branch = scf::IfOp::create(b, types, areArgumentsAligned(), /*addThenBlock=*/true, /*addElseBlock=*/true);
+  const SmallVector<Pending> before = pending;
+  const bool hadSharedReaders = hasSharedReaders;
+  for (Alignment version : {Alignment::All, Alignment::None}) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(version == Alignment::All ? branch.thenBlock() : branch.elseBlock());
+    pending = before;
+    hasSharedReaders = hadSharedReaders;
+    alignment = version;
+    if (failed(lowerCommonOp(op, "GPU")))
+      return failure();
+    alignment = Alignment::Asked;
+    SmallVector<Value> flat;
+    appendRows(op.getResults(), flat);
+    scf::YieldOp::create(b, flat);
+  }
+  ValueRange results = branch.getResults();
+  for (Value result : op.getResults())
+    setFromFlat(result, results);
+  return success();
+}
+
+/// One instruction for f32.
+Value ThreadLowering::createMaximum(bool isMaximum, Value lhs, Value rhs) {
+  if (!getElementTypeOrSelf(lhs.getType()).isF32())
+    return RowLowering::createMaximum(isMaximum, lhs, rhs);
+  return isMaximum ? arith::MaximumFOp::create(b, lhs, rhs).getResult()
+                   : arith::MinimumFOp::create(b, lhs, rhs).getResult();
 }
 
 /// Four neighbours from a multiple of four on, as they lie in most tiles, share the words of one call; else one lane at
 /// a time.
 Value ThreadLowering::createUniform(tile::UniformOp op, Value seed, Value counter) {
   int64_t lanes = lanesOf(counter.getType());
+  Progression known = knownProgression(op.getCounter(), lanes);
+  auto wordsFrom = [&](Value first) { return randomWords(op, seed, arith::ShRUIOp::create(b, first, i64(2))); };
   SmallVector<Value> results;
   for (int64_t lane = 0; lane < lanes;) {
     if (lane + 4 > lanes) {
@@ -287,25 +338,30 @@ Value ThreadLowering::createUniform(tile::UniformOp op, Value seed, Value counte
       continue;
     }
     Value first = extract(counter, lane);
-    auto equals = [&](Value left, Value right) -> Value {
-      return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, left, right);
-    };
-    Value areNeighbours = equals(arith::AndIOp::create(b, first, i64(3)), i64(0));
-    for (int64_t k = 1; k < 4; ++k)
-      areNeighbours = both(areNeighbours, equals(extract(counter, lane + k), arith::AddIOp::create(b, first, i64(k))));
-    auto branch = scf::IfOp::create(b, SmallVector<Type>(4, b.getI32Type()), areNeighbours, /*addThenBlock=*/true,
-                                    /*addElseBlock=*/true);
-    {
+    SmallVector<Value, 4> four;
+    if (known.step == 1 && known.multiple % 4 == 0) {
+      four = wordsFrom(first);
+    } else {
+      auto equals = [&](Value left, Value right) -> Value {
+        return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, left, right);
+      };
+      Value areNeighbours = equals(arith::AndIOp::create(b, first, i64(3)), i64(0));
+      for (int64_t k = 1; k < 4; ++k)
+        areNeighbours =
+            both(areNeighbours, equals(extract(counter, lane + k), arith::AddIOp::create(b, first, i64(k))));
+      auto branch = scf::IfOp::create(b, SmallVector<Type>(4, b.getI32Type()), areNeighbours, /*addThenBlock=*/true,
+                                      /*addElseBlock=*/true);
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToEnd(branch.thenBlock());
-      scf::YieldOp::create(b, randomWords(op, seed, arith::ShRUIOp::create(b, first, i64(2))));
+      scf::YieldOp::create(b, wordsFrom(first));
       b.setInsertionPointToEnd(branch.elseBlock());
       SmallVector<Value> words;
       for (int64_t k = 0; k < 4; ++k)
         words.push_back(randomWordOf(op, seed, extract(counter, lane + k)));
       scf::YieldOp::create(b, words);
+      four.assign(branch.result_begin(), branch.result_end());
     }
-    for (Value word : branch.getResults())
+    for (Value word : four)
       results.push_back(toUniform(word));
     lane += 4;
   }

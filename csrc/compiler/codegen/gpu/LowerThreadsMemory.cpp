@@ -14,8 +14,12 @@ struct ThreadLowering::Access {
   SmallVector<Value> valid; // null where every index is valid
   /// The lanes of a piece lie side by side in memory.
   bool isContiguous = false;
-  /// Whether pieces are aligned as a whole; the same for all threads. Null if contiguous lanes are single.
+  /// Whether pieces are aligned as a whole; the same for all threads. Null if they are, or if lanes are single.
   Value isAligned;
+  /// Elements are accessed one by one, though they lie side by side.
+  bool isNeverWhole = false;
+  /// All lanes of a piece are the same element.
+  bool isRepeated = false;
 };
 
 /// One piece of a contiguous access.
@@ -63,20 +67,60 @@ FailureOr<ThreadLowering::Access> ThreadLowering::makeAccess(Operation *op, Type
   int64_t lanes = lanesOf(access.type), rank = access.type.getRank();
   access.isContiguous =
       rank > 0 && lanes > 1 && access.staticStrides.back() == 1 && access.type.getShape().back() % lanes == 0;
+  access.isRepeated = rank > 0 && access.staticStrides.back() == 0 && !access.valid.back() &&
+                      access.type.getShape().back() % lanes == 0;
   if (!access.isContiguous)
     return access;
   // Pieces start at multiples of their size from the start of a row, so rows decide.
+  auto strideOf = [&](int64_t axis) {
+    return access.staticStrides[axis] ? i64(*access.staticStrides[axis]) : access.strides[axis];
+  };
+  bool isMultiple = isa<BlockArgument>(base) && knownMultiple(offset) % lanes == 0;
+  for (int64_t axis = 0; axis + 1 < rank; ++axis)
+    isMultiple &= access.type.getDimSize(axis) == 1 || knownMultiple(strideOf(axis)) % lanes == 0;
+  access.isNeverWhole = alignment == Alignment::None;
+  if (isMultiple && !access.isNeverWhole) {
+    if (alignment == Alignment::Asked)
+      access.isAligned = areArgumentsAligned();
+    return access;
+  }
+  if (access.isNeverWhole)
+    return access;
   Value bits = LLVM::PtrToIntOp::create(b, b.getI64Type(), access.base);
   int64_t bytes = bytesOf(access.storage);
   for (int64_t axis = 0; axis + 1 < rank; ++axis) {
     if (access.type.getDimSize(axis) == 1)
       continue;
-    Value stride = access.staticStrides[axis] ? i64(*access.staticStrides[axis]) : access.strides[axis];
-    bits = arith::OrIOp::create(b, bits, arith::MulIOp::create(b, stride, i64(bytes)));
+    bits = arith::OrIOp::create(b, bits, arith::MulIOp::create(b, strideOf(axis), i64(bytes)));
   }
   Value low = arith::AndIOp::create(b, bits, i64(bytes * lanes - 1));
   access.isAligned = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, low, i64(0));
   return access;
+}
+
+Value ThreadLowering::areArgumentsAligned() {
+  if (argumentsAligned)
+    return argumentsAligned;
+  llvm::SetVector<Value> bases;
+  kernel.walk([&](Operation *op) {
+    auto load = dyn_cast<tile::LoadOp>(op);
+    auto store = dyn_cast<tile::StoreOp>(op);
+    if (!load && !store)
+      return;
+    ArrayRef<int64_t> strides = load ? load.getStaticStrides() : store.getStaticStrides();
+    Value base = load ? load.getBase() : store.getBase();
+    if (isa<BlockArgument>(base) && !strides.empty() && strides.back() == 1)
+      bases.insert(base);
+  });
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointAfterValue(alignmentAnchor);
+  Value bits;
+  for (Value base : bases) {
+    Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), scalar(base));
+    bits = bits ? arith::OrIOp::create(b, bits, address).getResult() : address;
+  }
+  Value low = bits ? arith::AndIOp::create(b, bits, i64(15)).getResult() : i64(0);
+  return argumentsAligned = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, low, i64(0));
 }
 
 /// Where the element with row-major index `index` lies.
@@ -131,22 +175,40 @@ SmallVector<Value> ThreadLowering::loadPieces(const Access &access, ArrayRef<Pie
   Value condition = access.isAligned;
   for (const Piece &part : parts)
     condition = both(condition, part.isFull);
-  auto branch = scf::IfOp::create(b, SmallVector<Type>(parts.size(), type), condition, /*addThenBlock=*/true,
+  auto loadSingle = [&](const Piece &part) -> Value {
+    return part.mask ? LLVM::MaskedLoadOp::create(b, type, part.ptr, part.mask,
+                                                  other ? broadcast(other, type) : zero(type), elementBytes)
+                           .getResult()
+                     : loadElements(type, part.ptr);
+  };
+  if (access.isNeverWhole)
+    return llvm::map_to_vector(parts, loadSingle);
+  if (!condition)
+    return llvm::map_to_vector(parts, [&](const Piece &part) -> Value {
+      return LLVM::LoadOp::create(b, type, part.ptr, elementBytes * lanes);
+    });
+  // Branches meet in words: narrow elements would be taken apart, and so waited for, in the branch that loads them
+  // whole.
+  int64_t bits = elementBytes * lanes * 8;
+  Type words = bits % 32 == 0 ? withLanes(b.getI32Type(), bits / 32) : type;
+  auto as = [&](Type to, Value value) -> Value {
+    return value.getType() == to ? value : LLVM::BitcastOp::create(b, to, value).getResult();
+  };
+  auto branch = scf::IfOp::create(b, SmallVector<Type>(parts.size(), words), condition, /*addThenBlock=*/true,
                                   /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  SmallVector<Value> whole, single;
-  b.setInsertionPointToEnd(branch.thenBlock());
-  for (const Piece &part : parts)
-    whole.push_back(LLVM::LoadOp::create(b, type, part.ptr, elementBytes * lanes));
-  scf::YieldOp::create(b, whole);
-  b.setInsertionPointToEnd(branch.elseBlock());
-  for (const Piece &part : parts)
-    single.push_back(part.mask ? LLVM::MaskedLoadOp::create(b, type, part.ptr, part.mask,
-                                                            other ? broadcast(other, type) : zero(type), elementBytes)
-                                     .getResult()
-                               : loadElements(type, part.ptr));
-  scf::YieldOp::create(b, single);
-  return SmallVector<Value>(branch.getResults());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    SmallVector<Value> whole, single;
+    b.setInsertionPointToEnd(branch.thenBlock());
+    for (const Piece &part : parts)
+      whole.push_back(LLVM::LoadOp::create(b, words, part.ptr, elementBytes * lanes));
+    scf::YieldOp::create(b, whole);
+    b.setInsertionPointToEnd(branch.elseBlock());
+    for (const Piece &part : parts)
+      single.push_back(as(words, loadSingle(part)));
+    scf::YieldOp::create(b, single);
+  }
+  return llvm::map_to_vector(branch.getResults(), [&](Value value) { return as(type, value); });
 }
 
 LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
@@ -171,14 +233,16 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
     if (!access->isContiguous) {
       SmallVector<Value> scalars;
       Value index = start(access->type, piece);
-      for (int64_t lane = 0; lane < lanes; ++lane) {
+      bool isOne = access->isRepeated && !given;
+      for (int64_t lane = 0; lane < (isOne ? 1 : lanes); ++lane) {
         auto [offset, inside] = locate(*access, addI32(index, lane));
         inside = both(inside, given ? extract(given, lane) : Value());
         Value ptr = elementPtr(access->base, access->storage, offset);
         scalars.push_back(inside ? guardedLoad(access->storage, ptr, inside, other)
                                  : loadElements(access->storage, ptr));
       }
-      result.push_back(fromStorage(fromScalars(scalars), element));
+      Value loaded = isOne ? broadcast(scalars[0], withLanes(access->storage, lanes)) : fromScalars(scalars);
+      result.push_back(fromStorage(loaded, element));
       continue;
     }
     parts.push_back(makePiece(*access, piece));
@@ -222,25 +286,38 @@ LogicalResult ThreadLowering::lowerStore(tile::StoreOp op) {
     Value value = toStorage(stored[piece]);
     storeIf(isOwned(access->type, piece), [&] {
       if (!access->isContiguous) {
-        Value index = start(access->type, piece);
-        for (int64_t lane = 0; lane < lanes; ++lane) {
+        Value index = start(access->type, piece), isFirst;
+        if (access->isRepeated) // by one thread of those that hold the row
+          isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
+                                          coordinates(index, access->type.getShape()).back(), i32(0));
+        for (int64_t lane = 0; lane < (isFirst ? 1 : lanes); ++lane) {
           auto [offset, inside] = locate(*access, addI32(index, lane));
+          inside = both(inside, isFirst);
           Value ptr = elementPtr(access->base, access->storage, offset);
           storeIf(inside, [&] { storeElements(extract(value, lane), ptr); });
         }
         return;
       }
       Piece part = makePiece(*access, piece);
+      auto storeSingle = [&] {
+        if (part.mask)
+          LLVM::MaskedStoreOp::create(b, value, part.ptr, part.mask, elementBytes);
+        else
+          storeElements(value, part.ptr);
+      };
+      if (access->isNeverWhole)
+        return storeSingle();
+      if (!access->isAligned && !part.isFull) {
+        LLVM::StoreOp::create(b, value, part.ptr, elementBytes * lanes);
+        return;
+      }
       auto branch = scf::IfOp::create(b, TypeRange{}, both(access->isAligned, part.isFull), /*addThenBlock=*/true,
                                       /*addElseBlock=*/true);
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(branch.thenBlock());
       LLVM::StoreOp::create(b, value, part.ptr, elementBytes * lanes);
       b.setInsertionPointToStart(branch.elseBlock());
-      if (part.mask)
-        LLVM::MaskedStoreOp::create(b, value, part.ptr, part.mask, elementBytes);
-      else
-        storeElements(value, part.ptr);
+      storeSingle();
       for (Block *block : {branch.thenBlock(), branch.elseBlock()})
         if (!block->mightHaveTerminator()) {
           b.setInsertionPointToEnd(block);

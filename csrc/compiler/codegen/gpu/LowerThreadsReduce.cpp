@@ -96,8 +96,119 @@ FailureOr<RowLowering::Tuple> ThreadLowering::reduceAll(tile::ReduceOp op, Ranke
   return combineWarp(op, *combined, numWarps);
 }
 
+//===-- rows side by side ---------------------------------------------------------------------------------------===//
+
+/// Whether the elements along the last axis are those of neighbouring threads of one warp.
+bool ThreadLowering::areSegments(RankedTensorType type, int64_t axis) const {
+  int64_t lanes = lanesOf(type), size = type.getShape().back();
+  return axis + 1 == type.getRank() && size % lanes == 0 && llvm::isPowerOf2_64(size / lanes) &&
+         size / lanes <= warpSize && type.getNumElements() % (numThreads * lanes) == 0;
+}
+
+/// Whether a row's result is wanted only by the threads that hold the row.
+static bool isSpreadAgain(Value result, RankedTensorType type) {
+  return llvm::all_of(result.getUsers(), [&](Operation *user) {
+    auto expand = dyn_cast<tile::ExpandDimsOp>(user);
+    return expand && llvm::all_of(expand->getUsers(), [&](Operation *last) {
+             auto spread = dyn_cast<tile::BroadcastOp>(last);
+             return spread && cast<RankedTensorType>(spread.getType()).getShape() == type.getShape() &&
+                    cast<RankedTensorType>(spread.getType()).getEncoding() == type.getEncoding();
+           });
+  });
+}
+
+/// Lanes of a piece, then the threads that hold a row, by shuffles.
+LogicalResult ThreadLowering::reduceSegments(tile::ReduceOp op, RankedTensorType type) {
+  int64_t numHolding = type.getShape().back() / lanesOf(type);
+  SmallVector<Rows> results(op.getNumResults());
+  for (int64_t piece = 0, end = numRowsOf(type); piece < end; ++piece) {
+    Tuple tuple = llvm::map_to_vector<2>(op.getSources(), [&](Value source) { return rows(source)[piece]; });
+    auto combined = combineLanes(op, tuple);
+    if (failed(combined))
+      return failure();
+    for (int64_t distance = numHolding / 2; distance > 0; distance /= 2) {
+      Tuple others =
+          llvm::map_to_vector<2>(*combined, [&](Value v) { return shuffleLanes(v, Shuffle::Xor, distance); });
+      combined = combine(op, *combined, others);
+      if (failed(combined))
+        return failure();
+    }
+    for (auto [list, value] : llvm::zip_equal(results, *combined))
+      list.push_back(value);
+  }
+  SmallVector<std::pair<Value, Rows *>> moved;
+  for (auto [result, list] : llvm::zip_equal(op.getResults(), results)) {
+    if (isSpreadAgain(result, type))
+      segmentRows[result] = list;
+    else
+      moved.push_back({result, &list});
+  }
+  if (moved.empty())
+    return success();
+  // One thread of each row leaves its result for those that hold it.
+  auto storages = llvm::map_to_vector(moved, [&](auto &each) { return storageOf(each.second->front().getType()); });
+  SmallVector<Shared> parts;
+  int64_t size = type.getShape().back();
+  if (failed(reserveShared(op, storages, type.getNumElements() / size, /*isPadded=*/false, parts)))
+    return failure();
+  for (int64_t piece = 0, end = numRowsOf(type); piece < end; ++piece) {
+    Value index = rawStart(type, piece);
+    Value isFirst =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, arith::RemUIOp::create(b, index, i32(size)), i32(0));
+    guardedStore(isFirst, [&] {
+      Value place = arith::DivUIOp::create(b, index, i32(size));
+      for (auto [part, each] : llvm::zip_equal(parts, moved))
+        storeElements(toStorage((*each.second)[piece]), sharedPtr(part, place));
+    });
+  }
+  barrier();
+  for (auto [part, each] : llvm::zip_equal(parts, moved)) {
+    auto tile = dyn_cast<RankedTensorType>(each.first.getType());
+    Type element = getElementTypeOrSelf(each.first.getType());
+    Rows list;
+    for (int64_t piece = 0, end = tile ? numRowsOf(tile) : 1; piece < end; ++piece) {
+      SmallVector<Value> lanes;
+      Value first = tile ? start(tile, piece) : i32(0);
+      for (int64_t lane = 0, numLanes = tile ? lanesOf(tile) : 1; lane < numLanes; ++lane)
+        lanes.push_back(loadShared(part, addI32(first, lane), element));
+      list.push_back(fromScalars(lanes));
+    }
+    set(each.first, std::move(list));
+  }
+  hasSharedReaders = true;
+  return success();
+}
+
+//===-- other axes ----------------------------------------------------------------------------------------------===//
+
+/// What a thread holds of a column is combined before any of it moves. Returns the tile that is left.
+FailureOr<RankedTensorType> ThreadLowering::foldPieces(tile::ReduceOp op, RankedTensorType type,
+                                                       SmallVectorImpl<Rows> &sources) {
+  for (Value source : op.getSources())
+    sources.push_back(rows(source));
+  int64_t lanes = lanesOf(type), held = numThreads * lanes, numPieces = numRowsOf(type);
+  if (op.getAxis() != 0 || type.getRank() != 2 || type.getNumElements() % held != 0 || numPieces < 2)
+    return type;
+  int64_t inner = type.getDimSize(1), apart = inner % held == 0 ? inner / held : 1;
+  if (inner % held != 0 && held % inner != 0)
+    return type;
+  SmallVector<Rows> folded(sources.size());
+  for (int64_t first = 0; first < apart; ++first) {
+    SmallVector<Tuple> list;
+    for (int64_t piece = first; piece < numPieces; piece += apart)
+      list.push_back(llvm::map_to_vector<2>(sources, [&](const Rows &source) { return source[piece]; }));
+    auto combined = combineRows(op, std::move(list));
+    if (failed(combined))
+      return failure();
+    for (auto [rows, value] : llvm::zip_equal(folded, *combined))
+      rows.push_back(value);
+  }
+  sources.assign(folded.begin(), folded.end());
+  return RankedTensorType::get({apart * held / inner, inner}, type.getElementType(), type.getEncoding());
+}
+
 /// Each result is combined by the threads that hold it, element after element.
-LogicalResult ThreadLowering::reduceThroughShared(tile::ReduceOp op, RankedTensorType type) {
+LogicalResult ThreadLowering::reduceThroughShared(tile::ReduceOp op, RankedTensorType type, ArrayRef<Rows> sources) {
   int64_t axis = op.getAxis(), size = type.getDimSize(axis), inner = 1;
   for (int64_t k = axis + 1; k < type.getRank(); ++k)
     inner *= type.getDimSize(k);
@@ -106,7 +217,7 @@ LogicalResult ThreadLowering::reduceThroughShared(tile::ReduceOp op, RankedTenso
   SmallVector<Shared> parts;
   if (failed(reserveShared(op, storages, type.getNumElements(), /*isPadded=*/inner == 1, parts)))
     return failure();
-  for (auto [part, source] : llvm::zip_equal(parts, op.getSources()))
+  for (auto [part, source] : llvm::zip_equal(parts, sources))
     storeShared(part, source, type);
   barrier();
 
@@ -159,6 +270,11 @@ LogicalResult ThreadLowering::reduceThroughShared(tile::ReduceOp op, RankedTenso
   return success();
 }
 
+static Attribute layoutEncoding(Type type) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  return tile ? tile.getEncoding() : Attribute();
+}
+
 LogicalResult ThreadLowering::lowerReduce(tile::ReduceOp op) {
   auto type = cast<RankedTensorType>(op.getSources()[0].getType());
   int64_t numResults = type.getNumElements() / type.getDimSize(op.getAxis());
@@ -168,8 +284,20 @@ LogicalResult ThreadLowering::lowerReduce(tile::ReduceOp op) {
       return op.emitOpError("expected results to be the sources without the axis, got ")
              << type << " and " << result.getType();
   }
-  if (numResults != 1 || !llvm::isPowerOf2_64(numHolders(type)))
-    return reduceThroughShared(op, type);
+  if (numResults != 1 && areSegments(type, op.getAxis()))
+    return reduceSegments(op, type);
+  if (numResults != 1 || !llvm::isPowerOf2_64(numHolders(type))) {
+    SmallVector<Rows> sources;
+    auto left = foldPieces(op, type, sources);
+    if (failed(left))
+      return failure();
+    if (left->getDimSize(op.getAxis()) == 1 && left->getEncoding() == layoutEncoding(op.getResult(0).getType())) {
+      for (auto [result, list] : llvm::zip_equal(op.getResults(), sources))
+        set(result, list);
+      return success();
+    }
+    return reduceThroughShared(op, *left, sources);
+  }
   auto tuple = reduceAll(op, type);
   if (failed(tuple))
     return failure();

@@ -36,8 +36,7 @@ Value ThreadLowering::sharedPtr(const Shared &part, Value index) {
   return LLVM::GEPOp::create(b, sharedPtrType, part.storage, base, ArrayRef<LLVM::GEPArg>{index});
 }
 
-void ThreadLowering::storeShared(const Shared &part, Value source, RankedTensorType type) {
-  const Rows pieces = rows(source);
+void ThreadLowering::storeShared(const Shared &part, const Rows &pieces, RankedTensorType type) {
   for (auto [piece, row] : llvm::enumerate(pieces)) {
     Value value = toStorage(row), first = start(type, piece);
     int64_t lanes = lanesOf(value.getType());
@@ -67,7 +66,7 @@ FailureOr<RowLowering::Rows> ThreadLowering::exchange(Operation *op, Value sourc
   SmallVector<Shared> parts;
   if (failed(reserveShared(op, storageOf(from.getElementType()), from.getNumElements(), isPadded, parts)))
     return failure();
-  storeShared(parts[0], source, from);
+  storeShared(parts[0], Rows(rows(source)), from);
   barrier();
   Rows result;
   for (int64_t piece = 0, end = numRowsOf(type); piece < end; ++piece) {
@@ -100,6 +99,10 @@ LogicalResult ThreadLowering::lowerIota(tile::IotaOp op) {
 LogicalResult ThreadLowering::lowerReshape(Operation *op) {
   auto from = cast<RankedTensorType>(op->getOperand(0).getType()),
        to = cast<RankedTensorType>(op->getResult(0).getType());
+  if (auto it = segmentRows.find(op->getOperand(0)); it != segmentRows.end()) {
+    segmentRows[op->getResult(0)] = Rows(it->second);
+    return success();
+  }
   if (from.getNumElements() != to.getNumElements())
     return op->emitOpError("expected as many elements as before, got ") << from << " and " << to;
   if (from.getEncoding() == to.getEncoding()) {
@@ -120,6 +123,13 @@ LogicalResult ThreadLowering::lowerBroadcast(tile::BroadcastOp op) {
   for (auto [source, target] : llvm::zip_equal(from.getShape(), to.getShape()))
     if (source != 1 && source != target)
       return op.emitOpError("expected axes to be equal or 1, got ") << from << " and " << to;
+  if (auto it = segmentRows.find(op.getSource()); it != segmentRows.end()) {
+    Rows result;
+    for (Value value : Rows(it->second))
+      result.push_back(broadcast(value, rowTypeOf(to)));
+    set(op.getResult(), std::move(result));
+    return success();
+  }
   if (from.getNumElements() == 1) { // every thread has a copy
     set(op.getResult(), Rows(numRowsOf(to), broadcast(scalar(op.getSource()), rowTypeOf(to))));
     return success();

@@ -9,6 +9,21 @@ namespace torch_tile::codegen {
 /// What an index out of range calls.
 inline constexpr llvm::StringLiteral assertFunctionName = "__assertfail";
 
+/// Marks exponentials and divisions whose error disappears in what is made of them: the logistic function's, and those
+/// of exp(x - maximum), which are 1 at most.
+void markApproximate(mlir::tile::KernelOp kernel);
+
+/// A number that an integer of a kernel is always divisible by.
+int64_t knownMultiple(mlir::Value value);
+
+/// How a tile of integers grows along the lanes of a piece, if that is known, and what the piece's first one is
+/// divisible by.
+struct Progression {
+  std::optional<int64_t> step;
+  int64_t multiple = 1;
+};
+Progression knownProgression(mlir::Value value, int64_t lanes);
+
 /// A program is a block of threads that all run the same scalars and control flow; the rows of a tile are the pieces of
 /// it that the thread holds (see tile.layout). What moves elements between threads goes through shared memory.
 ///
@@ -48,7 +63,9 @@ private:
   void splitBlock();
   mlir::LogicalResult lowerBlock(mlir::Block &block) override;
   mlir::LogicalResult lowerOp(mlir::Operation *op) override;
+  mlir::Value createMaximum(bool isMaximum, mlir::Value lhs, mlir::Value rhs) override;
   mlir::Value createUniform(mlir::tile::UniformOp op, mlir::Value seed, mlir::Value counter) override;
+  mlir::LogicalResult lowerLoop(mlir::scf::ForOp op);
   mlir::FailureOr<Rows> createDenseConstant(mlir::arith::ConstantOp op, llvm::ArrayRef<mlir::Attribute> all) override;
 
   //===-- order of accesses (LowerThreadsOrder.cpp) -------------------------------------------------------------===//
@@ -66,6 +83,10 @@ private:
 
   //===-- memory (LowerThreadsMemory.cpp) -----------------------------------------------------------------------===//
 
+  /// Whether all memory that is accessed in pieces starts at a multiple of 16 bytes; asked once, at the kernel's start.
+  mlir::Value areArgumentsAligned();
+  /// In a loop there are two versions of, one for each answer.
+  enum class Alignment { Asked, All, None };
   struct Access;
   mlir::FailureOr<Access> makeAccess(mlir::Operation *op, mlir::Type value, mlir::Value base, mlir::Value offset,
                                      mlir::ValueRange strides, llvm::ArrayRef<int64_t> staticStrides,
@@ -105,14 +126,19 @@ private:
   mlir::LogicalResult reserveShared(mlir::Operation *op, llvm::ArrayRef<mlir::Type> storages, int64_t numElements,
                                     bool isPadded, llvm::SmallVectorImpl<Shared> &parts);
   mlir::Value sharedPtr(const Shared &part, mlir::Value index);
-  void storeShared(const Shared &part, mlir::Value source, mlir::RankedTensorType type);
+  void storeShared(const Shared &part, const Rows &pieces, mlir::RankedTensorType type);
   mlir::Value loadShared(const Shared &part, mlir::Value index, mlir::Type element);
 
   //===-- reductions (LowerThreadsReduce.cpp) -------------------------------------------------------------------===//
 
   mlir::LogicalResult lowerReduce(mlir::tile::ReduceOp op);
   mlir::FailureOr<Tuple> reduceAll(mlir::tile::ReduceOp op, mlir::RankedTensorType type);
-  mlir::LogicalResult reduceThroughShared(mlir::tile::ReduceOp op, mlir::RankedTensorType type);
+  mlir::LogicalResult reduceThroughShared(mlir::tile::ReduceOp op, mlir::RankedTensorType type,
+                                          llvm::ArrayRef<Rows> sources);
+  bool areSegments(mlir::RankedTensorType type, int64_t axis) const;
+  mlir::LogicalResult reduceSegments(mlir::tile::ReduceOp op, mlir::RankedTensorType type);
+  mlir::FailureOr<mlir::RankedTensorType> foldPieces(mlir::tile::ReduceOp op, mlir::RankedTensorType type,
+                                                     llvm::SmallVectorImpl<Rows> &sources);
   mlir::FailureOr<Tuple> combineWarp(mlir::tile::ReduceOp op, Tuple tuple, int64_t lanes);
   enum class Shuffle { Xor, Index };
   /// Another lane's value, of the same warp.
@@ -128,6 +154,10 @@ private:
   mlir::LLVM::GlobalOp shared;
   mlir::LLVM::LLVMPointerType sharedPtrType;
   mlir::Value threadId, sharedBase, scratch;
+  mlir::Value argumentsAligned, alignmentAnchor;
+  Alignment alignment = Alignment::Asked;
+  /// What the threads of a segment hold together, one for each piece of the tile it was reduced from.
+  llvm::DenseMap<mlir::Value, Rows> segmentRows;
   int64_t sharedBytes = 0;
   llvm::SmallVector<Pending> pending;
   bool hasSharedReaders = false;

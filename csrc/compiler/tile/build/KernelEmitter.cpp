@@ -1,6 +1,7 @@
 #include "compiler/tile/build/KernelEmitter.h"
 
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/tile/build/OnlineSum.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -192,7 +193,7 @@ void KernelEmitter::emitInnerAxes(int axis) {
 
 void KernelEmitter::emitTiles() {
   if (schedule.rowAxis >= 0 && !isRowReduced())
-    return emitTransposedTiles();
+    return isVectorReduced() ? emitRowTile() : emitTransposedTiles();
   if (schedule.vectorAxis < 0 || isVectorReduced() || schedule.isVectorInnermost)
     return emitStages();
   emitVectorLoop(blockLow, blockHigh, isAlwaysFull(), {}, [&](ValueRange) -> ValueList {
@@ -205,6 +206,18 @@ void KernelEmitter::emitTiles() {
 bool KernelEmitter::isAlwaysFull() const {
   SizeExpr lanes = loops.sizes().constant(schedule.lanes);
   return loops.facts().divides(lanes, loops.axes[schedule.vectorAxis].extent) == Proof::Yes;
+}
+
+/// Rows side by side, each reduced along its lanes.
+void KernelEmitter::emitRowTile() {
+  bindings[rowName()] = rowLow;
+  bindings[vectorName()] = exprs.constant(0);
+  bool isWhole =
+      loops.facts().divides(loops.sizes().constant(schedule.rows), loops.axes[schedule.rowAxis].extent) == Proof::Yes;
+  if (!isWhole)
+    validRows = reuse(arith::SubIOp::create(builder, rowHigh, rowLow));
+  emitStages();
+  validRows = {};
 }
 
 void KernelEmitter::emitTransposedTiles() {
@@ -285,28 +298,41 @@ void KernelEmitter::emitStages() {
 }
 
 void KernelEmitter::emitReducedStage(int stage) {
-  SmallVector<const FusedMember *> items;
+  struct Item {
+    const FusedMember *member;
+    SmallVector<Carried> kinds;
+  };
+  SmallVector<Item> items;
   ValueList initial;
   for (const FusedMember &member : loops.members) {
     LoopsOp op = member.op;
-    if (!member.isFull || member.stage != stage)
+    if (!member.isFull || member.stage != stage || finished.contains(&member))
       continue;
     if (op.isReduction() || op.getWriteAt()) {
+      items.push_back({&member, kindsOf(op)});
       initial.append(initialOf(op));
-      items.push_back(&member);
+      if (items.back().kinds.empty())
+        continue;
+      auto own = MutableArrayRef(initial).take_back(items.back().kinds.size());
+      for (auto [kind, value, init] : llvm::zip(items.back().kinds, own, op.getInitsAttr()))
+        value = initialOf(kind, cast<TypedAttr>(init), value);
     } else if (llvm::any_of(op.getOutputs(), [&](Value v) { return escapes(v); })) {
-      items.push_back(&member);
+      items.push_back({&member, {}});
     }
   }
   if (items.empty())
     return;
+  if (schedule.isOnline && items.size() == 1)
+    if (const FusedMember *sum = onlineSumOf(loops, *items[0].member))
+      return emitOnline(*items[0].member, *sum);
 
+  bool isOnly = isOnlyTile();
   ValueList folded = emitReducedAxes(0, initial, [&](ValueRange carried) {
     ValueList next;
-    for (const FusedMember *member : items) {
-      LoopsOp op = member->op;
+    for (const Item &item : items) {
+      LoopsOp op = item.member->op;
       if (op.getWriteAt()) {
-        next.append(emitOrdered(*member, carried.slice(next.size(), op.isScan() ? op.getNumResults() : 0)));
+        next.append(emitOrdered(*item.member, carried.slice(next.size(), op.isScan() ? op.getNumResults() : 0)));
         continue;
       }
       if (!op.isReduction()) {
@@ -315,34 +341,51 @@ void KernelEmitter::emitReducedStage(int stage) {
             store(valueOf(result), result);
         continue;
       }
-      ValueList values = emitBody(*member);
-      for (auto [value, init] : llvm::zip(values, op.getInitsAttr())) {
+      ValueList values = emitBody(*item.member);
+      for (auto [value, init, kind] : llvm::zip(values, op.getInitsAttr(), item.kinds)) {
+        if (kind == Carried::Uniform)
+          continue;
         value = toTile(builder, value, tileShape());
+        Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
+        if (kind == Carried::Narrow)
+          value = reuse(arith::TruncIOp::create(builder, tileOf(builder.getI32Type()), value));
         bool isPartial = (isVectorReduced() && validLanes) || (isRowReduced() && validRows);
         if (!isPartial)
           continue;
         // Lanes past the end contribute the identity.
-        Value identity = toTile(builder, arith::ConstantOp::create(builder, cast<TypedAttr>(init)), tileShape());
-        value = arith::SelectOp::create(builder, gatherMask(), value, identity);
+        identity = initialOf(kind, cast<TypedAttr>(init), identity);
+        value = arith::SelectOp::create(builder, gatherMask(), value, toTile(builder, identity, tileShape()));
       }
       ValueRange accumulated = carried.slice(next.size(), values.size());
-      next.append(combine(op.getCombine(), accumulated, values, tileShape()));
+      if (isOnly)
+        for (Value value : values)
+          next.push_back(toTile(builder, value, tileShape()));
+      else
+        next.append(combine(op.getCombine(), accumulated, values, tileShape(), item.kinds));
     }
     return next;
   });
 
   unsigned next = 0;
-  for (const FusedMember *member : items) {
-    LoopsOp op = member->op;
+  for (const Item &item : items) {
+    LoopsOp op = item.member->op;
     if (op.isScan())
       next += op.getNumResults();
     if (!op.isReduction())
       continue;
     ValueList values(ArrayRef<Value>(folded).slice(next, op.getNumResults()));
     next += op.getNumResults();
-    if (isVectorReduced() || isRowReduced())
-      values = fold(op, std::move(values), /*axis=*/0);
-    for (auto [result, value] : llvm::zip(op.getOutputs(), values)) {
+    if (isVectorReduced() || isRowReduced()) {
+      for (Value &value : values)
+        value = toTile(builder, value, accumulatorShape());
+      values = fold(op, std::move(values), /*axis=*/foldedAxis());
+    }
+    for (auto [result, value, kind] : llvm::zip(op.getOutputs(), values, item.kinds)) {
+      if (kind == Carried::Narrow) {
+        auto tile = dyn_cast<RankedTensorType>(value.getType());
+        Type wide = builder.getI64Type();
+        value = arith::ExtSIOp::create(builder, tile ? Type(tile.clone(wide)) : wide, value);
+      }
       scopes.back().values[result] = value;
       if (escapes(result))
         store(value, result);
@@ -362,11 +405,29 @@ KernelEmitter::ValueList KernelEmitter::fold(LoopsOp op, ValueList values, int64
   auto reduce = tile::ReduceOp::create(builder, types, values, builder.getI64IntegerAttr(axis));
   IRMapping mapping;
   op.getCombine().cloneInto(&reduce.getCombine(), mapping);
-  Operation *yield = reduce.getCombine().front().getTerminator();
+  Block &block = reduce.getCombine().front();
+  for (auto [k, argument] : llvm::enumerate(block.getArguments()))
+    argument.setType(cast<RankedTensorType>(values[k % values.size()].getType()).getElementType());
+  for (auto choice : block.getOps<arith::SelectOp>()) // of what is carried in fewer bits
+    choice.getResult().setType(choice.getTrueValue().getType());
+  Operation *yield = block.getTerminator();
   OpBuilder inside(yield);
   tile::YieldOp::create(inside, op.getLoc(), yield->getOperands());
   yield->erase();
-  return ValueList(reduce.getResults());
+  return spreadRows(ValueList(reduce.getResults()));
+}
+
+/// Results of rows side by side are held by all lanes of their row.
+KernelEmitter::ValueList KernelEmitter::spreadRows(ValueList values) {
+  if (schedule.rowAxis < 0 || isRowReduced() || !isVectorReduced())
+    return values;
+  for (Value &value : values) {
+    Type element = getElementTypeOrSelf(value.getType());
+    auto column = RankedTensorType::get({schedule.rows, 1}, element);
+    value = tile::ExpandDimsOp::create(builder, column, value, builder.getI64IntegerAttr(1));
+    value = tile::BroadcastOp::create(builder, RankedTensorType::get(tileShape(), element), value);
+  }
+  return values;
 }
 
 /// Loops over the reduced axes from number `axis` on, the vector or row axis innermost.
@@ -390,7 +451,9 @@ KernelEmitter::ValueList KernelEmitter::emitReducedAxes(unsigned axis, ValueRang
     const Axis &vector = loops.axes[schedule.vectorAxis];
     return emitVectorLoop(exprs.constant(0), exprs.emit(vector.extent, {}), isAlwaysFull(), carried, body);
   }
-  bool isInnermost = next(axis + 1) == loops.axes.size() && !isVectorReduced() && !isRowReduced();
+  std::optional<int64_t> known = isVectorReduced() ? loops.axes[schedule.vectorAxis].extent.constant() : std::nullopt;
+  bool isOneTile = options.isGpu && known && *known <= schedule.lanes;
+  bool isInnermost = next(axis + 1) == loops.axes.size() && (!isVectorReduced() || isOneTile) && !isRowReduced();
   if (isInnermost && schedule.unroll > 1)
     return emitUnrolled(loops.axes[axis], carried, body);
   return emitFor(exprs.constant(0), exprs.emit(loops.axes[axis].extent, {}), 1, carried,
@@ -408,7 +471,7 @@ KernelEmitter::ValueList KernelEmitter::emitUnrolled(const Axis &axis, ValueRang
   auto point = [&](Value index, ValueRange values) {
     bindings[axis.name] = index;
     ScopeGuard scope(*this);
-    return body(values);
+    return emitReducedAxes(loops.axes.size(), values, body); // what is left are the lanes
   };
   ValueList values = emitFor(exprs.constant(0), whole, schedule.unroll, carried, [&](Value index, ValueRange inner) {
     ValueList current(inner);
@@ -489,24 +552,44 @@ KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bo
     validLanes = {};
     return result;
   }
+  int64_t unroll = isVectorReduced() && options.isGpu ? schedule.unroll : 1;
+  int64_t step = schedule.lanes * unroll;
+  auto group = [&](Value index, ValueRange inner) {
+    ValueList values(inner);
+    for (int64_t k = 0; k < unroll; ++k)
+      values = full(reuse(arith::AddIOp::create(builder, index, exprs.constant(k * schedule.lanes))), values);
+    return values;
+  };
   if (first && last) {
-    int64_t whole = (*last - *first) / schedule.lanes * schedule.lanes;
+    int64_t length = *last - *first, grouped = unroll > 1 ? length / step * step : 0;
+    int64_t whole = length / schedule.lanes * schedule.lanes;
     ValueList values(carried);
-    if (whole == schedule.lanes)
-      values = full(low, values);
-    else if (whole > 0)
-      values = emitFor(low, exprs.constant(*first + whole), schedule.lanes, values, full);
+    if (grouped > 0)
+      values = emitFor(low, exprs.constant(*first + grouped), step, values, group);
+    if (whole - grouped == schedule.lanes)
+      values = full(exprs.constant(*first + grouped), values);
+    else if (whole > grouped)
+      values = emitFor(exprs.constant(*first + grouped), exprs.constant(*first + whole), schedule.lanes, values, full);
     if (*first + whole < *last)
       values = partial(exprs.constant(*first + whole), values);
     return values;
   }
+  ValueList values(carried);
+  if (unroll > 1) {
+    Value length = arith::SubIOp::create(builder, high, low);
+    Value grouped =
+        arith::SubIOp::create(builder, length, arith::RemUIOp::create(builder, length, exprs.constant(step)));
+    Value middle = arith::AddIOp::create(builder, low, grouped);
+    values = emitFor(low, middle, step, values, group);
+    low = middle;
+  }
   if (alwaysFull)
-    return emitFor(low, high, schedule.lanes, carried, full);
+    return emitFor(low, high, schedule.lanes, values, full);
   Value length = arith::SubIOp::create(builder, high, low);
   Value whole =
       arith::SubIOp::create(builder, length, arith::RemUIOp::create(builder, length, exprs.constant(schedule.lanes)));
   Value middle = arith::AddIOp::create(builder, low, whole);
-  ValueList values = emitFor(low, middle, schedule.lanes, carried, full);
+  values = emitFor(low, middle, schedule.lanes, values, full);
   Value isLeft = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, middle, high);
   SmallVector<Type> types = llvm::to_vector(ValueRange(values).getTypes());
   return emitIf(isLeft, types, [&] { return partial(middle, values); }, [&] { return values; });
@@ -547,7 +630,7 @@ KernelEmitter::ValueList KernelEmitter::emitIf(Value condition, TypeRange types,
 }
 
 KernelEmitter::ValueList KernelEmitter::combine(Region &region, ValueRange left, ValueRange right,
-                                                ArrayRef<int64_t> shape) {
+                                                ArrayRef<int64_t> shape, ArrayRef<Carried> kinds) {
   DenseMap<Value, Value> mapping;
   Block &block = region.front();
   for (auto [argument, value] : llvm::zip(block.getArguments().take_front(left.size()), left))
@@ -558,8 +641,10 @@ KernelEmitter::ValueList KernelEmitter::combine(Region &region, ValueRange left,
   for (Operation &op : block.without_terminator())
     mapping[op.getResult(0)] = emitGeneric(op, lookup);
   ValueList values;
-  for (Value value : block.getTerminator()->getOperands())
-    values.push_back(toTile(builder, lookup(value), shape));
+  for (auto [k, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
+    bool isUniform = k < kinds.size() && kinds[k] == Carried::Uniform;
+    values.push_back(isUniform ? lookup(value) : toTile(builder, lookup(value), shape));
+  }
   return values;
 }
 

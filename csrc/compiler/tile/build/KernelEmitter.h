@@ -9,6 +9,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 template <> struct llvm::DenseMapInfo<torch_tile::SizeExpr> {
   static torch_tile::SizeExpr getEmptyKey() {
@@ -52,6 +53,7 @@ private:
   void emitInnerAxes(int axis);
   void emitTiles();
   void emitTransposedTiles();
+  void emitRowTile();
   void emitStages();
   void emitReducedStage(int stage);
   ValueList emitReducedAxes(unsigned axis, mlir::ValueRange carried, BodyFn body);
@@ -63,8 +65,25 @@ private:
                     llvm::function_ref<ValueList(mlir::Value, mlir::ValueRange)> body);
   ValueList emitIf(mlir::Value condition, mlir::TypeRange types, llvm::function_ref<ValueList()> then,
                    llvm::function_ref<ValueList()> otherwise);
+  /// How a result of a reduction is carried from tile to tile: a tile of its type, on GPU also a scalar where all lanes
+  /// have the same (the count of a mean), or i32 for an index that fits.
+  enum class Carried { Tile, Uniform, Narrow };
   /// Tiles, or scalars if `shape` is empty.
-  ValueList combine(mlir::Region &region, mlir::ValueRange left, mlir::ValueRange right, llvm::ArrayRef<int64_t> shape);
+  ValueList combine(mlir::Region &region, mlir::ValueRange left, mlir::ValueRange right, llvm::ArrayRef<int64_t> shape,
+                    llvm::ArrayRef<Carried> kinds = {});
+  ValueList spreadRows(ValueList values);
+
+  // CarriedValues.cpp: what reductions carry
+  llvm::SmallVector<Carried> kindsOf(mlir::graph::LoopsOp op);
+  /// `usual` is the identity as a tile or as a scalar.
+  mlir::Value initialOf(Carried kind, mlir::TypedAttr init, mlir::Value usual);
+  /// Whether one tile holds all that is reduced, so that nothing is carried.
+  bool isOnlyTile() const;
+  bool mayBePartial() const;
+  int64_t foldedAxis() const { return isVectorReduced() && schedule.rowAxis >= 0 && !isRowReduced() ? 1 : 0; }
+
+  // OnlineSum.cpp: a maximum and the sum of exponentials relative to it, in one pass
+  void emitOnline(const FusedMember &maximum, const FusedMember &sum);
 
   // OrderedEmitter.cpp: scatters and scans
   ValueList initialOf(mlir::graph::LoopsOp op);
@@ -142,6 +161,8 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> pointers;
   llvm::DenseMap<SizeExpr, mlir::Value> integerArguments;
   std::vector<Scope> scopes;
+  /// Members of later stages that exist already.
+  llvm::SmallPtrSet<const FusedMember *, 2> finished;
   /// Axes as scalars; the vector and row axes as the first index of the current tile.
   ExprEmitter::Bindings bindings;
   mlir::Value blockLow, blockHigh, rowLow, rowHigh, axisLow, axisHigh;

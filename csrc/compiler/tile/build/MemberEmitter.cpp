@@ -156,6 +156,8 @@ Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)>
   copy->setLoc(builder.getLoc());
   if (any)
     copy->getResult(0).setType(tileOf(op.getResult(0).getType()));
+  if (auto choice = dyn_cast<arith::SelectOp>(copy)) // of what is carried in fewer bits
+    choice.getResult().setType(choice.getTrueValue().getType());
   return reuse(copy);
 }
 

@@ -270,6 +270,8 @@ std::string Schedule::str(const FusedLoops &loops) const {
     os << " programs per block " << programsPerBlock;
   if (blocksPerProcessor)
     os << " blocks per processor " << blocksPerProcessor;
+  if (isOnline)
+    os << " online";
   if (unroll > 1)
     os << " unroll " << unroll;
   os << " block " << block << " program cost " << programCostNs << " ns";

@@ -37,6 +37,9 @@ struct Schedule {
   int64_t blocksPerProcessor = 0;
   /// Points of the innermost reduced loop that are computed side by side, so that their loads are under way together.
   int64_t unroll = 1;
+  /// A maximum and the sum of exponentials that is taken relative to it come of one pass over the vector axis: the sum
+  /// is scaled whenever the maximum grows.
+  bool isOnline = false;
   /// Estimated cost of one program.
   int64_t programCostNs = 0;
 

@@ -1,6 +1,7 @@
 // Schedules for programs that are blocks of threads.
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/tile/build/OnlineSum.h"
 #include "compiler/tile/build/ScheduleCost.h"
 
 #include "llvm/ADT/bit.h"
@@ -17,17 +18,29 @@ namespace {
 constexpr int64_t warpSize = 32, maxThreads = 1024, accessBytes = 16;
 /// Threads of a program without reductions: several programs share a multiprocessor.
 constexpr int64_t pointwiseThreads = 256;
-/// Elements of one value that a thread may hold through all stages, for all values together: half of its registers
-/// where two of the largest blocks share a multiprocessor.
-constexpr int64_t persistentElements = 16;
+/// Elements that a thread may hold through all stages, for all values together: half of its registers where one of the
+/// largest blocks has a multiprocessor to itself.
+constexpr int64_t persistentElements = 32;
+/// Threads that share a row before each takes more than two pieces of it.
+constexpr int64_t usualRowThreads = 512;
+/// Arithmetic of a point, in simple instructions, that takes about as long as 8 bytes of memory traffic.
+constexpr int64_t muchWork = 40;
 /// Rows that one warp reduces share a block: more of them are under way at once.
 constexpr int64_t warpsOfBlock = 4;
-/// Pieces of 16 bytes that a thread of a looped reduction has under way.
-constexpr int64_t piecesInLoop = 4;
+/// Pieces of 16 bytes that a thread has under way where it reads once, and where it holds what it reads.
+constexpr int64_t piecesReadOnce = 8, piecesHeld = 4;
+/// Threads that keep a device busy; rows take more threads than they need where there are few of them.
+constexpr int64_t wantedThreads = 1 << 18;
+/// Threads of a row that is read again, from the second-level cache, and tiles that are under way together.
+constexpr int64_t onlineThreads = 128, onlineTiles = 4;
+/// Pieces of a row from which on its maximum and sum of exponentials come of one pass.
+constexpr int64_t onlinePieces = 1024;
+/// Of an axis that is shorter than this many tiles, all tiles have the same size.
+constexpr int64_t mostEqualTiles = 16;
 /// Edge of a tile that is transposed: 64 elements of a row are 128 bytes or more.
 constexpr int64_t transposedEdge = 64;
 /// Columns and rows of a tile of a column reduction.
-constexpr int64_t columnsOfTile = 128;
+constexpr int64_t columnsOfTile = 128, leastColumns = 32;
 
 class GpuChooser {
 public:
@@ -42,7 +55,7 @@ public:
     schedule.vectorAxis = cost.chooseVectorAxis();
     schedule.programCostNs = 1;
     for (const FusedLoops::Access &access : accesses)
-      if (access.isFull || !vectorAxis().reduced)
+      if ((access.isFull || !vectorAxis().reduced) && variesAlongLanes(access))
         widestBytes = std::max(widestBytes, torch_tile::fusion::elementBytes(access.elementType));
     vector = std::max<int64_t>(1, accessBytes / widestBytes);
     bool hasReduction = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
@@ -68,22 +81,64 @@ private:
   static int64_t ceilPower(int64_t value) { return (int64_t)llvm::bit_ceil((uint64_t)std::max<int64_t>(value, 1)); }
   static int64_t threadsFor(int64_t wanted, int64_t most) { return std::clamp(floorPower(wanted), warpSize, most); }
 
-  /// Values of full points that are read from memory: what a thread holds of a row that stays in registers.
-  int64_t numRowLoads() const {
+  bool variesAlongLanes(const FusedLoops::Access &access) {
+    std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, vectorAxis().name);
+    auto load = dyn_cast_or_null<LoadOp>(access.load);
+    return !stride || !stride->isConstant(0) ||
+           (load && llvm::any_of(load.getScalars(), [&](Value v) { return loops.variesAlong(v, vectorAxis().name); }));
+  }
+
+  /// The last stage that goes over the reduced axes: rows are read again if it is not the first.
+  int lastFullStage() const {
+    int last = 0;
+    for (const FusedMember &member : loops.members)
+      if (member.isFull)
+        last = std::max(last, member.stage);
+    return last;
+  }
+
+  /// Values that a thread keeps of a row from one stage to the next: what is read before the last stage.
+  int64_t numHeld() {
     llvm::SmallDenseSet<Value> buffers;
-    for (const FusedLoops::Access &access : accesses)
-      if (access.load && access.isFull)
-        buffers.insert(access.buffer);
+    for (const FusedMember &member : loops.members) {
+      if (!member.isFull || member.stage >= lastFullStage())
+        continue;
+      LoopsOp op = member.op;
+      for (Operation &inner : *op.bodyBlock())
+        if (auto load = dyn_cast<LoadOp>(inner); load && !loops.producer(load.getSource()))
+          buffers.insert(load.getSource());
+    }
     return std::max<int64_t>(1, buffers.size());
+  }
+
+  /// Whether all that is computed of rows is a maximum and a sum of exponentials.
+  bool isOnlineSum() {
+    SmallVector<const FusedMember *> reductions;
+    for (const FusedMember &member : loops.members) {
+      LoopsOp op = member.op;
+      if (member.isFull && op.isReduction())
+        reductions.push_back(&member);
+      else if (member.isFull &&
+               llvm::any_of(op.getOutputs(), [&](Value v) { return llvm::is_contained(loops.outputs, v); }))
+        return false;
+    }
+    return reductions.size() == 2 && onlineSumOf(loops, *reductions[0]) == reductions[1];
+  }
+
+  int64_t numResults() {
+    int64_t results = 1;
+    for (const Axis &axis : loops.axes)
+      if (!axis.reduced)
+        results *= extent(axis);
+    return results;
   }
 
   /// A row, or what is left of it after outer reduced axes, lies along the threads of a program.
   void chooseRows() {
     std::optional<int64_t> known = knownExtent();
-    int64_t e = extent(vectorAxis());
-    bool isReadAgain = loops.numStages > 1;
+    bool isReadAgain = lastFullStage() > 0;
     if (known) {
-      // Whole rows, so that nothing is masked; short ones fill a warp's power of two.
+      // Whole rows, so that nothing is masked; short ones fill a power of two.
       int64_t lanes = *known, width = vector;
       while (lanes % width != 0)
         width /= 2;
@@ -91,24 +146,64 @@ private:
         lanes = ceilPower(lanes);
         width = std::min(vector, lanes);
       }
-      int64_t pieces = lanes / width;
-      int64_t threads = threadsFor(pieces / 2, maxThreads);
-      int64_t perThread = llvm::divideCeil(lanes, threads);
-      int64_t limit = isReadAgain ? persistentElements / numRowLoads() : piecesInLoop * vector;
-      if (perThread <= std::max<int64_t>(limit, 2 * vector)) {
+      int64_t pieces = llvm::divideCeil(lanes, width);
+      // One pass over a row is better than holding it.
+      if (pieces >= onlinePieces && isOnlineSum())
+        return chooseLoopedRows(isReadAgain);
+      if (pieces <= warpSize && llvm::isPowerOf2_64(lanes) && chooseRowTile(lanes, width, isReadAgain))
+        return;
+      int64_t threads = threadsFor(pieces / (isReadAgain ? 2 : piecesReadOnce), isReadAgain ? usualRowThreads : 256);
+      while (threads * numResults() < wantedThreads && threads * 2 <= std::min(pieces, maxThreads))
+        threads *= 2;
+      int64_t limit = isReadAgain ? persistentElements / numHeld() : piecesReadOnce * vector;
+      while (llvm::divideCeil(lanes, threads) > limit && isReadAgain && threads < maxThreads)
+        threads *= 2;
+      if (llvm::divideCeil(lanes, threads) <= std::max(limit, vector)) {
         schedule.lanes = lanes;
         schedule.numThreads = threads;
+        // Rows of outer reduced axes follow one another: several are under way at once.
+        int64_t perThread = llvm::divideCeil(lanes, threads);
+        schedule.unroll = isReadAgain ? 1 : std::clamp<int64_t>(floorPower(piecesReadOnce * vector / perThread), 1, 4);
         schedule.programsPerBlock = threads == warpSize ? warpsOfBlock : 1;
         return;
       }
     }
-    // What is read again comes from the first-level cache if the rows of all programs of a multiprocessor fit there:
-    // two of the largest block.
+    chooseLoopedRows(isReadAgain);
+  }
+
+  /// What is read again comes from the second-level cache: few enough rows are under way at once.
+  void chooseLoopedRows(bool isReadAgain) {
+    int64_t e = extent(vectorAxis()), pieces = llvm::divideCeil(e, vector);
+    schedule.isOnline = isReadAgain;
     schedule.numThreads =
-        threadsFor(llvm::divideCeil(e, vector * (isReadAgain ? 1 : piecesInLoop)), isReadAgain ? maxThreads : 256);
-    schedule.lanes = schedule.numThreads * vector * (isReadAgain ? 1 : piecesInLoop);
-    if (schedule.numThreads == maxThreads)
-      schedule.blocksPerProcessor = 2;
+        threadsFor(pieces / (isReadAgain ? onlineTiles : piecesReadOnce), isReadAgain ? onlineThreads : 256);
+    // As many tiles as it takes, of about equal size, so that the last one is not nearly empty.
+    int64_t most = isReadAgain ? 1 : piecesReadOnce;
+    int64_t perThread = llvm::divideCeil(pieces, schedule.numThreads);
+    int64_t rounds = llvm::divideCeil(perThread, most);
+    schedule.lanes = schedule.numThreads * vector * std::max<int64_t>(1, llvm::divideCeil(perThread, rounds));
+    schedule.unroll = isReadAgain ? onlineTiles : 1;
+  }
+
+  /// Rows that a few threads of a warp hold: several of them side by side in a tile.
+  bool chooseRowTile(int64_t lanes, int64_t width, bool isReadAgain) {
+    int row = -1;
+    for (int k = 0; k < (int)loops.axes.size(); ++k)
+      if (!loops.axes[k].reduced && extent(loops.axes[k]) > 1 && isLinearAlong(k))
+        row = k;
+    if (row < 0)
+      return false;
+    // Pieces of a thread: fewer where programs would become rare.
+    int64_t held = std::max<int64_t>(1, persistentElements / 2 / (width * numHeld()));
+    int64_t pieces = floorPower(isReadAgain ? std::min(piecesHeld, held) : piecesReadOnce);
+    while (pieces > 1 && numResults() * lanes / (width * pieces) < wantedThreads / 2)
+      pieces /= 2;
+    schedule.rowAxis = row;
+    schedule.lanes = lanes;
+    schedule.rows = schedule.rowBlock = std::max<int64_t>(1, warpSize * width * pieces / lanes);
+    schedule.numThreads = warpSize;
+    schedule.programsPerBlock = warpsOfBlock;
+    return true;
   }
 
   /// Neighbouring results along the threads; rows of a tile are reduced side by side where that needs no more than
@@ -116,6 +211,9 @@ private:
   void chooseColumns() {
     int64_t e = extent(vectorAxis());
     int64_t lanes = std::min(columnsOfTile, ceilPower(e));
+    // Fewer columns a program where there are few of them.
+    while (lanes > leastColumns && numResults() / lanes < wantedThreads / (4 * pointwiseThreads))
+      lanes /= 2;
     bool isSimple = llvm::all_of(
         loops.members, [&](const FusedMember &member) { return member.isFull ? member.stage == 0 : member.stage > 0; });
     int row = -1;
@@ -143,7 +241,10 @@ private:
   }
 
   void choosePointwise() {
-    int64_t tile = pointwiseThreads * vector;
+    // Arithmetic that takes about as long as the memory: the second piece of a thread comes while it computes the
+    // first.
+    int64_t pieces = vector <= 4 && loops.work() >= muchWork ? 2 : 1;
+    int64_t tile = pointwiseThreads * vector * pieces;
     schedule.numThreads = pointwiseThreads;
     if (int row = cost.transposedAxis(schedule.vectorAxis, widestBytes <= 4 ? transposedEdge : transposedEdge / 2);
         row >= 0) {
@@ -163,6 +264,8 @@ private:
         return;
       }
     schedule.lanes = schedule.block = known && *known < tile ? ceilPower(*known) : tile;
+    if (known && *known > tile && *known < mostEqualTiles * tile) // tiles of equal size, not a nearly empty last one
+      schedule.lanes = schedule.block = llvm::alignTo(llvm::divideCeil(*known, llvm::divideCeil(*known, tile)), vector);
     schedule.numThreads = threadsFor(llvm::divideCeil(schedule.lanes, vector), pointwiseThreads);
   }
 

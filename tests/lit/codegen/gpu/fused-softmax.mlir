@@ -7,10 +7,10 @@
 // CHECK: ld.global.nc.v4.b32
 // CHECK-COUNT-5: shfl.sync.bfly.b32
 // CHECK: bar.sync
-// CHECK: fma.rn.f32
+// CHECK: ex2.approx.ftz.f32
 // CHECK-COUNT-5: shfl.sync.bfly.b32
 // CHECK: bar.sync
-// CHECK: div.rn.f32
+// CHECK: {{rcp.rn|div.rn}}.f32
 // CHECK-NOT: ld.global
 // CHECK: st.global.v4.b32
 // CHECK-NOT: call

@@ -1,13 +1,16 @@
-// Functions without a float32 form are computed in float64 on the device: nothing is called. An index out of range is an
+// Functions without a float32 form are computed in float64 on the device: nothing outside is called, and what large
+// arguments of sine take has a function and registers of its own. An index out of range is an
 // assertion of the device, as in eager.
 // RUN: tile-compile %s --target=sm_90 --emit=60-kernel.ptx | FileCheck %s
 
 // CHECK-LABEL: // powers =
+// CHECK-NOT: .extern
+// CHECK: .func (.param .b32 func_retval0) tile_sin
 // CHECK: .visible .entry
 // CHECK: cvt.f64.f32
 // CHECK: fma.rn.f64
 // CHECK: cvt.rn.f32.f64
-// CHECK-NOT: call.uni
+// CHECK: call.uni (retval0), tile_sin
 // CHECK: ret;
 tile.kernel @powers(%x: !tile.ptr<f32>) {
   %zero = arith.constant 0 : i64

@@ -12,10 +12,10 @@
 // CHECK: bar.sync
 // CHECK: ld.shared
 // CHECK-COUNT-5: shfl.sync.bfly.b32
-// CHECK: fma.rn.f32
+// CHECK: ex2.approx.ftz.f32
 // CHECK-COUNT-5: shfl.sync.bfly.b32
 // CHECK: bar.sync
-// CHECK: div.rn.f32
+// CHECK: {{rcp.rn|div.rn}}.f32
 // CHECK: st.global.v4.b32
 // CHECK-NOT: ld.global
 // CHECK-NOT: call

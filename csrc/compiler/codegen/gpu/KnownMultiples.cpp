@@ -1,0 +1,83 @@
+// What is known about integers when a kernel is compiled: by what they are divisible, and how they grow along lanes.
+#include "compiler/codegen/gpu/ThreadLowering.h"
+
+#include "mlir/IR/Matchers.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace torch_tile::codegen;
+
+/// Enough for any access; products stay below it, so nothing overflows.
+static constexpr int64_t largestMultiple = 1 << 20;
+
+static int64_t limited(int64_t value) {
+  value = value < 0 ? -value : value;
+  return value == 0 ? largestMultiple : std::gcd(value, largestMultiple);
+}
+
+static std::optional<int64_t> constantOfValue(Value value) {
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)) && constant.getBitWidth() <= 64)
+    return constant.getSExtValue();
+  return std::nullopt;
+}
+
+int64_t torch_tile::codegen::knownMultiple(Value value) {
+  if (std::optional<int64_t> known = constantOfValue(value))
+    return limited(*known);
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+    if (!loop || argument != loop.getInductionVar())
+      return 1;
+    return std::gcd(knownMultiple(loop.getLowerBound()), knownMultiple(loop.getStep()));
+  }
+  Operation *op = value.getDefiningOp();
+  auto operand = [&](unsigned k) { return knownMultiple(op->getOperand(k)); };
+  if (isa<arith::MulIOp>(op))
+    return limited(operand(0) * operand(1));
+  if (isa<arith::AddIOp, arith::SubIOp, arith::MinSIOp, arith::MaxSIOp, arith::RemUIOp>(op))
+    return std::gcd(operand(0), operand(1));
+  if (isa<arith::SelectOp>(op))
+    return std::gcd(operand(1), operand(2));
+  if (isa<arith::ExtUIOp, arith::ExtSIOp, arith::TruncIOp, arith::IndexCastOp>(op))
+    return operand(0);
+  return 1;
+}
+
+Progression torch_tile::codegen::knownProgression(Value value, int64_t lanes) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return {};
+  if (std::optional<int64_t> known = constantOfValue(value))
+    return {0, limited(*known)};
+  auto operand = [&](unsigned k) { return knownProgression(op->getOperand(k), lanes); };
+  if (isa<tile::SplatOp>(op))
+    return {0, knownMultiple(op->getOperand(0))};
+  if (isa<tile::IotaOp>(op))
+    return {1, lanes}; // pieces start at multiples of their lanes
+  if (isa<arith::ExtUIOp, arith::ExtSIOp, arith::TruncIOp>(op))
+    return operand(0);
+  if (isa<tile::ReshapeOp>(op)) {
+    auto from = cast<RankedTensorType>(op->getOperand(0).getType()),
+         to = cast<RankedTensorType>(op->getResult(0).getType());
+    return from.getEncoding() == to.getEncoding() ? operand(0) : Progression{};
+  }
+  if (op->getNumOperands() != 2)
+    return {};
+  Progression left = operand(0), right = operand(1);
+  if (!left.step || !right.step)
+    return {};
+  if (isa<arith::AddIOp>(op))
+    return {*left.step + *right.step, std::gcd(left.multiple, right.multiple)};
+  if (isa<arith::MulIOp>(op) && *left.step == 0 && *right.step == 0)
+    return {0, limited(left.multiple * right.multiple)};
+  // Of a divisor that is a multiple of the lanes, a piece lies between two multiples.
+  if (*left.step == 1 && *right.step == 0 && left.multiple % lanes == 0 && right.multiple % lanes == 0) {
+    if (isa<arith::DivUIOp>(op))
+      return {0, 1};
+    if (isa<arith::RemUIOp>(op))
+      return {1, std::gcd(left.multiple, right.multiple)};
+  }
+  return {};
+}

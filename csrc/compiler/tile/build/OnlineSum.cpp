@@ -1,0 +1,178 @@
+// A maximum and the sum of exponentials relative to it, as softmax needs them, in one pass over a long row: the sum is
+// relative to the largest value so far and is scaled whenever that grows.
+#include "compiler/tile/build/OnlineSum.h"
+#include "compiler/tile/build/KernelEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+#include <array>
+
+using namespace mlir;
+using namespace mlir::graph;
+
+namespace torch_tile::tile_build {
+
+/// What a value is computed by: through loads of pointwise members of the group.
+static Value resolve(FusedLoops &loops, Value value) {
+  while (auto load = value.getDefiningOp<LoadOp>()) {
+    const FusedMember *from = loops.producer(load.getSource());
+    if (!from || load.getMask() || !from->isFull)
+      break;
+    LoopsOp op = from->op;
+    if (op.isReduction() || op.getWriteAt() || op.getNumResults() != 1)
+      break;
+    value = op.bodyBlock()->getTerminator()->getOperand(0);
+  }
+  return value;
+}
+
+static bool isSameValue(FusedLoops &loops, Value left, Value right) {
+  left = resolve(loops, left);
+  right = resolve(loops, right);
+  if (left == right)
+    return true;
+  Operation *a = left.getDefiningOp(), *b = right.getDefiningOp();
+  if (!a || !b || a->getName() != b->getName() || a->getNumOperands() != b->getNumOperands() ||
+      left.getType() != right.getType())
+    return false;
+  if (auto load = dyn_cast<LoadOp>(a)) {
+    auto other = cast<LoadOp>(b);
+    if (load.getSource() != other.getSource() || loops.exprOf(load) != loops.exprOf(other) || load.getMask() ||
+        other.getMask() || !load.getScalars().empty() || !other.getScalars().empty())
+      return false;
+    return true;
+  }
+  if (isa<IndexOp, CheckIndexOp, UniformOp>(a) || a->getAttrDictionary() != b->getAttrDictionary() ||
+      a->getNumRegions() > 0)
+    return false;
+  return llvm::all_of(llvm::zip(a->getOperands(), b->getOperands()),
+                      [&](auto pair) { return isSameValue(loops, std::get<0>(pair), std::get<1>(pair)); });
+}
+
+template <typename Op> static bool combinesBy(LoopsOp op) {
+  if (!op.isReduction() || op.getNumResults() != 1)
+    return false;
+  Block &block = op.getCombine().front();
+  Operation *only = block.getTerminator()->getOperand(0).getDefiningOp();
+  return isa_and_present<Op>(only) && llvm::all_of(only->getOperands(), [](Value v) { return isa<BlockArgument>(v); });
+}
+
+const FusedMember *onlineSumOf(FusedLoops &loops, const FusedMember &maximum) {
+  LoopsOp first = maximum.op;
+  if (!combinesBy<arith::MaximumFOp>(first))
+    return nullptr;
+  if (llvm::count_if(loops.axes, [](const fusion::Axis &axis) { return axis.reduced; }) != 1)
+    return nullptr;
+  Value x = first.bodyBlock()->getTerminator()->getOperand(0);
+  for (const FusedMember &member : loops.members) {
+    LoopsOp op = member.op;
+    if (!member.isFull || member.stage != maximum.stage + 1 || !combinesBy<arith::AddFOp>(op))
+      continue;
+    auto exp = resolve(loops, op.bodyBlock()->getTerminator()->getOperand(0)).getDefiningOp<math::ExpOp>();
+    auto difference = exp ? resolve(loops, exp.getOperand()).getDefiningOp<arith::SubFOp>() : arith::SubFOp();
+    auto load = difference ? difference.getRhs().getDefiningOp<LoadOp>() : LoadOp();
+    if (load && load.getSource() == first.getResult(0) && !load.getMask() && difference.getType() == x.getType() &&
+        isSameValue(loops, difference.getLhs(), x))
+      return &member;
+  }
+  return nullptr;
+}
+
+void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &sum) {
+  LoopsOp op = maximum.op;
+  auto element = cast<FloatType>(op.bodyBlock()->getTerminator()->getOperand(0).getType());
+  const llvm::fltSemantics &semantics = element.getFloatSemantics();
+  auto constant = [&](const APFloat &value) -> Value {
+    return arith::ConstantOp::create(builder, builder.getFloatAttr(element, value));
+  };
+  auto tiled = [&](Value value) { return toTile(builder, value, tileShape()); };
+  Value infinite = constant(APFloat::getInf(semantics, /*Negative=*/true));
+  // Not the largest value's approximation: e^x is 1 at most.
+  auto exp = [&](Value x) -> Value {
+    auto made = math::ExpOp::create(builder, x);
+    made->setAttr("tile.approximate", builder.getUnitAttr());
+    return made;
+  };
+  auto maximumOf = [&](Value a, Value b) -> Value { return arith::MaximumFOp::create(builder, a, b); };
+  // The largest value so far is finite from the start, so that differences are numbers.
+  ValueList initial = {tiled(constant(APFloat::getLargest(semantics, /*Negative=*/true))),
+                       tiled(constant(APFloat::getZero(semantics)))};
+  auto add = [&](ArrayRef<Value> indices, ValueRange carried) -> ValueList {
+    SmallVector<Value> tiles;
+    Value largest = carried[0];
+    for (Value index : indices) {
+      bindings[vectorName()] = index;
+      ScopeGuard scope(*this);
+      Value x = tiled(emitBody(maximum)[0]);
+      if (validLanes)
+        x = arith::SelectOp::create(builder, gatherMask(), x, tiled(infinite));
+      tiles.push_back(x);
+      largest = maximumOf(largest, x);
+    }
+    Value scale = exp(arith::SubFOp::create(builder, carried[0], largest));
+    Value total = arith::MulFOp::create(builder, carried[1], scale);
+    for (Value x : tiles)
+      total = arith::AddFOp::create(builder, total, exp(arith::SubFOp::create(builder, x, largest)));
+    return {largest, total};
+  };
+  Value extent = exprs.emit(loops.axes[schedule.vectorAxis].extent, {});
+  auto wholeTimes = [&](int64_t step) -> Value {
+    if (std::optional<int64_t> known = loops.axes[schedule.vectorAxis].extent.constant())
+      return exprs.constant(*known / step * step);
+    Value rest = arith::RemUIOp::create(builder, extent, exprs.constant(step));
+    return arith::SubIOp::create(builder, extent, rest);
+  };
+  int64_t step = schedule.lanes * schedule.unroll;
+  Value grouped = wholeTimes(step), whole = wholeTimes(schedule.lanes);
+  ValueList values = emitFor(exprs.constant(0), grouped, step, initial, [&](Value index, ValueRange carried) {
+    SmallVector<Value> indices;
+    for (int64_t k = 0; k < schedule.unroll; ++k)
+      indices.push_back(reuse(arith::AddIOp::create(builder, index, exprs.constant(k * schedule.lanes))));
+    return add(indices, carried);
+  });
+  if (grouped != whole)
+    values = emitFor(grouped, whole, schedule.lanes, values,
+                     [&](Value index, ValueRange carried) { return add(index, carried); });
+  if (!isAlwaysFull()) {
+    Value isLeft = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, whole, extent);
+    SmallVector<Type> types = llvm::to_vector(ValueRange(values).getTypes());
+    values = emitIf(
+        isLeft, types,
+        [&] {
+          validLanes = arith::SubIOp::create(builder, extent, whole);
+          ValueList result = add(whole, values);
+          validLanes = {};
+          return result;
+        },
+        [&] { return values; });
+  }
+
+  // Pairs (largest, sum) of lanes: both sums relative to the larger one.
+  auto reduce = tile::ReduceOp::create(builder, TypeRange{element, element}, values, builder.getI64IntegerAttr(0));
+  Block *block = builder.createBlock(&reduce.getCombine(), {}, {element, element, element, element},
+                                     SmallVector<Location>(4, builder.getLoc()));
+  Value largest = maximumOf(block->getArgument(0), block->getArgument(2));
+  auto scaled = [&](unsigned k) -> Value {
+    Value factor = exp(arith::SubFOp::create(builder, block->getArgument(k), largest));
+    return arith::MulFOp::create(builder, block->getArgument(k + 1), factor);
+  };
+  Value total = arith::AddFOp::create(builder, scaled(0), scaled(2));
+  tile::YieldOp::create(builder, ValueRange{largest, total});
+  builder.setInsertionPointAfter(reduce);
+  // Nothing but -inf, of which e^(x - maximum) is NaN.
+  Value isNothing = arith::CmpFOp::create(builder, arith::CmpFPredicate::OEQ, reduce.getResult(1),
+                                          constant(APFloat::getZero(semantics)));
+  Value results[] = {
+      arith::SelectOp::create(builder, isNothing, infinite, reduce.getResult(0)),
+      arith::SelectOp::create(builder, isNothing, constant(APFloat::getQNaN(semantics)), reduce.getResult(1))};
+  for (auto [member, value] : llvm::zip(std::array{&maximum, &sum}, results)) {
+    Value result = LoopsOp(member->op).getResult(0);
+    scopes.back().values[result] = value;
+    if (escapes(result))
+      store(value, result);
+  }
+  finished.insert(&sum);
+}
+
+} // namespace torch_tile::tile_build

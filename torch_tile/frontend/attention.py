@@ -1,0 +1,123 @@
+"""Attention on CUDA: kept whole, as a call of the kernel that eager would choose.
+
+Traced with fake tensors, torch decides for matrix products and a softmax. The choice depends on types, sizes and
+strides only, so tensors without contents of the same kind are asked in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import _disable_current_modes
+
+aten = torch.ops.aten
+
+_NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+_TARGETS = (F.scaled_dot_product_attention, torch._C._nn.scaled_dot_product_attention)
+# Elements that fill the 16 bytes of one access.
+_ALIGNED = {torch.float32: 4, torch.bfloat16: 8, torch.float16: 8}
+_MOST_ELEMENTS = 1 << 30
+# torch.nn.attention.SDPBackend
+_FLASH, _EFFICIENT, _CUDNN = 1, 2, 3
+
+
+def _bias_of(mask: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    """The mask as what is added to the scores: four dimensions, 0 where it is true and -inf where it is not."""
+    if mask.dtype is torch.bool:
+        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, float("-inf"))
+    while mask.dim() < 4:
+        mask = mask.unsqueeze(0)
+    return mask
+
+
+def _needs_gradient(*tensors: torch.Tensor) -> bool:
+    return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+
+
+def _flash(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):  # type: ignore[no-untyped-def]
+    return aten._scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+
+
+def _efficient(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):  # type: ignore[no-untyped-def]
+    bias = None
+    if attn_mask is not None:
+        bias = _bias_of(attn_mask, query)
+        length = key.shape[-2]
+        if excess := length % _ALIGNED[query.dtype]:  # rows of the bias start at aligned addresses
+            bias = F.pad(bias, (0, _ALIGNED[query.dtype] - excess))[..., :length]
+        bias = bias.expand(*query.shape[:-1], length)
+    return aten._scaled_dot_product_efficient_attention(
+        query, key, value, bias, _needs_gradient(query, key, value), dropout_p, is_causal, scale=scale
+    )[0]
+
+
+def _cudnn(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):  # type: ignore[no-untyped-def]
+    bias = None if attn_mask is None else _bias_of(attn_mask, query)
+    return aten._scaled_dot_product_cudnn_attention(
+        query, key, value, bias, _needs_gradient(query, key, value), dropout_p, is_causal, False, scale=scale
+    )[0]
+
+
+_FORMS: dict[int, Callable[..., torch.Tensor]] = {_FLASH: _flash, _EFFICIENT: _efficient, _CUDNN: _cudnn}
+
+
+def _hint(size: Any) -> int:
+    if isinstance(size, torch.SymInt):
+        return int(size.node.hint) if size.node.has_hint() else -1
+    return int(size)
+
+
+def _stand_in(fake: torch.Tensor) -> torch.Tensor | None:
+    """A tensor like `fake` with memory that nobody has written; None if that is not possible."""
+    sizes, strides = [_hint(s) for s in fake.shape], [_hint(s) for s in fake.stride()]
+    extent = sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
+    if min([*sizes, *strides, 1]) < 0 or 0 in sizes or extent > _MOST_ELEMENTS:
+        return None
+    made = torch.empty_strided(sizes, strides, dtype=fake.dtype, device=fake.device)
+    return made.requires_grad_(fake.requires_grad and fake.is_floating_point())
+
+
+def _choose(given: dict[str, Any]) -> Callable[..., torch.Tensor] | None:
+    """The form of attention that eager takes; None if it is not known to be a fused one."""
+    values = {name: v.meta.get("example_value") if isinstance(v, Node) else v for name, v in given.items()}
+    query, key, value, mask = (values.get(name) for name in _NAMES[:4])
+    tensors = [t for t in (query, key, value, mask) if t is not None]
+    if values.get("enable_gqa") or not all(isinstance(t, torch.Tensor) and t.device.type == "cuda" for t in tensors):
+        return None
+    if query.dtype not in _ALIGNED or any(t.dim() != 4 or t.dtype != query.dtype for t in (query, key, value)):
+        return None
+    if any(not isinstance(t.shape[-1], int) or t.shape[-1] % 8 != 0 for t in (query, key, value)):
+        return None
+    if mask is not None and (mask.requires_grad or mask.dim() > 4 or not isinstance(key.shape[-2], int)):
+        return None
+    dropout, causal, scale = values.get("dropout_p", 0.0), values.get("is_causal", False), values.get("scale")
+    if not isinstance(causal, bool) or not isinstance(dropout, (int, float)) or isinstance(scale, torch.SymFloat):
+        return None
+    with _disable_current_modes(), torch.device(query.device):
+        stand_ins = [None if t is None else _stand_in(t) for t in (query, key, value, mask)]
+        if any(made is None and t is not None for made, t in zip(stand_ins, (query, key, value, mask), strict=True)):
+            return None
+        choice = torch._fused_sdp_choice(*stand_ins, float(dropout), causal, scale=scale)
+    return _FORMS.get(int(choice))
+
+
+def keep_attention(gm: GraphModule) -> int:
+    """Rewrites attention in a graph of Dynamo's; returns how often."""
+    count = 0
+    for node in gm.graph.nodes:
+        if node.op != "call_function" or node.target not in _TARGETS:
+            continue
+        given = {**dict(zip(_NAMES, node.args, strict=False)), **node.kwargs}
+        form = _choose(given)
+        if form is None:
+            continue
+        given.pop("enable_gqa", None)
+        node.target, node.args, node.kwargs = form, (), given
+        count += 1
+    if count:
+        gm.recompile()
+    return count
