@@ -83,9 +83,10 @@ def _stand_in(fake: torch.Tensor) -> torch.Tensor | None:
 
 def _choose(given: dict[str, Any]) -> Callable[..., torch.Tensor] | None:
     """The form of attention that eager takes; None if it is not known to be a fused one."""
-    values = {name: v.meta.get("example_value") if isinstance(v, Node) else v for name, v in given.items()}
-    query, key, value, mask = (values.get(name) for name in _NAMES[:4])
-    tensors = [t for t in (query, key, value, mask) if t is not None]
+    values: dict[str, Any] = {n: v.meta.get("example_value") if isinstance(v, Node) else v for n, v in given.items()}
+    operands: list[Any] = [values.get(name) for name in _NAMES[:4]]
+    query, key, value, mask = operands
+    tensors = [t for t in operands if t is not None]
     if values.get("enable_gqa") or not all(isinstance(t, torch.Tensor) and t.device.type == "cuda" for t in tensors):
         return None
     if query.dtype not in _ALIGNED or any(t.dim() != 4 or t.dtype != query.dtype for t in (query, key, value)):
@@ -97,11 +98,11 @@ def _choose(given: dict[str, Any]) -> Callable[..., torch.Tensor] | None:
     dropout, causal, scale = values.get("dropout_p", 0.0), values.get("is_causal", False), values.get("scale")
     if not isinstance(causal, bool) or not isinstance(dropout, (int, float)) or isinstance(scale, torch.SymFloat):
         return None
-    with _disable_current_modes(), torch.device(query.device):
-        stand_ins = [None if t is None else _stand_in(t) for t in (query, key, value, mask)]
-        if any(made is None and t is not None for made, t in zip(stand_ins, (query, key, value, mask), strict=True)):
+    with _disable_current_modes():
+        made: list[Any] = [None if t is None else _stand_in(t) for t in operands]
+        if any(m is None and t is not None for m, t in zip(made, operands, strict=True)):
             return None
-        choice = torch._fused_sdp_choice(*stand_ins, float(dropout), causal, scale=scale)
+        choice = torch._fused_sdp_choice(made[0], made[1], made[2], made[3], float(dropout), causal, scale=scale)
     return _FORMS.get(int(choice))
 
 
