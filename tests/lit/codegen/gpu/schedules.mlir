@@ -23,10 +23,10 @@
 
 // Maximum and sum in one pass over the row, then pairs of lanes.
 // ONLINE: online
-// ONLINE: scf.for {{.*}} -> (tensor<2048xf32>, tensor<2048xf32>)
+// ONLINE: scf.for {{.*}} -> (tensor<1024xf32>, tensor<1024xf32>)
 // ONLINE: arith.maximumf
 // ONLINE: math.exp {{.*}} {tile.approximate}
-// ONLINE: tile.reduce({{.*}}, {{.*}}) axis 0 : (tensor<2048xf32>, tensor<2048xf32>) -> (f32, f32)
+// ONLINE: tile.reduce({{.*}}, {{.*}}) axis 0 : (tensor<1024xf32>, tensor<1024xf32>) -> (f32, f32)
 // ONLINE: math.exp {{.*}} : f32
 // ONLINE-NOT: tile.reduce
 // ONLINE: tile.return
