@@ -6,6 +6,7 @@ strides only, so tensors without contents of the same kind are asked in their pl
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch.nn.functional as F
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
+log = logging.getLogger(__name__)
 aten = torch.ops.aten
 
 _NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
@@ -98,22 +100,44 @@ def _choose(given: dict[str, Any]) -> Callable[..., torch.Tensor] | None:
     dropout, causal, scale = values.get("dropout_p", 0.0), values.get("is_causal", False), values.get("scale")
     if not isinstance(causal, bool) or not isinstance(dropout, (int, float)) or isinstance(scale, torch.SymFloat):
         return None
-    with _disable_current_modes():
-        made: list[Any] = [None if t is None else _stand_in(t) for t in operands]
-        if any(m is None and t is not None for m, t in zip(made, operands, strict=True)):
-            return None
-        choice = torch._fused_sdp_choice(made[0], made[1], made[2], made[3], float(dropout), causal, scale=scale)
-    return _FORMS.get(int(choice))
+    try:
+        with _disable_current_modes():
+            made: list[Any] = [None if t is None else _stand_in(t) for t in operands]
+            if any(m is None and t is not None for m, t in zip(made, operands, strict=True)):
+                return None
+            choice = torch._fused_sdp_choice(made[0], made[1], made[2], made[3], float(dropout), causal, scale=scale)
+            form = _FORMS.get(int(choice))
+            if form is None:
+                return None
+            # What a kernel asks for beyond that, it says when it is called; without dropout, which would draw numbers.
+            result = form(*made, 0.0, causal, scale)
+            if result.requires_grad:
+                torch.autograd.grad(result, [t for t in made[:3] if t.requires_grad], torch.zeros_like(result))
+    except RuntimeError as error:
+        log.info("attention is not kept whole: %s", error)
+        return None
+    return form
+
+
+def _kind_of(given: dict[str, Any]) -> str:
+    """What the choice depends on: layers of a model ask the same."""
+    values = (v.meta.get("example_value") if isinstance(v, Node) else v for v in given.values())
+    described = [(v.shape, v.stride(), v.dtype, v.requires_grad) if isinstance(v, torch.Tensor) else v for v in values]
+    return f"{list(given)} {described} {torch.is_grad_enabled()}"
 
 
 def keep_attention(gm: GraphModule) -> int:
     """Rewrites attention in a graph of Dynamo's; returns how often."""
     count = 0
+    chosen: dict[str, Callable[..., torch.Tensor] | None] = {}
     for node in gm.graph.nodes:
         if node.op != "call_function" or node.target not in _TARGETS:
             continue
         given = {**dict(zip(_NAMES, node.args, strict=False)), **node.kwargs}
-        form = _choose(given)
+        kind = _kind_of(given)
+        if kind not in chosen:
+            chosen[kind] = _choose(given)
+        form = chosen[kind]
         if form is None:
             continue
         given.pop("enable_gqa", None)

@@ -178,7 +178,8 @@ private:
     schedule.numThreads =
         threadsFor(pieces / (isReadAgain ? onlineTiles : piecesReadOnce), isReadAgain ? onlineThreads : 256);
     // Few rows: more threads for each.
-    while (schedule.numThreads * numResults() < wantedThreads && schedule.numThreads * 2 <= std::min(pieces, maxThreads))
+    while (schedule.numThreads * numResults() < wantedThreads &&
+           schedule.numThreads * 2 <= std::min(pieces, maxThreads))
       schedule.numThreads *= 2;
     // As many tiles as it takes, of about equal size, so that the last one is not nearly empty.
     int64_t most = isReadAgain ? 1 : piecesReadOnce;
