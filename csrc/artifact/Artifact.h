@@ -52,7 +52,16 @@ enum class ExprOp : uint8_t {
   TruncDiv,
   Min,
   Max,
-  CeilDiv
+  CeilDiv,
+  // On the bits of doubles, as support/SizeExpr.h has them.
+  IntTrueDiv,
+  FloatAdd,
+  FloatMul,
+  FloatTrueDiv,
+  FloatPow,
+  FloatMin,
+  FloatMax,
+  FloatToInt
 };
 
 /// Postfix: Constant pushes `value`, Symbol pushes symbol number `value`, the rest pop two and push one.

@@ -1,6 +1,8 @@
 #include "artifact/Serialize.h"
 
-#include <sstream>
+#include <charconv>
+#include <concepts>
+#include <string_view>
 
 namespace torch_tile::artifact {
 namespace {
@@ -11,6 +13,31 @@ const char *name(ElementType type) {
                                           "complex<f32>", "complex<f64>", "ui16", "ui32", "ui64"};
   return names[static_cast<size_t>(type)];
 }
+
+/// What a stream would do, without one: streams need the C++ library's locales, of which a library that was linked with
+/// its own copy of them has none.
+class Text {
+public:
+  Text &operator<<(std::string_view part) {
+    text += part;
+    return *this;
+  }
+  Text &operator<<(char c) {
+    text += c;
+    return *this;
+  }
+  template <typename Number>
+    requires std::integral<Number> || std::floating_point<Number>
+  Text &operator<<(Number number) {
+    char digits[32];
+    text.append(digits, std::to_chars(digits, digits + sizeof(digits), number).ptr);
+    return *this;
+  }
+  std::string str() && { return std::move(text); }
+
+private:
+  std::string text;
+};
 
 class Printer {
 public:
@@ -44,7 +71,7 @@ public:
     for (size_t i = 0; i < artifact.outputs.size(); ++i)
       out << (i ? ", " : " ") << outputText(artifact.outputs[i]);
     out << "\n";
-    return out.str();
+    return std::move(out).str();
   }
 
 private:
@@ -117,6 +144,22 @@ private:
       return "Max(" + left + ", " + right + ")";
     case ExprOp::CeilDiv:
       return "CeilDiv(" + left + ", " + right + ")";
+    case ExprOp::IntTrueDiv:
+      return "IntTrueDiv(" + left + ", " + right + ")";
+    case ExprOp::FloatAdd:
+      return "FloatAdd(" + left + ", " + right + ")";
+    case ExprOp::FloatMul:
+      return "FloatMul(" + left + ", " + right + ")";
+    case ExprOp::FloatTrueDiv:
+      return "FloatDiv(" + left + ", " + right + ")";
+    case ExprOp::FloatPow:
+      return "FloatRaise(" + left + ", " + right + ")";
+    case ExprOp::FloatMin:
+      return "FloatMin(" + left + ", " + right + ")";
+    case ExprOp::FloatMax:
+      return "FloatMax(" + left + ", " + right + ")";
+    case ExprOp::FloatToInt:
+      return "FloatToInt(" + left + ", " + right + ")";
     case ExprOp::Constant:
     case ExprOp::Symbol:
       break;
@@ -229,7 +272,7 @@ private:
   void print(const Check &step) { out << "check " << expr(step.condition) << " \"" << step.message << "\""; }
 
   const Artifact &artifact;
-  std::ostringstream out;
+  Text out;
 };
 
 } // namespace

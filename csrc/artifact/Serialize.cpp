@@ -254,7 +254,7 @@ void read(ByteReader &in, Artifact &artifact) {
   });
   readVector(in, artifact.exprs, [&](Expr &expr) {
     readVector(in, expr, [&](ExprInst &inst) {
-      inst.op = in.enumerator(ExprOp::CeilDiv, "size operation");
+      inst.op = in.enumerator(ExprOp::FloatToInt, "size operation");
       if (inst.op == ExprOp::Constant || inst.op == ExprOp::Symbol)
         inst.value = in.signedInt();
     });

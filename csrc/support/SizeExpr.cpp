@@ -1,8 +1,10 @@
 // Building expressions: what is folded here holds for all values of the symbols, given that no divisor is zero.
+#include "support/FloatSizes.h"
 #include "support/SizeNodes.h"
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <numeric>
 
 using namespace torch_tile;
@@ -272,7 +274,41 @@ static SizeExpr truncDiv(SizeContext &context, SizeExpr a, SizeExpr b) {
   return impl.callExpr(SizeFn::TruncDiv, {a, b});
 }
 
+std::optional<int64_t> torch_tile::applyFloatFn(FloatFn fn, int64_t a, int64_t b) {
+  double x = floatOfBits(a), y = floatOfBits(b);
+  switch (fn) {
+  case FloatFn::IntTrueDiv:
+    return b == 0 ? std::nullopt : std::optional(bitsOfFloat(static_cast<double>(a) / static_cast<double>(b)));
+  case FloatFn::Add:
+    return bitsOfFloat(x + y);
+  case FloatFn::Mul:
+    return bitsOfFloat(x * y);
+  case FloatFn::TrueDiv:
+    return y == 0 ? std::nullopt : std::optional(bitsOfFloat(x / y));
+  case FloatFn::Pow:
+    return bitsOfFloat(std::pow(x, y));
+  case FloatFn::Min:
+    return bitsOfFloat(std::min(x, y));
+  case FloatFn::Max:
+    return bitsOfFloat(std::max(x, y));
+  case FloatFn::ToInt:
+    return roundToInt(x, b);
+  }
+  return std::nullopt;
+}
+
+SizeExpr SizeContext::Impl::floatCall(SizeFn fn, SizeExpr a, SizeExpr b) {
+  if (!a.isValid() || !b.isValid())
+    return SizeExpr(invalid);
+  if (!a.isConstant() || !b.isConstant())
+    return callExpr(fn, {a, b});
+  auto value = applyFloatFn(floatFn(fn), *a.constant(), *b.constant());
+  return value ? owner.constant(*value) : SizeExpr(invalid);
+}
+
 SizeExpr SizeContext::call(SizeFn fn, const std::vector<SizeExpr> &args) {
+  if (isFloatFn(fn))
+    return pimpl->floatCall(fn, args.at(0), args.at(1));
   switch (fn) {
   case SizeFn::FloorDiv:
   case SizeFn::CleanDiv: // an exact division, so any rounding will do
@@ -378,8 +414,8 @@ static std::optional<int64_t> evaluateAtom(const SizeAtom *atom,
       result = std::max(result, *next);
       break;
     default:
-      assert(false && "folded into another function when built");
-      return std::nullopt;
+      assert(isFloatFn(atom->fn) && "folded into another function when built");
+      return applyFloatFn(floatFn(atom->fn), result, *next);
     }
   }
   return result;

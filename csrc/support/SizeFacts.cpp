@@ -1,5 +1,6 @@
 // Facts about symbols and three-valued questions about expressions.
 #include "support/SizeFacts.h"
+#include "support/FloatSizes.h"
 
 #include "support/SizeProver.h"
 
@@ -161,6 +162,8 @@ int64_t SizeFacts::estimate(SizeExpr e, int64_t fallback) const {
         value = std::max(value, next);
         break;
       default:
+        if (isFloatFn(atom->fn))
+          return applyFloatFn(floatFn(atom->fn), value, next).value_or(fallback);
         value = std::min(value, next);
       }
     }

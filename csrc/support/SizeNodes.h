@@ -103,6 +103,7 @@ struct SizeContext::Impl {
   /// The greatest monomial with positive coefficient that divides every term of both.
   detail::SizeTermNode commonFactor(SizeExpr a, SizeExpr b);
   SizeExpr minOrMax(SizeFn fn, std::span<const SizeExpr> args);
+  SizeExpr floatCall(SizeFn fn, SizeExpr a, SizeExpr b);
 
   struct Hash {
     using is_transparent = void;

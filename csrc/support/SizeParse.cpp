@@ -1,8 +1,11 @@
 // The text form of expressions: Python syntax as torch and sympy print it.
+#include "support/FloatSizes.h"
 #include "support/SizeNodes.h"
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <optional>
 
 using namespace torch_tile;
 using namespace torch_tile::detail;
@@ -10,6 +13,29 @@ using namespace torch_tile::detail;
 //===--------------------------------------------------------------------===//
 // Printing
 //===--------------------------------------------------------------------===//
+
+namespace {
+struct SizeFunction {
+  std::string_view name;
+  SizeFn fn;
+};
+constexpr std::array<SizeFunction, 16> sizeFunctions{{{"FloorDiv", SizeFn::FloorDiv},
+                                                      {"CleanDiv", SizeFn::CleanDiv},
+                                                      {"CeilDiv", SizeFn::CeilDiv},
+                                                      {"TruncDiv", SizeFn::TruncDiv},
+                                                      {"Mod", SizeFn::Mod},
+                                                      {"PythonMod", SizeFn::PythonMod},
+                                                      {"Min", SizeFn::Min},
+                                                      {"Max", SizeFn::Max},
+                                                      {"IntTrueDiv", sizeFn(FloatFn::IntTrueDiv)},
+                                                      {"FloatAdd", sizeFn(FloatFn::Add)},
+                                                      {"FloatMul", sizeFn(FloatFn::Mul)},
+                                                      {"FloatDiv", sizeFn(FloatFn::TrueDiv)},
+                                                      {"FloatRaise", sizeFn(FloatFn::Pow)},
+                                                      {"FloatMin", sizeFn(FloatFn::Min)},
+                                                      {"FloatMax", sizeFn(FloatFn::Max)},
+                                                      {"FloatToInt", sizeFn(FloatFn::ToInt)}}};
+} // namespace
 
 static void printExpr(std::string &out, SizeExpr e);
 
@@ -40,10 +66,8 @@ static void printAtom(std::string &out, const SizeAtom *atom) {
     printOperand(out, atom->args[1]);
     return;
   }
-  out += atom->fn == SizeFn::Mod   ? "Mod"
-         : atom->fn == SizeFn::Min ? "Min"
-         : atom->fn == SizeFn::Max ? "Max"
-                                   : "TruncDiv";
+  auto it = std::find_if(sizeFunctions.begin(), sizeFunctions.end(), [&](auto &f) { return f.fn == atom->fn; });
+  out += it->name;
   const char *separator = "(";
   for (SizeExpr arg : atom->args) {
     out += separator;
@@ -257,6 +281,122 @@ private:
     return context.constant(value);
   }
 
+  /// A float as an integer, TruncToInt(1.5*ToFloat(s0)); a rounded division of integers alone stays exact.
+  SizeExpr parseRounding(std::string_view name, Rounding rounding, std::optional<SizeFn> division) {
+    size_t start = pos;
+    unsigned startDepth = depth;
+    if (division)
+      if (SizeExpr exact = parseRoundedDivision(*division, name))
+        return exact;
+    pos = start;
+    depth = startDepth;
+    error.clear();
+    SizeExpr x = accept("(") ? parseFloatSum() : fail("expected '('");
+    if (!x)
+      return x;
+    if (!accept(")"))
+      return fail("expected ')'");
+    return context.call(sizeFn(FloatFn::ToInt), {x, context.constant(static_cast<int64_t>(rounding))});
+  }
+
+  SizeExpr floatConstant(double value) { return context.constant(bitsOfFloat(value)); }
+
+  SizeExpr parseFloatSum() {
+    if (++depth > maxDepth)
+      return fail("expected less nesting");
+    SizeExpr sum = parseFloatProduct();
+    while (sum && (peek() == '+' || peek() == '-')) {
+      bool isMinus = text[pos++] == '-';
+      SizeExpr rhs = parseFloatProduct();
+      if (rhs && isMinus)
+        rhs = context.call(sizeFn(FloatFn::Mul), {rhs, floatConstant(-1)});
+      sum = rhs ? context.call(sizeFn(FloatFn::Add), {sum, rhs}) : rhs;
+    }
+    --depth;
+    return sum;
+  }
+
+  SizeExpr parseFloatProduct() {
+    SizeExpr product = parseFloatUnary();
+    while (product && (peek() == '*' || peek() == '/')) {
+      SizeFn fn = text[pos++] == '*' ? sizeFn(FloatFn::Mul) : sizeFn(FloatFn::TrueDiv);
+      SizeExpr rhs = parseFloatUnary();
+      product = rhs ? context.call(fn, {product, rhs}) : rhs;
+    }
+    return product;
+  }
+
+  SizeExpr parseFloatUnary() {
+    bool isNegative = false;
+    for (; peek() == '-' || peek() == '+'; ++pos)
+      isNegative ^= text[pos] == '-';
+    SizeExpr e = parseFloatPrimary();
+    if (e && accept("**")) {
+      SizeExpr exponent = parseFloatUnary();
+      e = exponent ? context.call(sizeFn(FloatFn::Pow), {e, exponent}) : exponent;
+    }
+    return e && isNegative ? context.call(sizeFn(FloatFn::Mul), {e, floatConstant(-1)}) : e;
+  }
+
+  SizeExpr parseFloatPrimary() {
+    char c = peek();
+    if (c == '(') {
+      ++pos;
+      SizeExpr e = parseFloatSum();
+      return e && !accept(")") ? fail("expected ')'") : e;
+    }
+    if (isDigit(c) || c == '.') {
+      double value = 0;
+      auto [end, status] = std::from_chars(text.data() + pos, text.data() + text.size(), value);
+      if (status != std::errc())
+        return fail("expected a float");
+      pos = static_cast<size_t>(end - text.data());
+      return floatConstant(value);
+    }
+    size_t start = pos;
+    while (pos < text.size() && (isNameStart(text[pos]) || isDigit(text[pos])))
+      ++pos;
+    std::string_view name = text.substr(start, pos - start);
+    if (name == "ToFloat" || name == "IntTrueDiv") {
+      std::vector<SizeExpr> args;
+      if (!parseArguments(args))
+        return SizeExpr();
+      if (args.size() != (name == "ToFloat" ? 1 : 2))
+        return fail("unexpected number of arguments of '" + std::string(name) + "'");
+      return context.call(sizeFn(FloatFn::IntTrueDiv), {args[0], args.size() == 1 ? context.constant(1) : args[1]});
+    }
+    return parseFloatCall(name);
+  }
+
+  SizeExpr parseFloatCall(std::string_view name) {
+    static constexpr std::array<SizeFunction, 4> functions{{{"FloatTrueDiv", sizeFn(FloatFn::TrueDiv)},
+                                                            {"FloatPow", sizeFn(FloatFn::Pow)},
+                                                            {"Min", sizeFn(FloatFn::Min)},
+                                                            {"Max", sizeFn(FloatFn::Max)}}};
+    auto it = std::find_if(functions.begin(), functions.end(), [&](const SizeFunction &f) { return f.name == name; });
+    bool isRoot = name == "OpaqueUnaryFn_sqrt";
+    if (it == functions.end() && !isRoot)
+      return fail("unsupported function '" + std::string(name) + "' of floats");
+    if (!accept("("))
+      return fail("expected '('");
+    SizeExpr result;
+    unsigned count = 0;
+    do {
+      ++count;
+      SizeExpr arg = parseFloatSum();
+      if (!arg)
+        return arg;
+      result = isRoot   ? context.call(sizeFn(FloatFn::Pow), {arg, floatConstant(0.5)})
+               : result ? context.call(it->fn, {result, arg})
+                        : arg;
+    } while (accept(","));
+    bool isBinary = !isRoot && (it->fn == sizeFn(FloatFn::TrueDiv) || it->fn == sizeFn(FloatFn::Pow));
+    if ((isBinary && count != 2) || (isRoot && count != 1))
+      return fail("'" + std::string(name) + "' expects " + (isRoot ? "1 argument" : "2 arguments") + ", got " +
+                  std::to_string(count));
+    return accept(")") ? result : fail("expected ')'");
+  }
+
   /// torch writes a rounded true division as e.g. TruncToInt(IntTrueDiv(a, b)).
   SizeExpr parseRoundedDivision(SizeFn fn, std::string_view name) {
     skipSpace();
@@ -287,27 +427,18 @@ private:
   }
 
   SizeExpr parseCall(std::string_view name) {
-    struct Function {
-      std::string_view name;
-      SizeFn fn;
-    };
-    static constexpr std::array<Function, 8> functions{{{"FloorDiv", SizeFn::FloorDiv},
-                                                        {"CleanDiv", SizeFn::CleanDiv},
-                                                        {"CeilDiv", SizeFn::CeilDiv},
-                                                        {"TruncDiv", SizeFn::TruncDiv},
-                                                        {"Mod", SizeFn::Mod},
-                                                        {"PythonMod", SizeFn::PythonMod},
-                                                        {"Min", SizeFn::Min},
-                                                        {"Max", SizeFn::Max}}};
     if (name == "TruncToInt")
-      return parseRoundedDivision(SizeFn::TruncDiv, name);
+      return parseRounding(name, Rounding::Truncate, SizeFn::TruncDiv);
     if (name == "FloorToInt")
-      return parseRoundedDivision(SizeFn::FloorDiv, name);
+      return parseRounding(name, Rounding::Floor, SizeFn::FloorDiv);
     if (name == "CeilToInt")
-      return parseRoundedDivision(SizeFn::CeilDiv, name);
+      return parseRounding(name, Rounding::Ceil, SizeFn::CeilDiv);
+    if (name == "RoundToInt")
+      return parseRounding(name, Rounding::NearestEven, std::nullopt);
     bool isPower = name == "PowByNatural";
-    auto it = std::find_if(functions.begin(), functions.end(), [&](const Function &f) { return f.name == name; });
-    if (it == functions.end() && !isPower)
+    auto it =
+        std::find_if(sizeFunctions.begin(), sizeFunctions.end(), [&](const SizeFunction &f) { return f.name == name; });
+    if (it == sizeFunctions.end() && !isPower)
       return fail("unsupported function '" + std::string(name) + "'");
     std::vector<SizeExpr> args;
     if (!parseArguments(args))

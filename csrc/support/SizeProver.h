@@ -4,7 +4,14 @@
 #include "support/SizeFacts.h"
 #include "support/SizeNodes.h"
 
+#include <limits>
+
 namespace torch_tile::detail {
+
+/// Of a float; infinities where nothing is known.
+struct FloatRange {
+  double min = -std::numeric_limits<double>::infinity(), max = std::numeric_limits<double>::infinity();
+};
 
 /// Works on polynomials of mathematical integers: interval arithmetic first, then elimination of atoms by their
 /// (symbolic) bounds. One prover answers one question: its budget bounds the work.
@@ -24,6 +31,7 @@ public:
 
 private:
   SizeRange atomInterval(const SizeAtom *atom);
+  FloatRange floatInterval(SizeExpr e);
   SizeRange termInterval(const SizeTermNode &term);
   uint64_t knownDivisor(const SizeAtom *atom);
   int64_t eliminate(SizeExpr e, int64_t enough);

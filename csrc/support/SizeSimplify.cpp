@@ -1,4 +1,5 @@
 // Simplification under facts: what index maps of view chains need to lose their divisions.
+#include "support/FloatSizes.h"
 #include "support/SizeProver.h"
 
 #include <algorithm>
@@ -217,7 +218,7 @@ SizeExpr SizeSimplifier::simplifyAtom(const SizeAtom *atom) {
       return floorDiv(args[0], args[1]);
     return context.call(atom->fn, args);
   default:
-    return minOrMax(atom->fn, args);
+    return isFloatFn(atom->fn) ? context.call(atom->fn, args) : minOrMax(atom->fn, args);
   }
 }
 

@@ -102,6 +102,20 @@ def test_guards_of_an_entry_are_checked(cache_dir: Path, traced: list[str]) -> N
     assert len(traced) == 2
 
 
+def test_floats_that_become_constants_are_not_confused(cache_dir: Path, traced: list[str]) -> None:
+    """AOTAutograd makes a constant of a float argument that decides a size, under a guard that no entry holds."""
+
+    def f(x: torch.Tensor, scale: float) -> torch.Tensor:
+        return x * scale + int(x.shape[0] * scale)
+
+    x = torch.randn(8)
+    for _ in range(2):
+        torch.compiler.reset()
+        compiled = torch.compile(f, backend="tile")
+        for scale in (0.5, 0.75, 1.5, 2.25):
+            torch.testing.assert_close(compiled(x, scale), f(x, scale))
+
+
 def test_dynamic_sizes_work_after_a_hit(cache_dir: Path, traced: list[str]) -> None:
     for _ in range(2):
         torch.compiler.reset()

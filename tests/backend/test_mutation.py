@@ -129,6 +129,56 @@ def test_returned_aliases_share_storage() -> None:
     assert flat.data_ptr() == x.data_ptr() and same is x
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_view_of_a_written_input_that_has_an_offset(dynamic: bool) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        x[:, :, x.shape[2] // 3 :].clamp_(-1, 1)
+        n = x.shape[0]
+        return x.narrow(0, n // 3, n - n // 3), x, x.detach(), x.transpose(0, 1)[1:, n // 3]
+
+    program = compiled(function, dynamic=dynamic)
+    for rows in (6, 8):
+        base = torch.randn(2 * rows, 8, 8)
+        expected = base.clone()
+        results, references = program(base[1::2]), function(expected[1::2])
+        assert_same(base, expected, exact=True)
+        assert_same(results, references, exact=True)
+        for result, reference in zip(results, references, strict=True):
+            assert result.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()
+            assert result.storage_offset() == reference.storage_offset()
+
+
+def test_view_of_a_written_input_in_training() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        n = x.shape[0]
+        x.mul_(2)
+        return x.narrow(0, n // 3, n - n // 3), (x * y).sum()
+
+    y, base = torch.randn(6, 4, requires_grad=True), torch.randn(12, 8)
+    expected_y, expected = y.detach().clone().requires_grad_(), base.clone()
+    result, total = compiled(function, dynamic=True)(base[::2, 1::2], y)
+    reference, expected_total = function(expected[::2, 1::2], expected_y)
+    total.backward()
+    expected_total.backward()
+    assert_same((result, total, base, y.grad), (reference, expected_total, expected, expected_y.grad))
+    assert result.storage_offset() == reference.storage_offset()
+
+
+def test_results_that_view_a_constant_share_its_memory() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y, z = torch.full((8, 2), 1.5), torch.arange(6)
+        return y.view(-1), x + y[0], y.t(), z[1:], z.view(2, 3), torch.ones(1).expand(5)
+
+    x = torch.randn(2)
+    results, expected = compiled(function)(x), function(x)
+    assert_same(results, expected, exact=True)
+    assert results[0].data_ptr() == results[2].data_ptr()
+    assert results[3].data_ptr() == results[4].data_ptr() + 8
+    results[0][0] = 7
+    results[4][0, 2] = 5
+    assert results[2][0, 0] == 7 and results[3][1] == 5 and results[5].stride() == (0,)
+
+
 def test_buffers_of_batch_norm() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.BatchNorm2d(4, affine=False))

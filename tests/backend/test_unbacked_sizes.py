@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch._dynamo.utils import counters
 
-from tests.compiling import IS_TILE, assert_same, compiled, fresh
+from tests.compiling import IS_TILE, assert_same, compiled, fresh, gradients
 
 if not IS_TILE:
     pytest.skip("about the backend tile", allow_module_level=True)
@@ -104,6 +107,9 @@ FLOATS: dict[str, Callable[[torch.Tensor], Any]] = {
     "clamp": lambda x: torch.clamp(x, max=x.size(0) / 8),
     "full": lambda x: torch.full((3,), x.size(0) / 3),
     "where": lambda x: torch.where(x > 0, x.size(0) / 3, x),
+    "round": lambda x: x * round(x.size(0) / 3, 2) + round(x.size(0) * 37 / 3, -1),
+    "sine": lambda x: x * math.sin(x.size(0)) - math.exp(-x.size(0) / 4) * abs(x.size(0) - 5.5),
+    "bool": lambda x: torch.full((3,), x.size(0) > x.size(1)),
 }
 
 
@@ -113,3 +119,56 @@ def test_floats_that_depend_on_sizes(name: str) -> None:
     for rows in (4, 7):
         x = torch.randn(rows, 6)
         assert_same(f(x), FLOATS[name](x))
+
+
+ITEMS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "clamp": lambda x, y: torch.clamp(x, -y.item(), y.item()),
+    "chain": lambda x, y: x * y.item() + y.sum().item() ** 2 / 3,
+    "fill": lambda x, y: torch.full((3,), y.item()) + x.sum(),
+    "bfloat16": lambda x, y: x.bfloat16() * y.bfloat16().item(),
+    "outside": lambda x, y: torch.ops.aten.cholesky_solve(x.exp(), torch.eye(6)) * y.view(1, 1).item(),
+}
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_float_items(name: str) -> None:
+    f = compiled(ITEMS[name])
+    for number in (0.5, 1.25):
+        x, y = torch.randn(6, 6), torch.tensor(number)
+        assert_same(f(x, y), ITEMS[name](x, y))
+
+
+SIZES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "scaled": lambda x: x.new_zeros(int(x.size(0) * 0.3) + 1, 3) + x.sum(),
+    "a third": lambda x: x[: int(x.size(0) * (1 / 3)), 1:] * 2,
+    "floor of a quotient": lambda x: x[:, : math.floor(x.size(0) / 3.5)].sum(0),
+    "ceil": lambda x: x.repeat(math.ceil(x.size(0) * 0.15), 1) + 1,
+    "round": lambda x: torch.arange(round(x.size(0) * 0.5)) * round(x.size(0) / 4 + 0.25),
+    "square root": lambda x: x.new_ones(int(x.size(0) ** 0.5), 2) * x.size(0) ** 0.5,
+    "largest": lambda x: x[: int(max(2.0, x.size(0) * 0.5))] - int(min(7.5, x.size(0) - 0.5)),
+    "nearest": lambda x: F.interpolate(x[None, None], scale_factor=1.5, mode="nearest"),
+    "bilinear": lambda x: F.interpolate(x[None, None], scale_factor=(0.7, 1.3), mode="bilinear") + 1,
+    "recomputed": lambda x: F.interpolate(
+        x[None, None], scale_factor=0.37, mode="bilinear", recompute_scale_factor=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_that_go_through_floats(name: str) -> None:
+    """One graph, whose kernels take such a size as any other."""
+    f = compiled(SIZES[name], dynamic=True)
+    for rows in (12, 9, 17, 30):
+        x = torch.randn(rows, 11)
+        assert_same(f(x), SIZES[name](x))
+    assert counters["stats"]["unique_graphs"] == 1
+
+
+def test_gradient_through_a_scaled_size() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, scale_factor=1.5, mode="bilinear").tanh()
+
+    f = compiled(function, dynamic=True)
+    for size in (6, 9, 8):
+        x = torch.randn(1, 2, size, size + 1)
+        assert_same(gradients(f, [x]), gradients(function, [x]), rtol=1e-5, atol=1e-5)

@@ -179,6 +179,9 @@ def _folder_of(mod: Any, inputs: Sequence[Any], aot_config: Any, settings: Setti
     assert cache_dir is not None
     with sanitize_gm_for_cache(gm):
         check_cacheable(gm)
+        if any(isinstance(node.meta.get("example_value"), torch.SymFloat) for node in gm.graph.nodes):
+            # AOTAutograd may make a constant of it, under a guard that entries do not have.
+            raise BypassAOTAutogradCache("has a float whose value is an input")
         launches = [launch for node in gm.graph.nodes if (launch := _launch_of(node)) is not None]
         key = AOTAutogradCachePickler(gm).get_hash(_KeyDetails(gm, inputs, aot_config, settings, launches))
     return Path(cache_dir) / "autograd" / str(key)

@@ -21,6 +21,7 @@ from torch_tile.debug import record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import TileError, UnsupportedError
 from torch_tile.frontend import cudagraphs, targets
+from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.pycalls import make_pycalls
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
@@ -77,6 +78,8 @@ def _warn(name: str, error: TileError, dump: Dump) -> None:
 
 def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Dump | None) -> Callable[..., Any]:
     start = time.perf_counter()
+    if kind != "backward":
+        view_inputs(gm)
     gm = replace_language_kernels(replace_triton_kernels(gm))
     graph = _C.print_graph(gm)
     printed_ms = (time.perf_counter() - start) * 1e3

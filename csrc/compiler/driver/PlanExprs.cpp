@@ -1,5 +1,7 @@
 #include "compiler/driver/PlanExprs.h"
 
+#include "support/FloatSizes.h"
+
 #include <algorithm>
 
 namespace torch_tile::driver {
@@ -50,6 +52,28 @@ void ExprTable::emit(SizeExpr expr, artifact::Expr &program) {
   }
 }
 
+static ExprOp opOfFloatFn(FloatFn fn) {
+  switch (fn) {
+  case FloatFn::IntTrueDiv:
+    return ExprOp::IntTrueDiv;
+  case FloatFn::Add:
+    return ExprOp::FloatAdd;
+  case FloatFn::Mul:
+    return ExprOp::FloatMul;
+  case FloatFn::TrueDiv:
+    return ExprOp::FloatTrueDiv;
+  case FloatFn::Pow:
+    return ExprOp::FloatPow;
+  case FloatFn::Min:
+    return ExprOp::FloatMin;
+  case FloatFn::Max:
+    return ExprOp::FloatMax;
+  case FloatFn::ToInt:
+    return ExprOp::FloatToInt;
+  }
+  return ExprOp::Add;
+}
+
 void ExprTable::emitAtom(SizeExpr atom, artifact::Expr &program) {
   if (auto name = atom.symbol()) {
     program.push_back({ExprOp::Symbol, symbolNumber(*name)});
@@ -57,6 +81,8 @@ void ExprTable::emitAtom(SizeExpr atom, artifact::Expr &program) {
   }
   SizeCall call = *SizeContext::asCall(atom);
   auto opOf = [](SizeFn fn) {
+    if (isFloatFn(fn))
+      return opOfFloatFn(floatFn(fn));
     switch (fn) {
     case SizeFn::FloorDiv:
       return ExprOp::FloorDiv;

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <sstream>
+#include <string>
 
 namespace torch_tile::runtime {
 
@@ -21,9 +21,13 @@ namespace {
 constexpr int64_t releaseThresholdNs = 20000;
 
 std::string describe(at::ScalarType type, at::IntArrayRef sizes, at::IntArrayRef strides) {
-  std::ostringstream text;
-  text << scalarTypeName(type) << " " << sizes << " with strides " << strides;
-  return text.str();
+  auto list = [](at::IntArrayRef values) {
+    std::string text = "[";
+    for (size_t i = 0; i < values.size(); ++i)
+      text += (i ? ", " : "") + std::to_string(values[i]);
+    return text + "]";
+  };
+  return std::string(scalarTypeName(type)) + " " + list(sizes) + " with strides " + list(strides);
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 #include "runtime/executor/SizeProgram.h"
 
 #include "artifact/Validate.h"
+#include "support/FloatSizes.h"
 
 #include <c10/util/Exception.h>
 
@@ -34,7 +35,36 @@ int64_t ceilDiv(int64_t a, int64_t b) {
   return quotient + (isInexact && (a < 0) == (b < 0));
 }
 
+int64_t applyFloat(ExprOp op, int64_t a, int64_t b) {
+  double x = floatOfBits(a), y = floatOfBits(b);
+  switch (op) {
+  case ExprOp::IntTrueDiv:
+    TORCH_CHECK(b != 0, "a size expression divides by zero");
+    return bitsOfFloat(static_cast<double>(a) / static_cast<double>(b));
+  case ExprOp::FloatAdd:
+    return bitsOfFloat(x + y);
+  case ExprOp::FloatMul:
+    return bitsOfFloat(x * y);
+  case ExprOp::FloatTrueDiv:
+    TORCH_CHECK(y != 0, "a size expression divides by zero");
+    return bitsOfFloat(x / y);
+  case ExprOp::FloatPow:
+    return bitsOfFloat(std::pow(x, y));
+  case ExprOp::FloatMin:
+    return bitsOfFloat(std::min(x, y));
+  case ExprOp::FloatMax:
+    return bitsOfFloat(std::max(x, y));
+  default: {
+    auto rounded = roundToInt(x, b);
+    TORCH_CHECK(rounded, "a size expression is beyond 64 bits: ", x);
+    return *rounded;
+  }
+  }
+}
+
 int64_t apply(ExprOp op, int64_t a, int64_t b) {
+  if (op >= ExprOp::IntTrueDiv)
+    return applyFloat(op, a, b);
   switch (op) {
   case ExprOp::Add:
     return wrap(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
@@ -54,8 +84,7 @@ int64_t apply(ExprOp op, int64_t a, int64_t b) {
     return std::min(a, b);
   case ExprOp::Max:
     return std::max(a, b);
-  case ExprOp::Constant:
-  case ExprOp::Symbol:
+  default:
     break;
   }
   TORCH_INTERNAL_ASSERT(false, "not a binary size operation");

@@ -34,7 +34,7 @@ std::optional<Scalar> Call::scalar(size_t i) const {
   py::handle object = arguments[i];
   if (PyBool_Check(object.ptr())) {
     bool value = object.ptr() == Py_True;
-    return Scalar{Scalar::Kind::Bool, value, value ? 1.0 : 0.0, {}};
+    return Scalar{Scalar::Kind::Bool, value, value ? 1.0 : 0.0, {}, false};
   }
   if (PyLong_Check(object.ptr())) {
     SizeExpr value = importer.sizes.read(object);
@@ -48,9 +48,9 @@ std::optional<Scalar> Call::scalar(size_t i) const {
   if (!values || values->isList || values->leaves[0].kind != Value::Kind::Size)
     return {};
   SizeExpr size = values->leaves[0].size;
-  if (auto constant = size.constant())
+  if (auto constant = size.constant(); constant && !values->leaves[0].isTruth)
     return Scalar::of(*constant);
-  return Scalar{Scalar::Kind::Size, 0, 0, size};
+  return Scalar{Scalar::Kind::Size, 0, 0, size, values->leaves[0].isTruth};
 }
 
 SizeExpr Call::sizeOf(py::handle object) const {
@@ -131,7 +131,7 @@ at::ScalarType Operands::promoted() const {
       promotion.addFloat();
     else if (!item.scalar)
       promotion.addTensor(item.value.type.dtype, item.value.type.rank());
-    else if (item.scalar->kind == Scalar::Kind::Bool)
+    else if (item.scalar->kind == Scalar::Kind::Bool || item.scalar->isTruth)
       promotion.addBool();
     else if (item.scalar->kind == Scalar::Kind::Float)
       promotion.addFloat();

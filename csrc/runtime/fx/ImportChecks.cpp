@@ -13,7 +13,7 @@ const char *importAssertScalar(Call &call) {
   py::handle argument = call.argument(0);
   const NodeValues *values = importer.isNode(argument) ? importer.find(argument) : nullptr;
   SizeExpr condition;
-  if (values && values->leaves[0].kind == Value::Kind::Size)
+  if (values && values->leaves[0].kind == Value::Kind::Size && !values->leaves[0].isTruth)
     condition = values->leaves[0].size; // any integer but 0 is true
   else if (PyLong_Check(argument.ptr()) && !PyBool_Check(argument.ptr()))
     condition = importer.sizes.read(argument);

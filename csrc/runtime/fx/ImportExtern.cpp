@@ -77,6 +77,8 @@ private:
       out += "unit";
       return;
     case Value::Kind::Size:
+      if (value.isTruth)
+        throw NotPrintable();
       appendExprAttr(out, value.size);
       return;
     case Value::Kind::Opaque:
@@ -180,7 +182,8 @@ void Importer::importPyCall(py::handle node, const std::string &callee, const ch
   std::string args;
   for (py::handle input : node.attr("all_input_nodes")) {
     const NodeValues *values = find(input);
-    bool isModule = values && !values->isList && values->leaves[0].kind == Value::Kind::Opaque;
+    bool isModule =
+        values && !values->isList && (values->leaves[0].kind == Value::Kind::Opaque || values->leaves[0].isTruth);
     if (isModule && input.attr("op").cast<std::string_view>() == "get_attr")
       continue; // the callable takes it from the graph module
     if (isModule || !values)

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdlib>
 
 namespace py = pybind11;
 
@@ -535,12 +537,31 @@ void Importer::importCall(py::handle node) {
     define(node, valuesOf(metaOf(node)));
     return;
   }
+  if (op.fullName == "aten::_local_scalar_dense" && importFloatItem(node))
+    return;
   Call call(*this, node, op, metaOf(node));
   const char *reason = op.rule ? importWithRule(call, node) : "there is no rule for this operator";
   if (!reason)
     define(node, std::move(call.results));
   else
     importExtern(node, op, call.arguments, reason);
+}
+
+bool Importer::importFloatItem(py::handle node) {
+  NodeValues values;
+  values.meta = metaOf(node);
+  const NodeValues *source = find(node.attr(names().args).cast<py::tuple>()[0]);
+  bool isFloat = std::string_view(Py_TYPE(values.meta.ptr())->tp_name) == "SymFloat";
+  if (!isFloat || !source || !source->leaves[0].isTensor() || !isGenerated(source->leaves[0].type.dtype))
+    return false;
+  Value value = source->leaves[0];
+  if (value.type.rank() > 0)
+    value = emit("view", {value}, "", makeType(value.type.dtype, {}));
+  value = cast(value, at::kDouble);
+  value.isPythonFloat = true;
+  values.leaves.push_back(std::move(value));
+  define(node, std::move(values));
+  return true;
 }
 
 static size_t countLeaves(py::handle meta) {
@@ -587,7 +608,18 @@ Value Importer::scalarOperand(py::handle object) {
     return values->leaves[0];
   SizeExpr size = values && values->leaves[0].kind == Value::Kind::Size ? values->leaves[0].size : sizes.read(object);
   auto constant = size.constant();
-  return full(constant ? Scalar::of(*constant) : Scalar{Scalar::Kind::Size, 0, 0, size}, type);
+  return full(constant ? Scalar::of(*constant) : Scalar{Scalar::Kind::Size, 0, 0, size, false}, type);
+}
+
+Value Importer::roundToDigits(const Value &x, py::handle digits) {
+  if (!PyLong_Check(digits.ptr()))
+    throw UnsupportedGraph{"round() to a number of digits that is not constant"};
+  TensorType type = makeType(at::kDouble, {});
+  auto count = digits.cast<int64_t>();
+  Value scale = full(Scalar::of(std::pow(10.0, static_cast<double>(std::abs(count)))), type);
+  bool isFraction = count > 0;
+  Value scaled = emit(isFraction ? "mul" : "div", {x, scale}, "", type);
+  return emit(isFraction ? "div" : "mul", {emit("round", {scaled}, "", type), scale}, "", type);
 }
 
 bool Importer::importScalarCall(py::handle node, py::handle target) {
@@ -600,6 +632,13 @@ bool Importer::importScalarCall(py::handle node, py::handle target) {
   }
   std::string_view type = Py_TYPE(values.meta.ptr())->tp_name;
   if (type == "SymBool") {
+    Value &truth = values.leaves[0];
+    try {
+      truth.size = sizes.readCondition(values.meta);
+      truth.kind = Value::Kind::Size;
+      truth.isTruth = true;
+    } catch (const UnsupportedGraph &) { // fine where nothing but a check uses it
+    }
     define(node, std::move(values));
     return true;
   }
@@ -608,18 +647,18 @@ bool Importer::importScalarCall(py::handle node, py::handle target) {
   struct Function {
     std::string_view name, op;
   };
-  static constexpr std::array<Function, 13> functions = {{{"truediv", "div"},
-                                                          {"floordiv", "div_floor"},
-                                                          {"mod", "remainder"},
-                                                          {"mul", "mul"},
-                                                          {"add", "add"},
-                                                          {"sub", "sub"},
-                                                          {"pow", "pow"},
-                                                          {"neg", "neg"},
-                                                          {"sym_max", "maximum"},
-                                                          {"sym_min", "minimum"},
-                                                          {"_sym_sqrt", "sqrt"},
-                                                          {"_sym_log2", "log2"},
+  static constexpr std::array<Function, 25> functions = {{{"truediv", "div"},     {"floordiv", "div_floor"},
+                                                          {"mod", "remainder"},   {"mul", "mul"},
+                                                          {"add", "add"},         {"sub", "sub"},
+                                                          {"pow", "pow"},         {"neg", "neg"},
+                                                          {"sym_max", "maximum"}, {"sym_min", "minimum"},
+                                                          {"_sym_sqrt", "sqrt"},  {"_sym_log2", "log2"},
+                                                          {"_sym_sin", "sin"},    {"_sym_cos", "cos"},
+                                                          {"_sym_tan", "tan"},    {"_sym_sinh", "sinh"},
+                                                          {"_sym_cosh", "cosh"},  {"_sym_tanh", "tanh"},
+                                                          {"_sym_asin", "asin"},  {"_sym_acos", "acos"},
+                                                          {"_sym_atan", "atan"},  {"_sym_exp", "exp"},
+                                                          {"abs", "abs"},         {"round", "round"},
                                                           {"sym_float", ""}}};
   auto name = target.attr("__name__").cast<std::string>();
   auto it = std::find_if(functions.begin(), functions.end(), [&](const Function &f) { return f.name == name; });
@@ -629,6 +668,12 @@ bool Importer::importScalarCall(py::handle node, py::handle target) {
   for (py::handle argument : node.attr(names().args))
     operands.push_back(scalarOperand(argument));
   Value &value = values.leaves[0];
+  if (name == "round" && operands.size() == 2) {
+    value = roundToDigits(operands[0], node.attr(names().args).cast<py::tuple>()[1]);
+    value.isPythonFloat = true;
+    define(node, std::move(values));
+    return true;
+  }
   value = it->op.empty() ? operands[0] : emit(it->op, operands, "", makeType(at::kDouble, {}));
   value.isPythonFloat = true;
   define(node, std::move(values));
@@ -650,8 +695,8 @@ void Importer::importOutput(py::handle node) {
       if (!values || values->isList)
         throw UnsupportedGraph{"an output that is a list"};
       value = values->leaves[0];
-      if (value.isPythonFloat)
-        throw UnsupportedGraph{"an output that is a float"};
+      if (value.isPythonFloat || value.isTruth)
+        throw UnsupportedGraph{"an output that is a float or a bool"};
     } else {
       value = valueOf(item);
     }

@@ -98,12 +98,16 @@ private:
   void importConstant(pybind11::handle node);
   void importCall(pybind11::handle node);
   void importGetItem(pybind11::handle node);
+  /// tensor.item() that is a float: it stays in memory, nothing waits for it.
+  bool importFloatItem(pybind11::handle node);
   /// A Python function over numbers: no op for an integer (its expression says all), float ops in f64.
   bool importScalarCall(pybind11::handle node, pybind11::handle target);
   void importOutput(pybind11::handle node);
   void define(pybind11::handle node, NodeValues values);
   pybind11::object metaOf(pybind11::handle node) const;
   Value scalarOperand(pybind11::handle object);
+  /// Python's round() of a float to decimal digits, but for its exact decimal arithmetic: as Inductor does it.
+  Value roundToDigits(const Value &x, pybind11::handle digits);
   void startLine(std::string &name, size_t numResults);
   void endLine();
   std::string header() const;

@@ -88,6 +88,8 @@ SizeExpr Sizes::read(py::handle value) {
 
 SizeExpr Sizes::readExpression(py::handle expression, py::handle shapeEnv) {
   std::string text = py::str(expression).cast<std::string>(), error;
+  if (text.find('.') != std::string::npos) // sympy shortens floats
+    text = py::module_::import("torch_tile.frontend.sizes").attr("exact_text")(expression).cast<std::string>();
   SizeExpr parsed = context.parse(text, &error);
   if (!parsed)
     throw UnsupportedGraph{"size expression '" + text + "': " + error};

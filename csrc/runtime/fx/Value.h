@@ -34,6 +34,8 @@ struct Value {
   Kind kind = Kind::None;
   /// A Python float held in a 0-d f64 tensor: takes part in promotion as a scalar does.
   bool isPythonFloat = false;
+  /// A Python bool that depends on sizes, as an integer that is 0 or 1.
+  bool isTruth = false;
   /// Lies over the storage of a graph input or of an outside call, whose offset is not ours to know.
   bool isForeignStorage = false;
   std::string name; // "%3"
@@ -51,9 +53,10 @@ struct Scalar {
   int64_t integer = 0;
   double number = 0;
   SizeExpr size;
+  bool isTruth = false; // of a size: 0 or 1
 
-  static Scalar of(int64_t value) { return {Kind::Int, value, static_cast<double>(value), {}}; }
-  static Scalar of(double value) { return {Kind::Float, 0, value, {}}; }
+  static Scalar of(int64_t value) { return {Kind::Int, value, static_cast<double>(value), {}, false}; }
+  static Scalar of(double value) { return {Kind::Float, 0, value, {}, false}; }
   bool isConstant() const { return kind != Kind::Size; }
   bool is(double value) const { return isConstant() && number == value; }
 };

@@ -95,8 +95,10 @@ void Lowering::pin(OpBuilder &builder, Value value) {
   Value buffer = materialize(builder, base);
   base.replaceAllUsesWith(buffer);
   for (auto &[view, map] : views)
-    if (map.base == base)
+    if (map.base == base) {
       map.base = buffer;
+      materialized.erase(view);
+    }
 }
 
 /// The value whose storage a buffer lies in.

@@ -85,6 +85,11 @@ static void materializeOperands(Lowering &lowering, OpBuilder &builder, Operatio
   if (auto call = dyn_cast<ExternOp>(op); call && call.getMutatesAttr())
     for (int64_t k : call.getMutatesAttr().asArrayRef())
       lowering.pin(builder, op->getOperand(k));
+  // Results that view one constant share its memory.
+  if (isa<ReturnOp>(op))
+    for (Value operand : llvm::to_vector(op->getOperands()))
+      if (lowering.baseOf(operand) != operand)
+        lowering.pin(builder, operand);
   for (OpOperand &operand : op->getOpOperands())
     operand.set(lowering.materialize(builder, operand.get()));
 }

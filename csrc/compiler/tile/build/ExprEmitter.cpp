@@ -119,6 +119,8 @@ Value ExprEmitter::atom(SizeExpr expr, const Bindings &bindings) {
                                      : binary<arith::MaxSIOp>(value, emit(arg, bindings));
     return value;
   }
+  default: // of sizes alone: an argument
+    break;
   }
   llvm_unreachable("unknown size function");
 }
