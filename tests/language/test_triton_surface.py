@@ -390,3 +390,17 @@ def test_wrong_arguments_name_the_parameters() -> None:
         with_defaults[(1,)](torch.zeros(4), o_ptr=torch.zeros(4))
     with pytest.raises(TypeError, match="missing a required argument: 'o_ptr'"):
         with_defaults[(1,)]()
+
+
+@needs_compiler
+def test_kinds_of_tensors_and_numbers_share_a_kernel_where_they_may() -> None:
+    kernel = torch_tile.JITFunction(with_defaults.fn)
+    tensors = [torch.zeros(4), torch.nn.Parameter(torch.zeros(4), requires_grad=False), torch.zeros(8)[::2][:4]]
+    for tensor in tensors:
+        for _ in range(2):
+            kernel[(1,)](tensor, 4, 2.5)
+    assert len(kernel.launchers) == 1
+    kernel[(1,)](tensors[0], 4, 3)
+    kernel[(1,)](tensors[0], 4, 1 << 40)
+    kernel[(1,)](tensors[0], B=2)
+    assert len(kernel.launchers) == 4 and tensors[1].tolist() == [2.5] * 4

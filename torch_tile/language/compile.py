@@ -351,7 +351,7 @@ def _find_quickly(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, 
                 return None
             key.append(kind)
             key.append(value)
-        elif kind is torch.Tensor:
+        elif kind is torch.Tensor or kind is torch.nn.Parameter:
             key.append(value.dtype)
             flat.append(value)
         elif kind is int and -0x80000000 <= value <= 0x7FFFFFFF:
