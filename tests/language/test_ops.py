@@ -445,3 +445,23 @@ def test_dot_of_more_axes(launch: Launch) -> None:
     o = torch.empty_like(x)
     launch(batched_dot)[(1,)](x, y, o, B=16)
     assert torch.equal(o, x @ y + 1)
+
+
+@torch_tile.jit
+def shift_right(x_ptr, y_ptr, o_ptr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o_ptr + i, tl.load(x_ptr + i) >> tl.load(y_ptr + i))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64])
+@pytest.mark.parametrize("amount", [torch.uint8, torch.uint32, torch.uint64, torch.int16])
+def test_shifts_keep_the_sign_of_what_is_shifted(launch: Launch, dtype: torch.dtype, amount: torch.dtype) -> None:
+    x = torch.tensor([-100, 100, -1, 77], dtype=dtype)
+    y = torch.tensor([1, 2, 3, 7], dtype=torch.int64)
+    o = torch.zeros(4, dtype=torch.int64)
+    launch(shift_right)[(1,)](x, y.to(amount), o, B=4)
+    bits = max(torch.iinfo(dtype).bits, torch.iinfo(amount).bits)
+    expected = x.long() >> y
+    if not amount.is_signed and torch.iinfo(amount).bits >= torch.iinfo(dtype).bits and bits < 64:
+        expected = expected & ((1 << bits) - 1)  # the common type is unsigned
+    assert torch.equal(o, expected)

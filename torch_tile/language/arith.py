@@ -9,7 +9,7 @@ import numpy as np
 from torch_tile.language.casts import cast
 from torch_tile.language.constants import unwrap
 from torch_tile.language.core import current, emit, error, mlir_type, tensor
-from torch_tile.language.dtypes import dtype_of_number, float32, int1, int64, tile_type
+from torch_tile.language.dtypes import dtype_of_number, float32, int1, int64, int_type, tile_type
 from torch_tile.language.values import as_tensor, broadcast_to_dims, common_shape, constant, operand, promote, unify
 
 
@@ -258,6 +258,12 @@ def shift(kind: str, x: Any, y: Any) -> tensor:
             raise error(f"`{SYMBOLS[kind]}` expected integers, got {v.type}")
         if isinstance(v, float):
             raise error(f"`{SYMBOLS[kind]}` expected integers, got {v}")
+    if kind == "shr" and isinstance(x, tensor) and isinstance(y, tensor) and x.dtype.is_signed_number():
+        a, b = unify(x, y)
+        common = a.dtype
+        if not common.is_signed_number():  # the sign is that of what is shifted, whatever the common type
+            signed = int_type(common.primitive_bitwidth, True)
+            return cast(apply(kind, cast(a, signed), cast(b, signed)), common)
     return arithmetic(kind, x, y)
 
 
