@@ -17,6 +17,7 @@ import torch
 
 from torch_tile import config
 from torch_tile.errors import InvalidKernelError, TileError
+from torch_tile.interpreter import numerics
 from torch_tile.interpreter.memory import Region
 from torch_tile.interpreter.run import Interpreter
 from torch_tile.language import graph, traceback
@@ -375,6 +376,8 @@ def interpret_argument(name: str, value: Any, regions: list[Region], type_: Any 
     elif isinstance(getattr(value, "base", None), torch.Tensor):
         pointer = interpret_argument(name, value.base, regions)
         element = value.dtype if isinstance(value.dtype, dtype) else dtype_of_torch(value.dtype)
+        if element.is_narrow_float and not numerics.supports(element.name):
+            raise InvalidKernelError("kernel", f"the interpreter does not know {element}, the type of `{name}`")
         return tensor(pointer.value, pointer_type(element), (), pointer.origin)
     return as_constant(value)
 
