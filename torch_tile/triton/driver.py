@@ -258,8 +258,8 @@ class CpuDriver(DriverBase):  # type: ignore[misc]
     def get_current_target(self) -> GPUTarget:
         return GPUTarget("cpu", 0, 1)
 
-    def get_current_device(self) -> int:
-        return 0
+    def get_current_device(self) -> str:
+        return "cpu"  # as torch.cpu.current_device() does; Triton's caches are looked up by it
 
     def set_current_device(self, device: int) -> None:
         pass
