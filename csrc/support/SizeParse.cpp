@@ -375,8 +375,12 @@ private:
                                                             {"Max", sizeFn(FloatFn::Max)}}};
     auto it = std::find_if(functions.begin(), functions.end(), [&](const SizeFunction &f) { return f.name == name; });
     bool isRoot = name == "OpaqueUnaryFn_sqrt";
-    if (it == functions.end() && !isRoot)
-      return fail("unsupported function '" + std::string(name) + "' of floats");
+    if (it == functions.end() && !isRoot) {
+      if (peek() != '(')
+        return fail("unsupported function '" + std::string(name) + "' of floats");
+      SizeExpr integer = parseCall(name);
+      return integer ? context.call(sizeFn(FloatFn::IntTrueDiv), {integer, context.constant(1)}) : integer;
+    }
     if (!accept("("))
       return fail("expected '('");
     SizeExpr result;

@@ -97,6 +97,7 @@ TEST_F(SizeExprTest, GoesThroughFloats) {
       {"CeilToInt(FloatTrueDiv(ToFloat(s0), 3.0))", [](double x) { return std::ceil(x / 3); }},
       {"RoundToInt(IntTrueDiv(s0, 2) + 1.0)", [](double x) { return std::nearbyint(x / 2 + 1); }},
       {"TruncToInt(Max(2.0, ToFloat(s0)**0.5))", [](double x) { return std::trunc(std::max(2.0, std::sqrt(x))); }},
+      {"CeilToInt(FloorToInt(1.5*ToFloat(s0)))", [](double x) { return std::floor(1.5 * x); }},
       {"4*TruncToInt((ToFloat(s0) - 1.0)/2.0e-1) - 1", [](double x) { return 4 * std::trunc((x - 1.0) / 0.2) - 1; }},
   };
   for (const Case &c : cases) {
