@@ -46,6 +46,7 @@ class Row:
     first_call: float = math.nan
     note: str = ""  # why there is no number, or why it does not count
     note_info: str = ""  # what else the number says
+    least_bytes: int = 0  # that the case must read and write: its arguments once, its results once
 
 
 def machine() -> dict[str, Any]:
@@ -160,6 +161,15 @@ def flatten(result: Any) -> Iterator[torch.Tensor]:
             yield from flatten(item)
 
 
+def least_bytes(arguments: Any, versions: Sequence[int], results: Any) -> int:
+    """Bytes of the arguments, again of those that were written (whose version changed), and of the results."""
+    given = list(flatten(arguments))
+    storages = {a.untyped_storage().data_ptr() for a in given}
+    total = sum(a.nbytes for a in given)
+    total += sum(a.nbytes for a, version in zip(given, versions, strict=True) if a._version != version)
+    return total + sum(r.nbytes for r in flatten(results) if r.untyped_storage().data_ptr() not in storages)
+
+
 def differs(result: Any, expected: Any, rtol: float | None, atol: float | None) -> str:
     """Why two results are not the same, in one line; empty if they are."""
     if rtol is None:
@@ -179,9 +189,11 @@ def run_case(suite: str, case: Case, backends: Sequence[str], rounds: int) -> li
     with torch.set_grad_enabled(case.grad):
         function, arguments = case.make()
         wrap = with_backward if case.grad else lambda f: f
+        versions = [a._version for a in flatten(arguments)]
         expected = wrap(function)(*arguments)
+        size = least_bytes(arguments, versions, expected)
         for backend in backends:
-            row = rows[backend] = Row(suite, case.name, backend)
+            row = rows[backend] = Row(suite, case.name, backend, least_bytes=size)
             function, arguments = case.make()
             function = wrap(compiled(function, backend, dynamic=False))
             start = time.perf_counter()

@@ -44,3 +44,15 @@ def test_roundings_are_left_out_by_default() -> None:
     wide = chain(a.float(), b.float()).bfloat16()
     default = compiled(chain)(a, b)
     assert (default.float() - wide.float()).abs().max() <= (chain(a, b).float() - wide.float()).abs().max()
+
+
+def test_rounding_of_every_kind_of_number() -> None:
+    """Subnormals and NaN beside ordinary numbers, in vectors and in their tails."""
+    bits = torch.randint(-(2**31), 2**31, (33, 70), dtype=torch.int64).to(torch.int32)
+    special = torch.tensor([0x00000001, 0x007FFFFF, 0x00008000, 0x00018000, 0x7F800000, 0x7FC00001, 0x7F7FFFFF, 0])
+    bits[::3, :8] = special.to(torch.int32)
+    bits[1::3, -8:] = (special - 2**31).to(torch.int32)
+    x = bits.view(torch.float32)
+    assert_same(compiled(lambda x: x.to(torch.bfloat16))(x), x.to(torch.bfloat16), exact=True)
+    ordinary = torch.randn(40, 64)
+    assert_same(compiled(lambda x: x.to(torch.bfloat16))(ordinary), ordinary.to(torch.bfloat16), exact=True)

@@ -35,6 +35,15 @@ GUARDED: dict[str, Callable[..., Any]] = {
         F.pad(x, (1, 2, 3, 4)),
         x.reshape(-1)[1:] + 1,
     ),
+    "strides": lambda x, y: (
+        *(x[:, k::step].exp() for step in (2, 3, 4, 5) for k in range(min(step, x.shape[1]))),
+        *(x[:, ::step].to(dtype) + 1 for step in (2, 3) for dtype in (torch.float64, torch.bfloat16)),
+        y.to(torch.int8).clone()[:, ::2] + 1,
+        y.bfloat16().clone()[:, ::3] + 1,
+        x.double().clone()[:, ::2].sum(-1),
+        x.flip(1) + 1,
+        x.bfloat16().clone().flip(1) + 1,
+    ),
     "low_precision": lambda x, y: (x.bfloat16() * y.bfloat16(), x.half().sum(-1), x.bfloat16().float().sum(0)),
     "integers": lambda x, y: (
         x.int() // 3,
@@ -58,7 +67,7 @@ def test_no_access_beyond_a_tensor(name: str, dynamic: bool) -> None:
     """A fault would end the process, so the first failure is the last line of the log."""
     f = GUARDED[name]
     function = compiled(f, dynamic=dynamic)
-    shapes = [(3, 5), (1, 17), (7, 31), (65, 33)] if dynamic else [(3, 5), (1, 1), (5, 17), (2, 63), (33, 65), (17, 1)]
+    shapes = [(3, 5), (1, 17), (7, 31), (65, 33)] if dynamic else [(3, 5), (1, 1), (5, 17), (2, 64), (33, 130), (17, 1)]
     for shape in shapes:
         x, y = torch.randn(shape), torch.randn(shape)
         for flush in ("end", "start"):

@@ -222,6 +222,7 @@ def _maximum(rank: int) -> Callable[..., Any]:
             return NotImplemented
         lowest = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
         padded = windows.padded(x, lowest)
+        # The values are a chain of their own: where nobody wants the indices, nothing else is computed.
         best: Any = None
         best_index: Any = None
         for at in windows.taps():
@@ -243,7 +244,7 @@ def _maximum(rank: int) -> Callable[..., Any]:
                 takes = takes | torch.isnan(value)  # as in ATen the last NaN wins
             if valid is not None:
                 takes = valid & (takes | (best_index < 0))  # the first element of a window stands for equal ones
-            best = torch.where(takes, value, best)
+            best = torch.maximum(best, value)  # what is padded is no greater than what every window holds
             best_index = torch.where(takes, index, best_index)
         best_index = best_index.expand(best.shape)
         return laid_out(best, x), laid_out(best_index, x)

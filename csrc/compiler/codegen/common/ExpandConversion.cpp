@@ -3,7 +3,9 @@
 
 #include "compiler/codegen/common/MathBuilder.h"
 
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 
@@ -37,13 +39,27 @@ static const Float8Format *formatOf(Type type) {
       .Default(static_cast<const Float8Format *>(nullptr));
 }
 
-static Value truncToBF16(MathBuilder &b, Value x) {
+static Value truncToBF16ByIntegers(MathBuilder &b, Value x) {
   Value bits = b.bitcast(b.i32(), x);
   Value sixteen = b.integer(16);
   Value isOdd = b.andI(b.shru(bits, sixteen), b.integer(1));
   Value rounded = b.shru(b.addI(bits, b.addI(isOdd, b.integer(0x7fff))), sixteen);
   Value result = b.select(b.isNan(x), b.integer(0x7fc0), rounded);
   return b.bitcast(b.shaped(b.getBF16Type()), arith::TruncIOp::create(b, b.i16(), result));
+}
+
+/// The instruction flushes subnormals and keeps a NaN's payload; the way that does not is taken where there are any.
+static Value truncToBF16(MathBuilder &b, Value x) {
+  if (!b.options().hasBf16Conversion || !b.fillsAvx512() || !llvm::isPowerOf2_64(b.numLanes()))
+    return truncToBF16ByIntegers(b, x);
+  Type type = b.shaped(b.getBF16Type());
+  auto choice = scf::IfOp::create(b, TypeRange{type}, b.hasSubnormalOrNan(x), /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(choice.thenBlock());
+  scf::YieldOp::create(b, truncToBF16ByIntegers(b, x));
+  b.setInsertionPointToStart(choice.elseBlock());
+  scf::YieldOp::create(b, b.truncToBF16ByInstruction(x));
+  return choice.getResult(0);
 }
 
 static Value extendFromBF16(MathBuilder &b, Value x) {

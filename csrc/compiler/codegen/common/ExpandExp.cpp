@@ -6,6 +6,8 @@
 
 #include "compiler/codegen/common/MathBuilder.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace torch_tile::codegen {
@@ -45,9 +47,14 @@ static std::pair<Value, Value> powersOfTwo(MathBuilder &b, Value shifted) {
   return {b.bitcast(b.floatType(), b.addI(half, one)), b.bitcast(b.floatType(), b.addI(b.subI(exponent, half), one))};
 }
 
+/// `factor` is a power of two.
 static Value expOfClamped(MathBuilder &b, Value x, double factor) {
   auto [r, shifted] = reduceByLn2(b, x, 1.0);
   Value expm1 = b.fma(expTail(b, r), b.mul(r, r), r);
+  if (b.fillsAvx512()) {
+    Value n = b.sub(shifted, b.fp(kRoundingShift - std::log2(factor)));
+    return b.scaleByPower(b.add(expm1, b.fp(1.0)), n);
+  }
   auto [first, second] = powersOfTwo(b, shifted);
   if (factor != 1.0)
     second = b.mul(second, b.fp(factor));
@@ -82,6 +89,8 @@ Value exp2F32(MathBuilder &b, Value x) {
   Value shifted = b.add(clamped, b.fp(kRoundingShift));
   Value r = b.sub(clamped, b.sub(shifted, b.fp(kRoundingShift)));
   Value p = b.polynomial(r, {0.000153533206, 0.00133989262, 0.00961843786, 0.0555033235, 0.240226479, 0.693147203});
+  if (b.fillsAvx512())
+    return b.scaleByPower(b.fma(p, r, b.fp(1.0)), b.sub(shifted, b.fp(kRoundingShift)));
   auto [first, second] = powersOfTwo(b, shifted);
   return b.mul(b.fma(p, b.mul(r, first), first), second);
 }

@@ -18,6 +18,8 @@ struct ExpandMathOptions {
   bool hasLibrary = true;
   /// Register width of the Sleef variants to call: 512 (f16/d8), 256 (f8/d4) or 128 (f4/d2, AArch64 only).
   int vectorBits = 512;
+  /// Instructions of x86: vscalefps on 512 bits; vcvtneps2bf16.
+  bool hasAvx512 = false, hasBf16Conversion = false;
   /// sin and cos of f32 get an inline path, taken when every lane is of moderate size, in an scf.if. Off: always a
   /// call.
   bool hasInlineTrig = true;
@@ -47,7 +49,7 @@ llvm::SmallVector<std::string> collectExternalSymbols(mlir::Operation *root);
 
 /// Building blocks for code that creates vectors itself. Scalars and 1-D vectors.
 /// @{
-/// f32 -> bf16, round to nearest even; NaN becomes the quiet NaN 0x7fc0. (vcvtneps2bf16 would flush subnormals.)
+/// f32 -> bf16, round to nearest even; NaN becomes the quiet NaN 0x7fc0. (vcvtneps2bf16 alone would flush subnormals.)
 mlir::Value truncF32ToBF16(mlir::ImplicitLocOpBuilder &builder, mlir::Value value);
 mlir::Value extendBF16ToF32(mlir::ImplicitLocOpBuilder &builder, mlir::Value value);
 /// e^x, tanh(x) and 1 / (1 + e^-x) of f32.

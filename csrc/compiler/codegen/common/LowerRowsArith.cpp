@@ -130,6 +130,11 @@ Value RowLowering::createMaximum(bool isMaximum, Value lhs, Value rhs) {
     std::swap(lhs, rhs);
   if (isNumber(lhs))
     return arith::SelectOp::create(b, arith::CmpFOp::create(b, predicate, lhs, rhs), lhs, rhs);
+  if (hasMaximum()) {
+    auto anyZero = arith::FastMathFlags::nsz;
+    return isMaximum ? arith::MaximumFOp::create(b, lhs, rhs, anyZero).getResult()
+                     : arith::MinimumFOp::create(b, lhs, rhs, anyZero).getResult();
+  }
   Value larger = arith::SelectOp::create(b, arith::CmpFOp::create(b, predicate, lhs, rhs), lhs, rhs);
   Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, lhs, lhs);
   return arith::SelectOp::create(b, isNan, lhs, larger);

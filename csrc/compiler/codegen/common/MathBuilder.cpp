@@ -6,6 +6,8 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/bit.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace torch_tile::codegen {
@@ -131,20 +133,13 @@ static Value sliceLanes(MathBuilder &b, Value source, int64_t begin, int64_t wid
   return vector::ShuffleOp::create(b, source, source, mask);
 }
 
-Value MathBuilder::callSleef(StringRef name, int64_t width, ValueRange operands) {
-  auto registerType = VectorType::get({width}, element);
-  if (!isVector()) {
-    SmallVector<Value> splats;
-    for (Value operand : operands)
-      splats.push_back(vector::BroadcastOp::create(*this, registerType, operand));
-    return vector::ExtractOp::create(*this, callDeclared(name, registerType, splats), int64_t(0));
-  }
+Value MathBuilder::byRegister(int64_t width, ValueRange operands, llvm::function_ref<Value(ValueRange)> apply) {
   SmallVector<Value> parts;
   for (int64_t begin = 0; begin < lanes; begin += width) {
     SmallVector<Value> slices;
     for (Value operand : operands)
       slices.push_back(sliceLanes(*this, operand, begin, width));
-    parts.push_back(callDeclared(name, registerType, slices));
+    parts.push_back(apply(slices));
   }
   // Concatenate pairwise; an odd part is paired with itself and its copy cut off at the end.
   while (parts.size() > 1) {
@@ -158,6 +153,70 @@ Value MathBuilder::callSleef(StringRef name, int64_t width, ValueRange operands)
     parts = std::move(joined);
   }
   return sliceLanes(*this, parts[0], 0, lanes);
+}
+
+Value MathBuilder::callSleef(StringRef name, int64_t width, ValueRange operands) {
+  auto registerType = VectorType::get({width}, element);
+  if (!isVector()) {
+    SmallVector<Value> splats;
+    for (Value operand : operands)
+      splats.push_back(vector::BroadcastOp::create(*this, registerType, operand));
+    return vector::ExtractOp::create(*this, callDeclared(name, registerType, splats), int64_t(0));
+  }
+  return byRegister(width, operands, [&](ValueRange slices) { return callDeclared(name, registerType, slices); });
+}
+
+//===-- instructions of x86 -------------------------------------------------------------------------------------===//
+
+static Value callIntrinsic(MathBuilder &b, StringRef name, Type type, ValueRange operands) {
+  return LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), operands).getResults();
+}
+
+static Value scalarConstant(MathBuilder &b, Type type, int64_t value) {
+  return arith::ConstantOp::create(b, b.getIntegerAttr(type, value));
+}
+
+Value MathBuilder::scaleByPower(Value x, Value n) {
+  return byRegister(16, {x, n}, [&](ValueRange parts) {
+    Type type = parts[0].getType();
+    Value allLanes = scalarConstant(*this, getI16Type(), -1), currentRounding = scalarConstant(*this, getI32Type(), 4);
+    return callIntrinsic(*this, "llvm.x86.avx512.mask.scalef.ps.512", type,
+                         {parts[0], parts[1], parts[0], allLanes, currentRounding});
+  });
+}
+
+Value MathBuilder::truncToBF16ByInstruction(Value x) {
+  auto bf16s = [&](int64_t count) { return VectorType::get({count}, getBF16Type()); };
+  if (lanes == 16)
+    return callIntrinsic(*this, "llvm.x86.avx512bf16.cvtneps2bf16.512", bf16s(16), x);
+  // Two registers become one.
+  SmallVector<Value> parts;
+  for (int64_t begin = 0; begin < lanes; begin += 32) {
+    Value low = sliceLanes(*this, x, begin, 16), high = sliceLanes(*this, x, begin + 16, 16);
+    parts.push_back(callIntrinsic(*this, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", bf16s(32), {high, low}));
+  }
+  while (parts.size() > 1) {
+    SmallVector<Value> joined;
+    SmallVector<int64_t> mask(2 * cast<VectorType>(parts[0].getType()).getDimSize(0));
+    std::iota(mask.begin(), mask.end(), 0);
+    for (size_t i = 0; i < parts.size(); i += 2)
+      joined.push_back(vector::ShuffleOp::create(*this, parts[i], parts[i + 1], mask));
+    parts = std::move(joined);
+  }
+  return parts[0];
+}
+
+Value MathBuilder::hasSubnormalOrNan(Value x) {
+  constexpr int64_t classes = 0x01 | 0x20 | 0x80; // quiet NaN, subnormal, signalling NaN
+  auto flags = VectorType::get({16}, getI1Type());
+  Value any;
+  for (int64_t begin = 0; begin < lanes; begin += 16) {
+    Value part = callIntrinsic(*this, "llvm.x86.avx512.fpclass.ps.512", flags,
+                               {sliceLanes(*this, x, begin, 16), scalarConstant(*this, getI32Type(), classes)});
+    any = any ? orI(any, part) : part;
+  }
+  Value bits = LLVM::BitcastOp::create(*this, getI16Type(), any);
+  return arith::CmpIOp::create(*this, arith::CmpIPredicate::ne, bits, scalarConstant(*this, getI16Type(), 0));
 }
 
 Value MathBuilder::instruction(StringRef text, ValueRange operands) {

@@ -92,6 +92,14 @@ public:
     return isExact ? div(a, b) : instruction("div.full.f32 $0, $1, $2;", mlir::ValueRange{a, b});
   }
 
+  /// Whether the values fill registers of 512 bits for which there are the instructions below.
+  bool fillsAvx512() const { return expandOptions.hasAvx512 && element.isF32() && isVector() && lanes % 16 == 0; }
+  /// x * 2^n for an integral n, rounded once; for `fillsAvx512`.
+  Value scaleByPower(Value x, Value n);
+  /// f32 -> bf16, for `fillsAvx512`; exact where no lane is subnormal or NaN. And whether some lane is.
+  Value truncToBF16ByInstruction(Value x);
+  Value hasSubnormalOrNan(Value x);
+
   /// Calls `stem` (say "sin") of Sleef, `ulpSuffix` "u10", on chunks of a register, or of libm lane by lane.
   Value callLibrary(llvm::StringRef stem, llvm::StringRef ulpSuffix, mlir::ValueRange operands);
 
@@ -103,6 +111,8 @@ public:
 
 private:
   Value constant(Type type, uint64_t bitPattern, mlir::Attribute elementValue);
+  /// Applies a function of registers to vectors of any width.
+  Value byRegister(int64_t width, mlir::ValueRange operands, llvm::function_ref<Value(mlir::ValueRange)> apply);
   Value callSleef(llvm::StringRef name, int64_t width, mlir::ValueRange operands);
   Value callPerLane(llvm::StringRef name, mlir::ValueRange operands);
   Value callDeclared(llvm::StringRef name, Type type, mlir::ValueRange operands);

@@ -26,6 +26,8 @@ static FailureOr<OwningOpRef<ModuleOp>> lowerToLlvmDialect(tile::KernelOp kernel
   ExpandMathOptions mathOptions;
   mathOptions.hasSleef = options.hasSleef && features.vectorBits >= 256;
   mathOptions.vectorBits = features.vectorBits;
+  mathOptions.hasAvx512 = features.hasAvx512;
+  mathOptions.hasBf16Conversion = features.hasBf16Conversion;
   expandMath(*module, mathOptions);
   clock.done("expand-math");
   if (failed(convertToLlvm(*module)))

@@ -22,6 +22,7 @@ struct CpuOptions {
 /// What lowering asks about a processor.
 struct CpuFeatures {
   bool hasAvx512 = false;
+  bool hasBf16Conversion = false;
   /// Masked loads and stores of 4 and 8 bytes (AVX and later), of 1 and 2 bytes (AVX512BW).
   bool hasMaskedWords = false;
   bool hasMaskedBytes = false;

@@ -67,6 +67,7 @@ CpuFeatures torch_tile::codegen::queryFeatures(const llvm::TargetMachine &machin
   }
   auto has = [&](const char *name) { return machine.getMCSubtargetInfo()->checkFeatures(name); };
   features.hasAvx512 = has("+avx512f") && has("+avx512vl") && has("+avx512dq");
+  features.hasBf16Conversion = features.hasAvx512 && has("+avx512bf16");
   features.hasMaskedWords = has("+avx");
   features.hasMaskedBytes = has("+avx512bw") && has("+avx512vl");
   features.hasGather = has("+avx2");

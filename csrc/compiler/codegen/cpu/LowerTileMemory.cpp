@@ -345,6 +345,8 @@ LogicalResult TileLowering::lowerLoad(tile::LoadOp op) {
       if (count)
         loaded = arith::SelectOp::create(b, prefixMask(count, access.lanes), loaded,
                                          other ? broadcast(other, type) : zero(type));
+    } else if (canLoadStrided(type, stride, count)) {
+      loaded = loadStrided(type, ptr, *stride, count, other);
     } else {
       // Offsets of a known stride fit 32 bits, which halves the registers they need.
       bool isSmall = stride && llvm::isInt<32>(*stride * access.lanes);

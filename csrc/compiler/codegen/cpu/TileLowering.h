@@ -24,6 +24,7 @@ private:
   mlir::LogicalResult lowerBlock(mlir::Block &block) override;
   mlir::LogicalResult lowerOp(mlir::Operation *op) override;
   mlir::Value createTruncDivision(bool isSigned, bool isRemainder, mlir::Value lhs, mlir::Value rhs) override;
+  bool hasMaximum() const override { return true; }
 
   //===-- shapes (LowerTileShape.cpp) -----------------------------------------------------------------------------===//
 
@@ -62,6 +63,11 @@ private:
   void storeMasked(mlir::Value value, mlir::Value ptr, mlir::Value mask);
   mlir::Value lanePtr(mlir::Value base, mlir::Type element, mlir::Value offsets);
   /// Lanes at base + offsets; `mask` and `other` may be null; see lanePtr.
+  /// Of elements `stride` apart (LowerTileStrided.cpp), known and small. `count`, if any, is how many lanes are read;
+  /// the rest are `other`.
+  bool canLoadStrided(mlir::Type type, std::optional<int64_t> stride, mlir::Value count) const;
+  mlir::Value loadStrided(mlir::Type type, mlir::Value ptr, int64_t stride, mlir::Value count, mlir::Value other);
+  mlir::Value loadStridedPiece(mlir::Type type, mlir::Value ptr, int64_t first, int64_t stride, mlir::Value count);
   mlir::Value gatherLanes(mlir::Type type, mlir::Value base, mlir::Value offsets, mlir::Value mask, mlir::Value other);
   void scatterLanes(mlir::Value value, mlir::Value base, mlir::Value offsets, mlir::Value mask);
   /// Memory is replaced by what the combiner makes of it and the value, lane after lane. `value` is no storage form.

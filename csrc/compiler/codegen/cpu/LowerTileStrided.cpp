@@ -1,0 +1,85 @@
+// Loads of every second, third or fourth element, and of elements in reverse: whole vectors and shuffles. A gather
+// costs a memory access a lane.
+#include "compiler/codegen/cpu/TileLowering.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace mlir;
+
+namespace torch_tile::codegen {
+
+/// More vectors than these cost as much as a gather.
+static constexpr int64_t maxStride = 4;
+
+bool TileLowering::canLoadStrided(Type type, std::optional<int64_t> stride, Value count) const {
+  if (!stride || lanesOf(type) < 4 || !llvm::isPowerOf2_64(lanesOf(type)))
+    return false;
+  if (*stride == -1)
+    return !count;
+  return *stride >= 2 && *stride <= maxStride && (!count || hasMaskedAccess(type));
+}
+
+/// The lanes of one register, `first` lanes into the tile. Reads no element beyond the last one wanted.
+Value TileLowering::loadStridedPiece(Type type, Value ptr, int64_t first, int64_t stride, Value count) {
+  int64_t lanes = lanesOf(type), lastElement = stride * (lanes - 1);
+  Type element = getElementTypeOrSelf(type);
+  Value base = first == 0 ? ptr : elementPtr(ptr, element, i64(first * stride));
+  Value numElements; // from `base` to the last one wanted
+  if (count) {
+    Value rest = first == 0 ? count : arith::SubIOp::create(b, count, i64(first)).getResult();
+    numElements = arith::SubIOp::create(b, arith::MulIOp::create(b, rest, i64(stride)), i64(stride - 1));
+  }
+  Value result;
+  for (int64_t k = 0; k < stride; ++k) {
+    // Without a mask the last vector ends with the last element.
+    int64_t start = k + 1 < stride || count ? k * lanes : lastElement - lanes + 1;
+    int64_t end = k + 1 < stride ? (k + 1) * lanes : lastElement + 1;
+    Value from = start == 0 ? base : elementPtr(base, element, i64(start));
+    Value inside = count && start != 0 ? arith::SubIOp::create(b, numElements, i64(start)).getResult() : numElements;
+    Value loaded = loadContiguous(type, from, inside, Value());
+    SmallVector<int32_t, 64> mask(lanes, -1);
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      int64_t wanted = lane * stride;
+      if (wanted < k * lanes)
+        mask[lane] = lane; // from an earlier vector
+      else if (wanted < end)
+        mask[lane] = (k == 0 ? 0 : lanes) + wanted - start;
+    }
+    result = shuffle(k == 0 ? loaded : result, loaded, mask);
+  }
+  return result;
+}
+
+Value TileLowering::loadStrided(Type type, Value ptr, int64_t stride, Value count, Value other) {
+  int64_t lanes = lanesOf(type);
+  Type element = getElementTypeOrSelf(type);
+  if (stride == -1) {
+    Value loaded = loadElements(type, elementPtr(ptr, element, i64(1 - lanes)));
+    SmallVector<int32_t, 64> mask;
+    for (int64_t lane = lanes; lane-- > 0;)
+      mask.push_back(lane);
+    return shuffle(loaded, loaded, mask);
+  }
+  int64_t perPiece = std::min(lanes, static_cast<int64_t>(features.vectorBits) / (8 * bytesOf(element)));
+  SmallVector<Value, 4> pieces;
+  for (int64_t first = 0; first < lanes; first += perPiece)
+    pieces.push_back(loadStridedPiece(withLanes(element, perPiece), ptr, first, stride, count));
+  while (pieces.size() > 1) {
+    SmallVector<Value, 4> wider;
+    for (size_t i = 0; i < pieces.size(); i += 2) {
+      SmallVector<int32_t, 64> all(2 * lanesOf(pieces[i].getType()));
+      std::iota(all.begin(), all.end(), 0);
+      wider.push_back(shuffle(pieces[i], pieces[i + 1], all));
+    }
+    pieces = std::move(wider);
+  }
+  if (!count)
+    return pieces.front();
+  Value passThrough = other ? broadcast(other, type) : zero(type);
+  return arith::SelectOp::create(b, prefixMask(count, lanes), pieces.front(), passThrough);
+}
+
+} // namespace torch_tile::codegen

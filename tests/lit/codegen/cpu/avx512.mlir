@@ -1,0 +1,30 @@
+// Instructions that other processors lack: scaling by a power of two ends exp, and bf16 is rounded by one conversion unless a lane is subnormal or NaN.
+// RUN: tile-compile %s --emit=60-kernel.s --target=znver5 | FileCheck %s --check-prefixes=CHECK,NEW
+// RUN: tile-compile %s --emit=60-kernel.s --target=x86-64-v4 | FileCheck %s --check-prefixes=CHECK,V4
+// RUN: tile-compile %s --emit=60-kernel.s --target=x86-64-v3 | FileCheck %s --check-prefix=V3
+
+// CHECK-LABEL: # exponential
+// CHECK: vscalefps
+// V3-LABEL: # exponential
+// V3-NOT: vscalef
+tile.kernel @exponential(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>) {
+  %zero = arith.constant 0 : i64
+  %v = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> tensor<32xf32>
+  %e = math.exp %v : tensor<32xf32>
+  tile.store %e, %out[%zero] strides [1] : tensor<32xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+// CHECK-LABEL: # rounding
+// NEW-DAG: vfpclassps
+// NEW-DAG: vcvtne2ps2bf16
+// V4-NOT: vcvtne
+// V3-LABEL: # rounding
+// V3-NOT: vcvtne
+tile.kernel @rounding(%x: !tile.ptr<f32>, %out: !tile.ptr<bf16>) {
+  %zero = arith.constant 0 : i64
+  %v = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> tensor<32xf32>
+  %e = arith.truncf %v : tensor<32xf32> to tensor<32xbf16>
+  tile.store %e, %out[%zero] strides [1] : tensor<32xbf16>, !tile.ptr<bf16>
+  tile.return
+}
