@@ -304,7 +304,6 @@ def test_kernels_are_kept_by_text_without_places(tmp_path: Path) -> None:
 
 @needs_compiler
 def test_stages_are_dumped_where_graphs_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("torch._dynamo.config.debug_dir_root", str(tmp_path))
     monkeypatch.setattr("torch._dynamo.utils.get_debug_dir", lambda: str(tmp_path))
     with torch_tile.config.patch(debug=True):
         add_one.warmup(torch.float64, B=16, grid=(1,))
