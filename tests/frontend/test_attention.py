@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.compiling import assert_same
+from tests.compiling import assert_same, compiled, count, fresh, tile_only
 from torch_tile.frontend import attention
 
 
 def test_graphs_on_the_cpu_stay_as_they_are() -> None:
-    kept: list[int] = []
+    kept: list[Any] = []
 
     def backend(gm: torch.fx.GraphModule, inputs: Any) -> Any:
         kept.append(attention.keep_attention(gm))
@@ -21,7 +23,7 @@ def test_graphs_on_the_cpu_stay_as_they_are() -> None:
     q, mask = torch.randn(1, 2, 8, 16), torch.ones(8, 8, dtype=torch.bool)
     function = torch.compile(lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m), backend=backend)
     assert_same(function(q, mask), F.scaled_dot_product_attention(q, q, q, attn_mask=mask))
-    assert kept == [0]
+    assert kept == [None]
 
 
 def test_mask_as_a_bias() -> None:
@@ -32,3 +34,37 @@ def test_mask_as_a_bias() -> None:
     expected = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
     rows = mask.any(-1)  # others have nothing to attend to
     assert_same((scores.softmax(-1) @ q)[:, :, rows], expected[:, :, rows], 1e-5, 1e-5)
+
+
+# A form that cannot be traced gives way to torch's own choice
+
+
+def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q * 2, k, v, is_causal=True) + 1
+
+
+def whole(q: Any, k: Any, v: Any, *_: Any, **__: Any) -> torch.Tensor:
+    return torch.softmax((q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~torch.ones(9, 9).tril().bool(), -1e30), -1) @ v
+
+
+def broken(*_: Any, **__: Any) -> torch.Tensor:
+    raise RuntimeError("this form cannot be traced")
+
+
+@tile_only
+@pytest.mark.parametrize("form", [whole, broken], ids=["whole", "broken"])
+@pytest.mark.parametrize("needs_gradient", [False, True])
+def test_forms(
+    form: Any, needs_gradient: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(attention, "_choose", lambda given: form)
+    fresh()
+    tensors = [torch.randn(2, 3, 9, 8, requires_grad=needs_gradient) for _ in range(3)]
+    with caplog.at_level(logging.WARNING, logger="torch_tile.frontend.aot"):
+        result = compiled(attend, cache=False)(*tensors)
+    assert_same(result, attend(*tensors), rtol=1e-5, atol=1e-5)
+    if needs_gradient:
+        gradients = torch.autograd.grad(result.sum(), tensors)
+        assert_same(gradients, torch.autograd.grad(attend(*tensors).sum(), tensors), rtol=1e-5, atol=1e-5)
+    assert ("cannot be traced" in caplog.text) == (form is broken)
+    assert count("fallbacks") == 0

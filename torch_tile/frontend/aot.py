@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.fx_passes import run_passes
 from torch_tile.frontend.partition import partition
 from torch_tile.frontend.tracing import untraced
+
+log = logging.getLogger(__name__)
 
 _CACHED_VERSIONS = ("2.13.",)
 
@@ -50,8 +53,19 @@ def compile_with_autograd(
         )
         return flat
 
-    keep_attention(gm)
+    restore = keep_attention(gm)
+    if restore is None:
+        return _compile(gm, example_inputs, settings)
+    try:
+        return _compile(gm, example_inputs, settings)
+    except Exception as error:
+        # What traces under torch's own choice must not fail for ours.
+        log.warning("attention is not kept whole: %s", error)
+        restore()
+        return _compile(gm, example_inputs, settings)
 
+
+def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings) -> Callable[..., Any]:
     def forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         return compile_graph(gm, example_inputs, "forward", settings)
 

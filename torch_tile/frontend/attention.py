@@ -126,9 +126,9 @@ def _kind_of(given: dict[str, Any]) -> str:
     return f"{list(given)} {described} {torch.is_grad_enabled()}"
 
 
-def keep_attention(gm: GraphModule) -> int:
-    """Rewrites attention in a graph of Dynamo's; returns how often."""
-    count = 0
+def keep_attention(gm: GraphModule) -> Callable[[], None] | None:
+    """Rewrites attention in a graph of Dynamo's; gives what takes that back, or None where there was nothing to do."""
+    before: list[tuple[Node, Any, Any, Any]] = []
     chosen: dict[str, Callable[..., torch.Tensor] | None] = {}
     for node in gm.graph.nodes:
         if node.op != "call_function" or node.target not in _TARGETS:
@@ -140,9 +140,16 @@ def keep_attention(gm: GraphModule) -> int:
         form = chosen[kind]
         if form is None:
             continue
+        before.append((node, node.target, node.args, node.kwargs))
         given.pop("enable_gqa", None)
         node.target, node.args, node.kwargs = form, (), given
-        count += 1
-    if count:
+    if not before:
+        return None
+    gm.recompile()
+
+    def restore() -> None:
+        for node, target, args, kwargs in before:
+            node.target, node.args, node.kwargs = target, args, kwargs
         gm.recompile()
-    return count
+
+    return restore
