@@ -21,7 +21,9 @@ _slow_is_fine = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile(
     "default", max_examples=20, deadline=None, derandomize=True, suppress_health_check=_slow_is_fine
 )
-settings.register_profile("fuzz", max_examples=2000, deadline=None, suppress_health_check=_slow_is_fine)
+settings.register_profile(
+    "fuzz", max_examples=2000, deadline=None, derandomize=False, suppress_health_check=_slow_is_fine
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 

@@ -213,7 +213,7 @@ def test_random_program(dynamic: bool, drawn: tuple[Tensors, list[Step]]) -> Non
         inputs = [x for i, x in enumerate(inputs) if not any(is_same_storage(x, y) for y in inputs[:i])]
     try:
         compare(inputs, program(chosen), BACKEND, dynamic)
-    except AssertionError:
+    except Exception:
         assume(is_torch_right(inputs, program(chosen), dynamic))
         raise
 
@@ -234,6 +234,6 @@ def is_torch_right(inputs: Tensors, function: Callable[..., Tensors], dynamic: b
     """Whether what comes before any backend (Dynamo, AOTAutograd's functionalization) keeps the program's meaning."""
     try:
         compare(inputs, function, "aot_eager", dynamic)
-    except AssertionError:
+    except Exception:  # it fails on some inputs that share memory, when it makes views of them again
         return False
     return True
