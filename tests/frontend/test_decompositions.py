@@ -10,9 +10,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from torch_tile.formulas.bessel import bessel_functions
+from torch_tile.formulas.special import special_functions
 from torch_tile.frontend.decompositions import decomposition_table
-from torch_tile.frontend.decompositions.bessel import bessel_functions
-from torch_tile.frontend.decompositions.special import special_functions
 
 aten = torch.ops.aten
 TABLE = decomposition_table()

@@ -13,6 +13,8 @@ from triton.language import math as tl_math
 from triton.language.extra.cuda import libdevice as _cuda
 from triton.language.extra.cuda.libdevice import *  # noqa: F403
 
+from torch_tile.formulas import device_functions
+
 
 class _Operand:
     """A tile in place of a torch.Tensor: what the formulas write, `torch.exp(x)` too, becomes Triton's operations."""
@@ -102,30 +104,11 @@ for _name, _function in _BINARY.items():
         setattr(_Operand, f"__r{_name}__", _dunder(_function, swapped=True))
 
 
-def _formula(name: str) -> Callable[[Any], Any]:
-    from torch_tile.frontend.decompositions import bessel, special
-
-    formulas: dict[str, Callable[[Any], Any]] = {
-        "j0": bessel._j0,
-        "j1": bessel._j1,
-        "y0": bessel._y0,
-        "y1": bessel._y1,
-        "cyl_bessel_i0": special.i0,
-        "cyl_bessel_i1": special.i1,
-        "erfcx": special._erfcx,
-        "erfinv": special._erfinv,
-        "erfcinv": lambda x: special._ndtri(x * 0.5) * -math.sqrt(0.5),
-        "lgamma": special._lgamma,
-        "normcdfinv": special._ndtri,
-    }
-    return formulas[name]
-
-
 def _special(name: str) -> Any:
     def function(arg0: Any, _semantic: Any = None) -> Any:
         x = _semantic.to_tensor(arg0)
         wide = _semantic.cast(x, core.float64)
-        return _semantic.cast(_formula(name)(_Operand(wide, _semantic)).x, x.dtype)
+        return _semantic.cast(device_functions()[name](_Operand(wide, _semantic)).x, x.dtype)
 
     function.__name__ = function.__qualname__ = name
     return core.extern(function)

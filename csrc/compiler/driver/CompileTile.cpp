@@ -23,6 +23,18 @@ static OwningOpRef<ModuleOp> parseKernels(std::string_view text, MLIRContext &co
   return failed(module) ? OwningOpRef<ModuleOp>() : std::move(*module);
 }
 
+namespace {
+/// A text, read; `module` is null if it was refused, and `errors` then say why.
+struct KernelSource {
+  explicit KernelSource(std::string_view text) : module(parseKernels(text, context, stage)) {}
+
+  MLIRContext context{makeRegistry(), MLIRContext::Threading::DISABLED};
+  const char *stage = "parse";
+  ErrorCollector errors{context, stage};
+  OwningOpRef<ModuleOp> module;
+};
+} // namespace
+
 /// Rough: what an element costs in a loop of vectors, an atomic, and a product. Loops of unknown length count ten
 /// times.
 static double estimateCostNs(Region &region) {
@@ -86,10 +98,8 @@ static Status compileKernelsOf(ModuleOp module, const CompileOptions &options, c
 Status torch_tile::compileTile(std::string_view text, const CompileOptions &options, const CompileHooks &hooks,
                                std::vector<codegen::CompiledKernel> &kernels) {
   Stages stages(hooks);
-  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
-  const char *stage = "parse";
-  ErrorCollector errors(context, stage);
-  OwningOpRef<ModuleOp> module = parseKernels(text, context, stage);
+  KernelSource source(text);
+  auto &[context, stage, errors, module] = source;
   if (!module)
     return errors.status(StatusKind::InvalidInput);
   if (module->getOps<tile::KernelOp>().empty())
@@ -103,10 +113,8 @@ Status torch_tile::compileTile(std::string_view text, const CompileOptions &opti
 }
 
 Status torch_tile::importTriton(std::string_view text, bool isEmbeddable, std::string &tile) {
-  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
-  const char *stage = "parse";
-  ErrorCollector errors(context, stage);
-  OwningOpRef<ModuleOp> module = parseKernels(text, context, stage);
+  KernelSource source(text);
+  auto &[context, stage, errors, module] = source;
   if (!module)
     return errors.status(StatusKind::InvalidInput);
   llvm::raw_string_ostream stream(tile);
@@ -133,10 +141,8 @@ static std::string describeArguments(tile::KernelOp kernel) {
 Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileOptions &options,
                                            const CompileHooks &hooks, std::vector<uint8_t> &bytes) {
   Stages stages(hooks);
-  MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
-  const char *stage = "parse";
-  ErrorCollector errors(context, stage);
-  OwningOpRef<ModuleOp> module = parseKernels(text, context, stage);
+  KernelSource source(text);
+  auto &[context, stage, errors, module] = source;
   if (!module)
     return errors.status(StatusKind::InvalidInput);
   auto list = llvm::to_vector(module->getOps<tile::KernelOp>());

@@ -184,4 +184,33 @@ std::string joinAttrs(std::initializer_list<std::string> attrs) {
   return out;
 }
 
+void appendOperands(std::string &out, std::span<const Value> operands) {
+  for (size_t i = 0; i < operands.size(); ++i)
+    out.append(i ? ", " : "").append(operands[i].name);
+}
+
+void appendTypes(std::string &out, std::span<const Value> values) {
+  out += '(';
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (i)
+      out += ", ";
+    switch (values[i].kind) {
+    case Value::Kind::Tensor:
+      out += values[i].type.text;
+      break;
+    case Value::Kind::Size:
+      out += "!graph.size<";
+      appendSize(out, values[i].size);
+      out += '>';
+      break;
+    case Value::Kind::None:
+      out += "none";
+      break;
+    case Value::Kind::Opaque:
+      throw UnsupportedGraph{"a value that is neither tensor, integer nor None"};
+    }
+  }
+  out += ')';
+}
+
 } // namespace torch_tile::runtime::fx

@@ -19,6 +19,10 @@ void appendString(std::string &out, std::string_view text);
 void appendSize(std::string &out, SizeExpr e);     // 3 or "s0*2"
 void appendExprAttr(std::string &out, SizeExpr e); // #graph.expr<"s0*2">
 
+/// Names: "%0, %1"; types: "(!graph.tensor<[4], f32>, none)".
+void appendOperands(std::string &out, std::span<const Value> operands);
+void appendTypes(std::string &out, std::span<const Value> values);
+
 std::string tensorTypeText(SizeContext &context, const TensorType &type);
 
 /// `name = array<i64: 0, 1>`

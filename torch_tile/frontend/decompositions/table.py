@@ -12,15 +12,15 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
+from torch_tile.formulas.bessel import bessel_functions
+from torch_tile.formulas.special import special_functions
 from torch_tile.frontend.decompositions.adaptive_pooling import adaptive_pooling
-from torch_tile.frontend.decompositions.bessel import bessel_functions
 from torch_tile.frontend.decompositions.distances import distances
 from torch_tile.frontend.decompositions.foreach import foreach
 from torch_tile.frontend.decompositions.grid_sample import grid_sample
 from torch_tile.frontend.decompositions.padding import padding
 from torch_tile.frontend.decompositions.pointwise import pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
-from torch_tile.frontend.decompositions.special import special_functions
 from torch_tile.frontend.decompositions.views import views
 from torch_tile.frontend.decompositions.zero_dim import zero_dim
 

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from torch_tile.formulas import device_functions
 from torch_tile.language.casts import cast
 from torch_tile.language.core import tensor
 from torch_tile.language.dtypes import float32, float64
@@ -65,21 +66,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 def apply(name: str, x: Any) -> tensor:
     """The special function `name` of each element."""
-    from torch_tile.frontend.decompositions import bessel, special
-
-    formulas: dict[str, Callable[[Any], Any]] = {
-        "j0": bessel._j0,
-        "j1": bessel._j1,
-        "y0": bessel._y0,
-        "y1": bessel._y1,
-        "cyl_bessel_i0": special.i0,
-        "cyl_bessel_i1": special.i1,
-        "erfcx": special._erfcx,
-        "erfinv": special._erfinv,
-        "lgamma": special._lgamma,
-        "normcdfinv": special._ndtri,
-    }
     x = as_tensor(x)
     type_ = x.dtype if x.dtype.is_floating() else float32
-    made = formulas[name](_Operand(cast(x, float64)))
+    made = device_functions()[name](_Operand(cast(x, float64)))
     return cast(made.x, type_)

@@ -133,6 +133,19 @@ static Value sliceLanes(MathBuilder &b, Value source, int64_t begin, int64_t wid
   return vector::ShuffleOp::create(b, source, source, mask);
 }
 
+/// The first `lanes` lanes of `parts` one after the other, pairwise; an odd part is paired with itself.
+static Value joinLanes(MathBuilder &b, SmallVector<Value> parts, int64_t lanes) {
+  while (parts.size() > 1) {
+    SmallVector<Value> joined;
+    SmallVector<int64_t> mask(2 * cast<VectorType>(parts[0].getType()).getDimSize(0));
+    std::iota(mask.begin(), mask.end(), 0);
+    for (size_t i = 0; i < parts.size(); i += 2)
+      joined.push_back(vector::ShuffleOp::create(b, parts[i], parts[i + 1 < parts.size() ? i + 1 : i], mask));
+    parts = std::move(joined);
+  }
+  return sliceLanes(b, parts[0], 0, lanes);
+}
+
 Value MathBuilder::byRegister(int64_t width, ValueRange operands, llvm::function_ref<Value(ValueRange)> apply) {
   SmallVector<Value> parts;
   for (int64_t begin = 0; begin < lanes; begin += width) {
@@ -141,18 +154,7 @@ Value MathBuilder::byRegister(int64_t width, ValueRange operands, llvm::function
       slices.push_back(sliceLanes(*this, operand, begin, width));
     parts.push_back(apply(slices));
   }
-  // Concatenate pairwise; an odd part is paired with itself and its copy cut off at the end.
-  while (parts.size() > 1) {
-    SmallVector<Value> joined;
-    int64_t size = cast<VectorType>(parts[0].getType()).getDimSize(0);
-    SmallVector<int64_t> mask;
-    for (int64_t lane = 0; lane < 2 * size; ++lane)
-      mask.push_back(lane);
-    for (size_t i = 0; i < parts.size(); i += 2)
-      joined.push_back(vector::ShuffleOp::create(*this, parts[i], parts[i + 1 < parts.size() ? i + 1 : i], mask));
-    parts = std::move(joined);
-  }
-  return sliceLanes(*this, parts[0], 0, lanes);
+  return joinLanes(*this, std::move(parts), lanes);
 }
 
 Value MathBuilder::callSleef(StringRef name, int64_t width, ValueRange operands) {
@@ -195,15 +197,7 @@ Value MathBuilder::truncToBF16ByInstruction(Value x) {
     Value low = sliceLanes(*this, x, begin, 16), high = sliceLanes(*this, x, begin + 16, 16);
     parts.push_back(callIntrinsic(*this, "llvm.x86.avx512bf16.cvtne2ps2bf16.512", bf16s(32), {high, low}));
   }
-  while (parts.size() > 1) {
-    SmallVector<Value> joined;
-    SmallVector<int64_t> mask(2 * cast<VectorType>(parts[0].getType()).getDimSize(0));
-    std::iota(mask.begin(), mask.end(), 0);
-    for (size_t i = 0; i < parts.size(); i += 2)
-      joined.push_back(vector::ShuffleOp::create(*this, parts[i], parts[i + 1], mask));
-    parts = std::move(joined);
-  }
-  return parts[0];
+  return joinLanes(*this, std::move(parts), lanes);
 }
 
 Value MathBuilder::hasSubnormalOrNan(Value x) {

@@ -5,7 +5,6 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <algorithm>
-#include <numeric>
 
 using namespace mlir;
 
@@ -67,19 +66,11 @@ Value TileLowering::loadStrided(Type type, Value ptr, int64_t stride, Value coun
   SmallVector<Value, 4> pieces;
   for (int64_t first = 0; first < lanes; first += perPiece)
     pieces.push_back(loadStridedPiece(withLanes(element, perPiece), ptr, first, stride, count));
-  while (pieces.size() > 1) {
-    SmallVector<Value, 4> wider;
-    for (size_t i = 0; i < pieces.size(); i += 2) {
-      SmallVector<int32_t, 64> all(2 * lanesOf(pieces[i].getType()));
-      std::iota(all.begin(), all.end(), 0);
-      wider.push_back(shuffle(pieces[i], pieces[i + 1], all));
-    }
-    pieces = std::move(wider);
-  }
+  Value loaded = rechunk(pieces, lanes).front();
   if (!count)
-    return pieces.front();
+    return loaded;
   Value passThrough = other ? broadcast(other, type) : zero(type);
-  return arith::SelectOp::create(b, prefixMask(count, lanes), pieces.front(), passThrough);
+  return arith::SelectOp::create(b, prefixMask(count, lanes), loaded, passThrough);
 }
 
 } // namespace torch_tile::codegen

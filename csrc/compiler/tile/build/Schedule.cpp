@@ -1,7 +1,7 @@
 #include "compiler/tile/build/Schedule.h"
 
-#include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/tile/build/ScheduleCost.h"
 
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
@@ -10,31 +10,22 @@
 using namespace mlir;
 using namespace mlir::graph;
 using torch_tile::fusion::Axis;
-using torch_tile::fusion::strideAlong;
 
 namespace torch_tile::tile_build {
 namespace {
 
-/// Relative cost of one element of an access by its stride along the lanes: contiguous, the same for all lanes, or each
-/// on its own.
-constexpr double contiguousCost = 1, uniformCost = 0.2, gatherCost = 10;
-/// Of lanes along an axis whose order matters: the steps of a scan, or lanes one by one.
-constexpr double orderedLanesCost = 3;
-/// Each step of a scan along lanes costs as much as the combiner; so does each point of one across them.
-constexpr double combinerCost = 0.5, scanSteps = 5;
 /// Lanes of a row that one program of a scatter takes at least, and the programs that share longer rows.
 constexpr int64_t scatterColumns = 256, scatterPrograms = 4;
 /// Points of one program of a pointwise nest: enough to hide what a program costs by itself, few enough to balance
 /// threads.
 constexpr int64_t pointsPerProgram = 4096;
-/// Rows of a tile with two axes.
-constexpr int64_t rowsOfTransposedTile = 16;
+/// Rows of a tile with two axes, and how long both must be for it.
+constexpr int64_t rowsOfTransposedTile = 16, shortestTransposed = 8;
 
 class Chooser {
 public:
   Chooser(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes)
-      : loops(loops), vectorBytes(vectorBytes), foldsLanes(foldsLanes), isOrdered(loops.isOrdered()),
-        accesses(loops.accesses()) {}
+      : loops(loops), cost(loops, foldsLanes), vectorBytes(vectorBytes), isOrdered(loops.isOrdered()) {}
 
   Schedule run() {
     Schedule schedule;
@@ -42,7 +33,7 @@ public:
       schedule.programCostNs = 10 + loops.work();
       return schedule;
     }
-    schedule.vectorAxis = chooseVectorAxis();
+    schedule.vectorAxis = cost.chooseVectorAxis();
     if (schedule.vectorAxis >= 0)
       schedule.lanes = chooseLanes(schedule.vectorAxis);
     chooseTransposedTile(schedule);
@@ -51,69 +42,10 @@ public:
   }
 
 private:
-  int64_t extent(const Axis &axis) const { return std::max<int64_t>(1, loops.facts().estimate(axis.extent)); }
-
-  bool hasScalarsAlong(const FusedLoops::Access &access, StringRef axis) {
-    return llvm::any_of(access.scalars, [&](Value v) { return loops.variesAlong(v, axis); });
-  }
-
-  double accessCost(const FusedLoops::Access &access, const Axis &axis) {
-    if (!access.isFull && axis.reduced)
-      return 0;
-    if (hasScalarsAlong(access, axis.name))
-      return gatherCost;
-    std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, axis.name);
-    if (!stride)
-      return gatherCost;
-    if (stride->isConstant(0))
-      return uniformCost;
-    return stride->isConstant(1) ? contiguousCost : gatherCost;
-  }
+  int64_t extent(const Axis &axis) const { return cost.extent(axis); }
 
   bool isScan() {
     return llvm::any_of(loops.members, [](const FusedMember &member) { return LoopsOp(member.op).isScan(); });
-  }
-
-  /// What a scan's combiner takes.
-  int combinerWork() {
-    int work = 0;
-    for (const FusedMember &member : loops.members)
-      if (LoopsOp op = member.op; op.isScan())
-        for (Operation &inner : op.getCombine().front())
-          work += torch_tile::fusion::costOf(&inner);
-    return work;
-  }
-
-  double vectorCost(const Axis &axis) {
-    double cost = 0.05 * loops.work();
-    if (isOrdered)
-      cost += combinerWork() * combinerCost * (axis.reduced ? scanSteps : 1) + (axis.reduced ? orderedLanesCost : 0);
-    for (const FusedLoops::Access &access : accesses)
-      cost += accessCost(access, axis);
-    // A short axis leaves lanes idle.
-    int64_t e = extent(axis);
-    int64_t full = 16;
-    return cost * (e >= full ? 1.0 : (double)full / (double)e);
-  }
-
-  int chooseVectorAxis() {
-    int best = (int)loops.axes.size() - 1;
-    while (isOrdered && !foldsLanes && best >= 0 && loops.axes[best].reduced)
-      --best;
-    if (best < 0)
-      return best;
-    double bestCost = vectorCost(loops.axes[best]);
-    for (int k = best; k-- > 0;) {
-      // Only the innermost of the axes that keep their order may lie along the lanes.
-      if (isOrdered && loops.axes[k].reduced)
-        continue;
-      double cost = vectorCost(loops.axes[k]);
-      if (cost < 0.8 * bestCost) {
-        best = k;
-        bestCost = cost;
-      }
-    }
-    return best;
   }
 
   int64_t widestElement() {
@@ -146,33 +78,11 @@ private:
 
   /// Pointwise nests whose accesses are contiguous along different axes: tiles with two axes, transposed in registers.
   void chooseTransposedTile(Schedule &schedule) {
-    if (isOrdered || llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
+    if (isOrdered || schedule.vectorAxis < 0 || widestElement() > 4 || loops.work() > 40)
       return;
-    const Axis &lane = loops.axes[schedule.vectorAxis];
-    SmallVector<double> costs(loops.axes.size(), 0);
-    bool anyGather = false;
-    for (const FusedLoops::Access &access : accesses) {
-      std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, lane.name);
-      if (!stride || hasScalarsAlong(access, lane.name))
-        return;
-      if (stride->isConstant(0) || stride->isConstant(1))
-        continue;
-      anyGather = true;
-      for (auto [k, axis] : llvm::enumerate(loops.axes)) {
-        std::optional<SizeExpr> other = strideAlong(loops.sizes(), access.offset, axis.name);
-        if ((int)k != schedule.vectorAxis && other && other->isConstant(1))
-          costs[k] += 1;
-      }
-    }
-    if (!anyGather || widestElement() > 4 || loops.work() > 40)
+    int row = cost.transposedAxis(schedule.vectorAxis, shortestTransposed);
+    if (row < 0)
       return;
-    int row = std::max_element(costs.begin(), costs.end()) - costs.begin();
-    if (costs[row] == 0 || extent(loops.axes[row]) < 8 || extent(lane) < 8)
-      return;
-    for (const FusedLoops::Access &access : accesses)
-      if (!strideAlong(loops.sizes(), access.offset, loops.axes[row].name) ||
-          hasScalarsAlong(access, loops.axes[row].name))
-        return;
     // Masks and index values would need two axes as well: leave those nests to gathers.
     for (const FusedMember &member : loops.members) {
       LoopsOp op = member.op;
@@ -232,15 +142,15 @@ private:
       points = more;
       schedule.numGridAxes = k;
     }
-    double work = loops.work() + 2.0 * (double)accesses.size();
+    double work = loops.work() + 2.0 * (double)cost.numAccesses();
     double perLane = 16.0 * 4 / (double)vectorBytes;
     schedule.programCostNs = (int64_t)std::clamp(5 + points * work * perLane * 0.02, 5.0, 1e15);
   }
 
   FusedLoops &loops;
+  ScheduleCost cost;
   int64_t vectorBytes;
-  bool foldsLanes, isOrdered;
-  SmallVector<FusedLoops::Access> accesses;
+  bool isOrdered;
 };
 
 } // namespace

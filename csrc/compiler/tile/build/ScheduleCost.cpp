@@ -1,6 +1,7 @@
 #include "compiler/tile/build/ScheduleCost.h"
 
 #include "compiler/fusion/Access.h"
+#include "compiler/fusion/FusionCost.h"
 
 using namespace mlir;
 using namespace mlir::graph;
@@ -12,10 +13,13 @@ namespace torch_tile::tile_build {
 /// Relative cost of one element of an access by its stride along the lanes: contiguous, the same for all lanes, or each
 /// on its own.
 static constexpr double contiguousCost = 1, uniformCost = 0.2, gatherCost = 10;
+/// Of lanes along an axis whose order matters: the steps of a scan, or lanes one by one.
+static constexpr double orderedLanesCost = 3;
+/// Each step of a scan along lanes costs as much as the combiner; so does each point of one across them.
+static constexpr double combinerCost = 0.5, scanSteps = 5;
 
 bool ScheduleCost::hasScalarsAlong(const FusedLoops::Access &access, StringRef axis) {
-  auto load = dyn_cast_or_null<LoadOp>(access.load);
-  return load && llvm::any_of(load.getScalars(), [&](Value v) { return loops.variesAlong(v, axis); });
+  return llvm::any_of(access.scalars, [&](Value v) { return loops.variesAlong(v, axis); });
 }
 
 double ScheduleCost::accessCost(const FusedLoops::Access &access, const Axis &axis) {
@@ -31,8 +35,20 @@ double ScheduleCost::accessCost(const FusedLoops::Access &access, const Axis &ax
   return stride->isConstant(1) ? contiguousCost : gatherCost;
 }
 
+/// What a scan's combiner takes.
+int ScheduleCost::combinerWork() {
+  int work = 0;
+  for (const FusedMember &member : loops.members)
+    if (LoopsOp op = member.op; op.isScan())
+      for (Operation &inner : op.getCombine().front())
+        work += torch_tile::fusion::costOf(&inner);
+  return work;
+}
+
 double ScheduleCost::vectorCost(const Axis &axis) {
   double cost = 0.05 * loops.work();
+  if (isOrdered)
+    cost += combinerWork() * combinerCost * (axis.reduced ? scanSteps : 1) + (axis.reduced ? orderedLanesCost : 0);
   for (const FusedLoops::Access &access : accesses)
     cost += accessCost(access, axis);
   // A short axis leaves lanes idle.
@@ -43,8 +59,15 @@ double ScheduleCost::vectorCost(const Axis &axis) {
 
 int ScheduleCost::chooseVectorAxis() {
   int best = (int)loops.axes.size() - 1;
+  while (isOrdered && !foldsLanes && best >= 0 && loops.axes[best].reduced)
+    --best;
+  if (best < 0)
+    return best;
   double bestCost = vectorCost(loops.axes[best]);
   for (int k = best; k-- > 0;) {
+    // Only the innermost of the axes that keep their order may lie along the lanes.
+    if (isOrdered && loops.axes[k].reduced)
+      continue;
     double cost = vectorCost(loops.axes[k]);
     if (cost < 0.8 * bestCost) {
       best = k;

@@ -7,21 +7,26 @@ namespace torch_tile::tile_build {
 
 class ScheduleCost {
 public:
-  explicit ScheduleCost(FusedLoops &loops) : loops(loops), accesses(loops.accesses()) {}
+  /// `foldsLanes`: whether lanes along an axis that keeps its order can be folded one after the other.
+  ScheduleCost(FusedLoops &loops, bool foldsLanes)
+      : loops(loops), foldsLanes(foldsLanes), isOrdered(loops.isOrdered()), accesses(loops.accesses()) {}
 
   int64_t extent(const fusion::Axis &axis) const { return std::max<int64_t>(1, loops.facts().estimate(axis.extent)); }
-  /// Index of the axis that tiles should lie along.
+  size_t numAccesses() const { return accesses.size(); }
+  /// Index of the axis that tiles should lie along; -1 if all keep their order and lanes cannot be folded.
   int chooseVectorAxis();
   /// Pointwise nests with accesses that are contiguous along another axis than the vector axis: that axis; -1 if there
   /// is none, or if either axis has fewer than `minExtent` points.
   int transposedAxis(int vectorAxis, int64_t minExtent);
-  bool hasScalarsAlong(const FusedLoops::Access &access, llvm::StringRef axis);
 
 private:
+  bool hasScalarsAlong(const FusedLoops::Access &access, llvm::StringRef axis);
+  int combinerWork();
   double accessCost(const FusedLoops::Access &access, const fusion::Axis &axis);
   double vectorCost(const fusion::Axis &axis);
 
   FusedLoops &loops;
+  bool foldsLanes, isOrdered;
   llvm::SmallVector<FusedLoops::Access> accesses;
 };
 

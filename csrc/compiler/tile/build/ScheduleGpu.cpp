@@ -44,7 +44,7 @@ constexpr int64_t columnsOfTile = 128, leastColumns = 32;
 
 class GpuChooser {
 public:
-  explicit GpuChooser(FusedLoops &loops) : loops(loops), cost(loops), accesses(loops.accesses()) {}
+  explicit GpuChooser(FusedLoops &loops) : loops(loops), cost(loops, /*foldsLanes=*/true), accesses(loops.accesses()) {}
 
   Schedule run() {
     if (loops.axes.empty()) {

@@ -222,12 +222,7 @@ LogicalResult StripMiner::lowerMap(MapOp op) {
   });
   if (failed(done))
     return failure();
-  for (auto [result, target] : llvm::zip_equal(op.getResults(), scratch)) {
-    scratchOf[result] = target;
-    if (!isLong(result.getType()) && failed(makeShort(result)))
-      return failure();
-  }
-  return success();
+  return keepResults(op, scratch);
 }
 
 LogicalResult StripMiner::lowerCat(CatOp op) {

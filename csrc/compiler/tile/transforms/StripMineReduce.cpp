@@ -219,12 +219,7 @@ LogicalResult StripMiner::lowerReduce(ReduceOp op) {
     op->replaceAllUsesWith(scalars);
     return success();
   }
-  for (auto [result, target] : llvm::zip_equal(op.getResults(), scratch)) {
-    scratchOf[result] = target;
-    if (!isLong(result.getType()) && failed(makeShort(result)))
-      return failure();
-  }
-  return success();
+  return keepResults(op, scratch);
 }
 
 /// What registers scan at once, in as many steps as its logarithm.
@@ -284,12 +279,7 @@ LogicalResult StripMiner::lowerLongScan(ScanOp op, ValueRange sources, ValueRang
   });
   if (failed(done))
     return failure();
-  for (auto [result, target] : llvm::zip_equal(op.getResults(), scratch)) {
-    scratchOf[result] = target;
-    if (!isLong(result.getType()) && failed(makeShort(result)))
-      return failure();
-  }
-  return success();
+  return keepResults(op, scratch);
 }
 
 LogicalResult StripMiner::lowerScan(ScanOp op) {
@@ -350,10 +340,5 @@ LogicalResult StripMiner::lowerScan(ScanOp op) {
   });
   if (failed(done))
     return failure();
-  for (auto [result, target] : llvm::zip_equal(op.getResults(), scratch)) {
-    scratchOf[result] = target;
-    if (!isLong(result.getType()) && failed(makeShort(result)))
-      return failure();
-  }
-  return success();
+  return keepResults(op, scratch);
 }

@@ -116,6 +116,8 @@ private:
   LogicalResult keepNow(Operation *op);
   /// A tile for registers out of what lies in scratch or can be computed.
   LogicalResult makeShort(Value value);
+  /// The results of an op lie in these places; short ones are loaded again as values.
+  LogicalResult keepResults(Operation *op, ValueRange places);
 
   //===-- ops -----------------------------------------------------------------------------------------------------===//
 

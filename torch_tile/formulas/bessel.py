@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from torch_tile.frontend.decompositions.special import chebyshev, computed, i0, i1
+from torch_tile.formulas.special import chebyshev, computed, i0, i1
 
 aten = torch.ops.aten
 
@@ -145,27 +145,27 @@ def _split(x: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
     return x.clamp(max=limit), x.clamp(min=limit)
 
 
-def _j0(x: torch.Tensor) -> torch.Tensor:
+def j0(x: torch.Tensor) -> torch.Tensor:
     size = x.abs()
     near, far = _split(size, 8.0)
     return torch.where(size <= 8.0, _j0_near(near), _far(far, _P0, _Q0, math.pi / 4, False))
 
 
-def _j1(x: torch.Tensor) -> torch.Tensor:
+def j1(x: torch.Tensor) -> torch.Tensor:
     size = x.abs()
     near, far = _split(size, 8.0)
     value = torch.where(size <= 8.0, _j1_near(near), _far(far, _P1, _Q1, 3 * math.pi / 4, False))
     return torch.where(x < 0, -value, value)
 
 
-def _y0(x: torch.Tensor) -> torch.Tensor:
+def y0(x: torch.Tensor) -> torch.Tensor:
     near, far = _split(x, 8.0)
     low = chebyshev(_near(near), _Y0_SMALL) + 2.0 / math.pi * torch.log(near) * _j0_near(near)
     value = torch.where(x <= 8.0, low, _far(far, _P0, _Q0, math.pi / 4, True))
     return torch.where(x == 0.0, -math.inf, torch.where(x < 0.0, math.nan, value))
 
 
-def _y1(x: torch.Tensor) -> torch.Tensor:
+def y1(x: torch.Tensor) -> torch.Tensor:
     near, far = _split(x, 8.0)
     low = chebyshev(_near(near), _Y1_SMALL) * near
     low = low + 2.0 / math.pi * (torch.log(near) * _j1_near(near) - 1.0 / near)
@@ -216,10 +216,10 @@ def _single(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch
 def bessel_functions() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
-        aten.special_bessel_j0.default: _single(_j0),
-        aten.special_bessel_j1.default: _single(_j1),
-        aten.special_bessel_y0.default: _single(_y0),
-        aten.special_bessel_y1.default: _single(_y1),
+        aten.special_bessel_j0.default: _single(j0),
+        aten.special_bessel_j1.default: _single(j1),
+        aten.special_bessel_y0.default: _single(y0),
+        aten.special_bessel_y1.default: _single(y1),
         aten.special_modified_bessel_k0.default: computed(lambda x: _k0(x, False)),
         aten.special_modified_bessel_k1.default: computed(lambda x: _k1(x, False)),
         aten.special_scaled_modified_bessel_k0.default: computed(lambda x: _k0(x, True)),

@@ -155,7 +155,7 @@ def i1(x: torch.Tensor) -> torch.Tensor:
     return _scaled_up(_i1e(x), x)
 
 
-def _erfinv(y: torch.Tensor) -> torch.Tensor:
+def erfinv(y: torch.Tensor) -> torch.Tensor:
     """A rational guess and two Newton steps, as ATen's calc_erfinv."""
     size = y.abs()
     z = y * y
@@ -171,7 +171,7 @@ def _erfinv(y: torch.Tensor) -> torch.Tensor:
     return torch.where(size > 1.0, math.nan, x)
 
 
-def _ndtri(p: torch.Tensor) -> torch.Tensor:
+def ndtri(p: torch.Tensor) -> torch.Tensor:
     """Acklam's rational approximation of the lower half, and two steps of Halley's method on erfc."""
     upper = p > 0.5
     q = torch.where(upper, 1.0 - p, p)
@@ -206,7 +206,7 @@ def _ndtri(p: torch.Tensor) -> torch.Tensor:
     return torch.where((p < 0.0) | (p > 1.0), math.nan, x)
 
 
-def _erfcx(x: torch.Tensor) -> torch.Tensor:
+def erfcx(x: torch.Tensor) -> torch.Tensor:
     """(1 + 2x) exp(x^2) erfc(x) in (x - k) / (x + k) (Shepherd and Laframboise 1981); reflected for x < 0."""
     size = x.abs()
     capped = size.clamp(max=1e100)
@@ -272,7 +272,7 @@ def _derivative_of_digamma(n: int, x: torch.Tensor) -> torch.Tensor:
     return torch.where(reflected, turned - value, sign * value)
 
 
-def _lgamma(x: torch.Tensor) -> torch.Tensor:
+def lgamma(x: torch.Tensor) -> torch.Tensor:
     """Stirling's series past 12, where a product of the skipped factors brings smaller ones; reflection below 0.5."""
     reflected = x < 0.5
     z = torch.where(reflected, 1.0 - x, x)
@@ -305,15 +305,15 @@ def special_functions() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
         aten.digamma.default: _digamma_of,
-        aten.erfinv.default: computed(_erfinv),
+        aten.erfinv.default: computed(erfinv),
         aten.i0.default: computed(i0),
-        aten.lgamma.default: computed(_lgamma),
+        aten.lgamma.default: computed(lgamma),
         aten.polygamma.default: _polygamma,
-        aten.special_erfcx.default: computed(_erfcx),
+        aten.special_erfcx.default: computed(erfcx),
         aten.special_i0e.default: computed(_i0e),
         aten.special_i1.default: computed(i1),
         aten.special_i1e.default: computed(_i1e),
         aten.special_modified_bessel_i0.default: computed(i0),
         aten.special_modified_bessel_i1.default: computed(i1),
-        aten.special_ndtri.default: computed(_ndtri),
+        aten.special_ndtri.default: computed(ndtri),
     }

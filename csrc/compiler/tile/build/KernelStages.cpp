@@ -1,0 +1,259 @@
+// The stages of a kernel: what is reduced first, and what then reads the results.
+#include "compiler/tile/build/KernelEmitter.h"
+
+#include "compiler/fusion/FusionCost.h"
+#include "compiler/tile/build/OnlineSum.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+using torch_tile::fusion::Axis;
+
+namespace torch_tile::tile_build {
+
+void KernelEmitter::emitStages() {
+  ScopeGuard scope(*this);
+  for (int stage = 0; stage < loops.numStages; ++stage) {
+    currentStage = stage;
+    // What lives on the parallel axes alone comes before the stage's loop.
+    bool hasReducedAxes = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
+    for (const FusedMember &member : loops.members) {
+      if (member.stage != stage || (member.isFull && hasReducedAxes))
+        continue;
+      LoopsOp op = member.op;
+      if (op.getWriteAt()) {
+        emitOrdered(member, initialOf(op));
+        continue;
+      }
+      // A reduction over no axes is what its body says.
+      for (auto [result, value] : llvm::zip(op.getOutputs(), emitBody(member))) {
+        scopes.back().values[result] = value;
+        if (escapes(result))
+          store(value, result);
+      }
+    }
+    if (hasReducedAxes)
+      emitReducedStage(stage);
+  }
+}
+
+void KernelEmitter::emitReducedStage(int stage) {
+  struct Item {
+    const FusedMember *member;
+    SmallVector<Carried> kinds;
+  };
+  SmallVector<Item> items;
+  ValueList initial;
+  for (const FusedMember &member : loops.members) {
+    LoopsOp op = member.op;
+    if (!member.isFull || member.stage != stage || finished.contains(&member))
+      continue;
+    if (op.isReduction() || op.getWriteAt()) {
+      items.push_back({&member, kindsOf(op)});
+      initial.append(initialOf(op));
+      if (items.back().kinds.empty())
+        continue;
+      auto own = MutableArrayRef(initial).take_back(items.back().kinds.size());
+      for (auto [kind, value, init] : llvm::zip(items.back().kinds, own, op.getInitsAttr()))
+        value = initialOf(kind, cast<TypedAttr>(init), value);
+    } else if (llvm::any_of(op.getOutputs(), [&](Value v) { return escapes(v); })) {
+      items.push_back({&member, {}});
+    }
+  }
+  if (items.empty())
+    return;
+  if (schedule.isOnline && items.size() == 1)
+    if (const FusedMember *sum = onlineSumOf(loops, *items[0].member))
+      return emitOnline(*items[0].member, *sum);
+
+  bool isOnly = isOnlyTile();
+  ValueList folded = emitReducedAxes(0, initial, [&](ValueRange carried) {
+    ValueList next;
+    for (const Item &item : items) {
+      LoopsOp op = item.member->op;
+      if (op.getWriteAt()) {
+        next.append(emitOrdered(*item.member, carried.slice(next.size(), op.isScan() ? op.getNumResults() : 0)));
+        continue;
+      }
+      if (!op.isReduction()) {
+        for (Value result : op.getOutputs())
+          if (escapes(result))
+            store(valueOf(result), result);
+        continue;
+      }
+      ValueList values = emitBody(*item.member);
+      for (auto [value, init, kind] : llvm::zip(values, op.getInitsAttr(), item.kinds)) {
+        if (kind == Carried::Uniform)
+          continue;
+        value = toTile(builder, value, tileShape());
+        Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
+        if (kind == Carried::Narrow)
+          value = reuse(arith::TruncIOp::create(builder, tileOf(builder.getI32Type()), value));
+        bool isPartial = (isVectorReduced() && validLanes) || (isRowReduced() && validRows);
+        if (!isPartial)
+          continue;
+        // Lanes past the end contribute the identity.
+        identity = initialOf(kind, cast<TypedAttr>(init), identity);
+        value = arith::SelectOp::create(builder, gatherMask(), value, toTile(builder, identity, tileShape()));
+      }
+      ValueRange accumulated = carried.slice(next.size(), values.size());
+      if (isOnly)
+        for (Value value : values)
+          next.push_back(toTile(builder, value, tileShape()));
+      else
+        next.append(combine(op.getCombine(), accumulated, values, tileShape(), item.kinds));
+    }
+    return next;
+  });
+
+  unsigned next = 0;
+  for (const Item &item : items) {
+    LoopsOp op = item.member->op;
+    if (op.isScan())
+      next += op.getNumResults();
+    if (!op.isReduction())
+      continue;
+    ValueList values(ArrayRef<Value>(folded).slice(next, op.getNumResults()));
+    next += op.getNumResults();
+    if (isVectorReduced() || isRowReduced()) {
+      for (Value &value : values)
+        value = toTile(builder, value, accumulatorShape());
+      values = fold(op, std::move(values), /*axis=*/foldedAxis());
+    }
+    for (auto [result, value, kind] : llvm::zip(op.getOutputs(), values, item.kinds)) {
+      if (kind == Carried::Narrow) {
+        auto tile = dyn_cast<RankedTensorType>(value.getType());
+        Type wide = builder.getI64Type();
+        value = arith::ExtSIOp::create(builder, tile ? Type(tile.clone(wide)) : wide, value);
+      }
+      scopes.back().values[result] = value;
+      if (escapes(result))
+        store(value, result);
+    }
+  }
+}
+
+/// Combines the partial results of tiles along one axis.
+KernelEmitter::ValueList KernelEmitter::fold(LoopsOp op, ValueList values, int64_t axis) {
+  SmallVector<Type> types;
+  for (Value value : values) {
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<int64_t> shape(type.getShape());
+    shape.erase(shape.begin() + axis);
+    types.push_back(shape.empty() ? type.getElementType() : RankedTensorType::get(shape, type.getElementType()));
+  }
+  auto reduce = tile::ReduceOp::create(builder, types, values, builder.getI64IntegerAttr(axis));
+  IRMapping mapping;
+  op.getCombine().cloneInto(&reduce.getCombine(), mapping);
+  Block &block = reduce.getCombine().front();
+  for (auto [k, argument] : llvm::enumerate(block.getArguments()))
+    argument.setType(cast<RankedTensorType>(values[k % values.size()].getType()).getElementType());
+  for (auto choice : block.getOps<arith::SelectOp>()) // of what is carried in fewer bits
+    choice.getResult().setType(choice.getTrueValue().getType());
+  Operation *yield = block.getTerminator();
+  OpBuilder inside(yield);
+  tile::YieldOp::create(inside, op.getLoc(), yield->getOperands());
+  yield->erase();
+  return spreadRows(ValueList(reduce.getResults()));
+}
+
+/// Results of rows side by side are held by all lanes of their row.
+KernelEmitter::ValueList KernelEmitter::spreadRows(ValueList values) {
+  if (schedule.rowAxis < 0 || isRowReduced() || !isVectorReduced())
+    return values;
+  for (Value &value : values) {
+    Type element = getElementTypeOrSelf(value.getType());
+    auto column = RankedTensorType::get({schedule.rows, 1}, element);
+    value = tile::ExpandDimsOp::create(builder, column, value, builder.getI64IntegerAttr(1));
+    value = tile::BroadcastOp::create(builder, RankedTensorType::get(tileShape(), element), value);
+  }
+  return values;
+}
+
+/// Loops over the reduced axes from number `axis` on, the vector or row axis innermost.
+KernelEmitter::ValueList KernelEmitter::emitReducedAxes(unsigned axis, ValueRange carried, BodyFn body) {
+  auto next = [&](unsigned k) {
+    while (k < loops.axes.size() &&
+           (!loops.axes[k].reduced || (int)k == schedule.vectorAxis || (int)k == schedule.rowAxis))
+      ++k;
+    return k;
+  };
+  axis = next(axis);
+  if (axis == loops.axes.size()) {
+    if (isRowReduced())
+      return emitRowLoop(carried, body);
+    if (schedule.isVectorInnermost)
+      return emitVectorLoop(blockLow, blockHigh, isAlwaysFull(), carried, body);
+    if (!isVectorReduced()) {
+      ScopeGuard scope(*this);
+      return body(carried);
+    }
+    const Axis &vector = loops.axes[schedule.vectorAxis];
+    return emitVectorLoop(exprs.constant(0), exprs.emit(vector.extent, {}), isAlwaysFull(), carried, body);
+  }
+  std::optional<int64_t> known = isVectorReduced() ? loops.axes[schedule.vectorAxis].extent.constant() : std::nullopt;
+  bool isOneTile = options.isGpu && known && *known <= schedule.lanes;
+  bool isInnermost = next(axis + 1) == loops.axes.size() && (!isVectorReduced() || isOneTile) && !isRowReduced();
+  if (isInnermost && schedule.unroll > 1)
+    return emitUnrolled(loops.axes[axis], carried, body);
+  return emitFor(exprs.constant(0), exprs.emit(loops.axes[axis].extent, {}), 1, carried,
+                 [&](Value index, ValueRange inner) {
+                   bindings[loops.axes[axis].name] = index;
+                   return emitReducedAxes(axis + 1, inner, body);
+                 });
+}
+
+/// Several points in one iteration, one after the other; then what is left.
+KernelEmitter::ValueList KernelEmitter::emitUnrolled(const Axis &axis, ValueRange carried, BodyFn body) {
+  Value extent = exprs.emit(axis.extent, {});
+  Value left = reuse(arith::RemUIOp::create(builder, extent, exprs.constant(schedule.unroll)));
+  Value whole = reuse(arith::SubIOp::create(builder, extent, left));
+  auto point = [&](Value index, ValueRange values) {
+    bindings[axis.name] = index;
+    ScopeGuard scope(*this);
+    return emitReducedAxes(loops.axes.size(), values, body); // what is left are the lanes
+  };
+  ValueList values = emitFor(exprs.constant(0), whole, schedule.unroll, carried, [&](Value index, ValueRange inner) {
+    ValueList current(inner);
+    for (int64_t k = 0; k < schedule.unroll; ++k)
+      current = point(reuse(arith::AddIOp::create(builder, index, exprs.constant(k))), current);
+    return current;
+  });
+  return emitFor(whole, extent, 1, values, point);
+}
+
+/// The reduced row axis in tiles of rows.
+KernelEmitter::ValueList KernelEmitter::emitRowLoop(ValueRange carried, BodyFn body) {
+  const Axis &axis = loops.axes[schedule.rowAxis];
+  Value extent = exprs.emit(axis.extent, {});
+  isInRowLoop = true;
+  auto tile = [&](Value index, ValueRange values) {
+    bindings[axis.name] = index;
+    ScopeGuard scope(*this);
+    return body(values);
+  };
+  auto partial = [&](Value index, ValueRange values) {
+    validRows = reuse(arith::SubIOp::create(builder, extent, index));
+    ValueList result = tile(index, values);
+    validRows = {};
+    return result;
+  };
+  int64_t step = schedule.rows * schedule.unroll;
+  Value left = reuse(arith::RemUIOp::create(builder, extent, exprs.constant(step)));
+  Value whole = reuse(arith::SubIOp::create(builder, extent, left));
+  ValueList values = emitFor(exprs.constant(0), whole, step, carried, [&](Value index, ValueRange inner) {
+    ValueList current(inner);
+    for (int64_t k = 0; k < schedule.unroll; ++k)
+      current = tile(reuse(arith::AddIOp::create(builder, index, exprs.constant(k * schedule.rows))), current);
+    return current;
+  });
+  bool isExact = loops.facts().divides(loops.sizes().constant(step), axis.extent) == Proof::Yes;
+  if (!isExact)
+    values = emitFor(whole, extent, schedule.rows, values, partial);
+  isInRowLoop = false;
+  return values;
+}
+
+} // namespace torch_tile::tile_build
