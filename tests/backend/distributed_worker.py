@@ -1,6 +1,6 @@
 """One process of `test_distributed.py`: trains a small transformer in eager mode and compiled, prints both losses.
 
-python distributed_worker.py RANK WORLD STORE ddp|fsdp BACKEND
+python distributed_worker.py RANK WORLD STORE ddp|fsdp BACKEND cpu|cuda
 """
 
 from __future__ import annotations
@@ -46,24 +46,25 @@ class Transformer(nn.Module):
         return self.head(x)
 
 
-def distributed(model: Transformer, kind: str) -> nn.Module:
+def distributed(model: Transformer, kind: str, device: torch.device) -> nn.Module:
     if kind == "ddp":
-        return nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1)
+        ids = [device.index] if device.type == "cuda" else None
+        return nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1, device_ids=ids)
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
     return fully_shard(model, mesh=mesh)
 
 
-def train(model: Any, call: Any, steps: int = 3) -> list[float]:
+def train(model: Any, call: Any, device: torch.device, steps: int = 3) -> list[float]:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     losses = []
     generator = torch.Generator().manual_seed(dist.get_rank())
     for _ in range(steps):
-        tokens = torch.randint(0, 64, (4, 12), generator=generator)
+        tokens = torch.randint(0, 64, (4, 12), generator=generator).to(device)
         logits = call(tokens)
         loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
         loss.backward()
@@ -74,17 +75,22 @@ def train(model: Any, call: Any, steps: int = 3) -> list[float]:
 
 
 def main() -> None:
-    rank, world, store, kind, backend = sys.argv[1:]
+    rank, world, store, kind, backend, device_type = sys.argv[1:]
     torch.set_num_threads(1)
+    device = torch.device("cpu")
+    if device_type == "cuda":
+        device = torch.device("cuda", int(rank))
+        torch.cuda.set_device(device)
     dist.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=int(rank), world_size=int(world), timeout=timedelta(seconds=200)
-    )
+        "nccl" if device_type == "cuda" else "gloo",
+        init_method=f"file://{store}", rank=int(rank), world_size=int(world), timeout=timedelta(seconds=200),
+    )  # fmt: skip
     torch.manual_seed(0)
-    model = Transformer()
+    model = Transformer().to(device)
     eager = copy.deepcopy(model)
-    expected = train(eager := distributed(eager, kind), eager)
-    compiled = distributed(model, kind)
-    result = train(compiled, torch.compile(compiled, backend=backend))
+    expected = train(eager := distributed(eager, kind, device), eager, device)
+    compiled = distributed(model, kind, device)
+    result = train(compiled, torch.compile(compiled, backend=backend), device)
     from torch_tile import counters
 
     print(json.dumps({"eager": expected, "compiled": result, "counts": counters.snapshot()}), flush=True)

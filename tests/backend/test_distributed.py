@@ -1,4 +1,4 @@
-"""Two gloo processes train a small transformer: DistributedDataParallel and FSDP2, losses as in eager."""
+"""Two processes (gloo, or NCCL on two devices) train a small transformer: DistributedDataParallel and FSDP2, losses as in eager."""
 
 from __future__ import annotations
 
@@ -16,15 +16,24 @@ from tests.compiling import BACKEND, IS_TILE, ROOT
 WORLD = 2
 
 
-@pytest.mark.slow
+DEVICES = [
+    pytest.param("cpu", marks=pytest.mark.slow),
+    pytest.param(
+        "cuda",
+        marks=[pytest.mark.gpu, pytest.mark.skipif(torch.cuda.device_count() < WORLD, reason="needs two CUDA devices")],
+    ),
+]
+
+
 @pytest.mark.timeout(400)
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch is built without torch.distributed")
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_training_follows_eager(kind: str, tmp_path: Path) -> None:
+def test_training_follows_eager(kind: str, device: str, tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "tests" / "backend" / "distributed_worker.py")]
     workers = [
         subprocess.Popen(
-            [*command, str(rank), str(WORLD), str(tmp_path / "store"), kind, BACKEND],
+            [*command, str(rank), str(WORLD), str(tmp_path / "store"), kind, BACKEND, device],
             cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )
