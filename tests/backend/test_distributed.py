@@ -1,4 +1,4 @@
-"""Two processes (gloo, or NCCL on two devices) train a small transformer: DistributedDataParallel and FSDP2, losses as in eager."""
+"""Two processes, over gloo or over NCCL on two devices, train a small transformer by DDP and by FSDP2, losses as in eager."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ DEVICES = [
 
 @pytest.mark.timeout(400)
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="torch is built without torch.distributed")
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("where", DEVICES)
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_training_follows_eager(kind: str, device: str, tmp_path: Path) -> None:
+def test_training_follows_eager(kind: str, where: str, tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "tests" / "backend" / "distributed_worker.py")]
     workers = [
         subprocess.Popen(
-            [*command, str(rank), str(WORLD), str(tmp_path / "store"), kind, BACKEND, device],
+            [*command, str(rank), str(WORLD), str(tmp_path / "store"), kind, BACKEND, where],
             cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )

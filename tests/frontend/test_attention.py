@@ -1,4 +1,4 @@
-"""Attention is kept whole on CUDA alone; what a mask becomes there."""
+"""Attention is kept whole on CUDA alone; what a mask becomes there, and what masks say nothing new."""
 
 from __future__ import annotations
 
@@ -34,6 +34,91 @@ def test_mask_as_a_bias() -> None:
     expected = F.scaled_dot_product_attention(q, q, q, attn_mask=mask)
     rows = mask.any(-1)  # others have nothing to attend to
     assert_same((scores.softmax(-1) @ q)[:, :, rows], expected[:, :, rows], 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32], ids=["bool", "f32"])
+def test_bias_of_a_spread_mask(dtype: torch.dtype) -> None:
+    q = torch.randn(2, 3, 7, 16)
+    mask = (torch.rand(1, 1, 7, 1) > 0.4).to(dtype).expand(2, 1, 7, 7)
+    bias = attention._bias_of(mask, q)
+    assert bias.shape == (2, 1, 7, 7) and bias.stride(-1) == 1 and bias.stride(0) == 0
+    assert_same(bias.exp(), mask.to(torch.float32) if dtype is torch.bool else mask.exp())
+
+
+# Masks that the graph makes
+
+
+def of_nothing(n: int) -> torch.Tensor:
+    return (torch.arange(n)[None, None, :, None] >= 0).expand(2, 1, n, n)
+
+
+def of_zeros(n: int) -> torch.Tensor:
+    return torch.zeros(n, n)
+
+
+def causal(n: int) -> torch.Tensor:
+    return torch.ones(n, n, dtype=torch.bool).tril()
+
+
+def causal_by_positions(n: int) -> torch.Tensor:
+    return (torch.arange(n)[:, None] >= torch.arange(n)).unsqueeze(0).expand(2, -1, -1).unsqueeze(1)
+
+
+def causal_infinities(n: int) -> torch.Tensor:
+    return torch.full((n, n), float("-inf")).triu(1)
+
+
+def a_window(n: int) -> torch.Tensor:
+    return torch.ones(n, n, dtype=torch.bool).tril() & torch.ones(n, n, dtype=torch.bool).triu(-2)
+
+
+def large_negative(n: int) -> torch.Tensor:
+    return torch.full((n, n), -1e4).triu(1)
+
+
+MASKS = [
+    (of_nothing, "nothing"), (of_zeros, "nothing"), (causal, "causal"), (causal_by_positions, "causal"),
+    (causal_infinities, "causal"), (a_window, None), (large_negative, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make, meaning", MASKS, ids=lambda x: getattr(x, "__name__", str(x)))
+def test_masks_made_in_the_graph(make: Any, meaning: str | None) -> None:
+    seen: list[Any] = []
+
+    def backend(gm: torch.fx.GraphModule, inputs: Any) -> Any:
+        assert (attention.keep_attention(gm) is None) == (meaning is None)
+        node = next(n for n in gm.graph.nodes if n.target in attention._TARGETS)
+        seen.append((node.kwargs.get("attn_mask") is None, node.kwargs.get("is_causal", False)))
+        return gm.forward
+
+    q = torch.randn(2, 3, 9, 16)
+
+    def function(q: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, q, q, attn_mask=make(q.shape[-2]))
+
+    assert_same(torch.compile(function, backend=backend)(q), function(q), 1e-5, 1e-5)
+    assert seen == [(meaning is not None, meaning == "causal")]
+
+
+def test_masks_of_inputs_and_sizes_stay() -> None:
+    def backend(gm: torch.fx.GraphModule, inputs: Any) -> Any:
+        assert attention.keep_attention(gm) is None
+        return gm.forward
+
+    q = torch.randn(2, 3, 9, 16)
+
+    def of_an_input(q: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        mask = torch.arange(9)[None, :] < lengths[:, None]
+        return F.scaled_dot_product_attention(q, q, q, attn_mask=mask[:, None, None, :])
+
+    lengths = torch.tensor([4, 9])
+    assert_same(torch.compile(of_an_input, backend=backend)(q, lengths), of_an_input(q, lengths))
+
+    def of_a_size(q: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, q, q, attn_mask=causal(q.shape[-2]))
+
+    assert_same(torch.compile(of_a_size, backend=backend, dynamic=True)(q), of_a_size(q))
 
 
 # A form that cannot be traced gives way to torch's own choice

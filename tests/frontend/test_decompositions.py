@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from torch_tile.formulas.bessel import bessel_functions
-from torch_tile.formulas.special import special_functions
+from torch_tile.formulas.special import computed, special_functions
 from torch_tile.frontend.decompositions import decomposition_table
 
 aten = torch.ops.aten
@@ -167,3 +167,23 @@ def test_samples_of_a_volume(mode: str, padding_mode: str, align_corners: bool) 
     codes = (("bilinear", "nearest").index(mode), ("zeros", "border", "reflection").index(padding_mode))
     result = TABLE[aten.grid_sampler_3d.default](x, grid, *codes, align_corners)
     torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "device, dtype, expected",
+    [
+        ("cpu", torch.float32, torch.float64),
+        ("meta", torch.float32, torch.float32),
+        ("meta", torch.float64, torch.float64),
+    ],
+)
+def test_special_functions_compute_in(device: str, dtype: torch.dtype, expected: torch.dtype) -> None:
+    """On other devices than the CPU in the operand's own precision: float64 is slow there, but float64 stays."""
+    seen: list[torch.dtype] = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x.dtype)
+        return x
+
+    assert computed(function)(torch.empty(3, device=device, dtype=dtype)).dtype is dtype
+    assert seen == [expected]

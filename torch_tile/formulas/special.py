@@ -1,6 +1,7 @@
 """Special functions from arithmetic, exp, log, erf and the trigonometric functions.
 
-Kernels for the CPU compute them in float64, so the result of a float32 operand is off by its own rounding alone.
+Kernels for the CPU compute them in float64, so the result of a float32 operand is off by its own rounding alone; kernels for
+a GPU compute float64 operands alone so.
 """
 
 from __future__ import annotations
@@ -79,8 +80,9 @@ _ERFCX = (
 
 
 def _wide(*operands: Any) -> torch.dtype:
-    devices = {t.device.type for t in operands if isinstance(t, torch.Tensor)}
-    return torch.float64 if devices == {"cpu"} else torch.float32
+    tensors = [t for t in operands if isinstance(t, torch.Tensor)]
+    on_cpu = all(t.device.type == "cpu" for t in tensors)
+    return torch.float64 if on_cpu or any(t.dtype is torch.float64 for t in tensors) else torch.float32
 
 
 def computed(function: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:

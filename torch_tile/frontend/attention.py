@@ -1,4 +1,4 @@
-"""Attention on CUDA: kept whole, as a call of the kernel that eager would choose.
+"""Attention: without masks that hide nothing, and on CUDA kept whole, as a call of the kernel that eager would choose.
 
 Traced with fake tensors, torch decides for matrix products and a softmax. The choice depends on types, sizes and
 strides only, so tensors without contents of the same kind are asked in their place.
@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
+from torch_tile.frontend.attention_masks import meaning_of
+
 log = logging.getLogger(__name__)
 aten = torch.ops.aten
 
@@ -28,12 +30,21 @@ _FLASH, _EFFICIENT, _CUDNN = 1, 2, 3
 
 
 def _bias_of(mask: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
-    """The mask as what is added to the scores: four dimensions, 0 where it is true and -inf where it is not."""
-    if mask.dtype is torch.bool:
-        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, float("-inf"))
+    """The mask as what is added to the scores: four dimensions, rows without gaps, 0 where it is true, else -inf.
+
+    Where it is the same for all batches or heads, it stays so.
+    """
     while mask.dim() < 4:
         mask = mask.unsqueeze(0)
-    return mask
+    sizes = mask.shape
+    for axis in (0, 1):
+        if mask.stride(axis) == 0:
+            mask = mask.narrow(axis, 0, 1)
+    if mask.dtype is torch.bool:
+        bias = torch.zeros(mask.shape, dtype=query.dtype, device=mask.device).masked_fill(~mask, float("-inf"))
+    else:
+        bias = mask if mask.stride(-1) == 1 else mask.contiguous()
+    return bias.expand(sizes)
 
 
 def _needs_gradient(*tensors: torch.Tensor) -> bool:
@@ -105,7 +116,9 @@ def _choose(given: dict[str, Any]) -> Callable[..., torch.Tensor] | None:
             made: list[Any] = [None if t is None else _stand_in(t) for t in operands]
             if any(m is None and t is not None for m, t in zip(made, operands, strict=True)):
                 return None
-            choice = torch._fused_sdp_choice(made[0], made[1], made[2], made[3], float(dropout), causal, scale=scale)
+            # Asked about what it will be given: of a mask with a stride of 0 along the keys it would take none.
+            bias = None if made[3] is None else _bias_of(made[3], made[0])
+            choice = torch._fused_sdp_choice(made[0], made[1], made[2], bias, float(dropout), causal, scale=scale)
             form = _FORMS.get(int(choice))
             if form is None:
                 return None
@@ -130,19 +143,27 @@ def keep_attention(gm: GraphModule) -> Callable[[], None] | None:
     """Rewrites attention in a graph of Dynamo's; gives what takes that back, or None where there was nothing to do."""
     before: list[tuple[Node, Any, Any, Any]] = []
     chosen: dict[str, Callable[..., torch.Tensor] | None] = {}
+    meanings: dict[Node, str | None] = {}
     for node in gm.graph.nodes:
         if node.op != "call_function" or node.target not in _TARGETS:
             continue
         given = {**dict(zip(_NAMES, node.args, strict=False)), **node.kwargs}
+        original = (node, node.target, node.args, node.kwargs)
+        mask = given.get("attn_mask")
+        if isinstance(mask, Node) and mask not in meanings:
+            meanings[mask] = meaning_of(mask)
+        meaning = meanings.get(mask) if isinstance(mask, Node) else None
+        if meaning is not None and not given.get("is_causal", False):
+            given |= {"attn_mask": None, "is_causal": meaning == "causal"}
+            node.args, node.kwargs = (), given
         kind = _kind_of(given)
         if kind not in chosen:
             chosen[kind] = _choose(given)
-        form = chosen[kind]
-        if form is None:
-            continue
-        before.append((node, node.target, node.args, node.kwargs))
-        given.pop("enable_gqa", None)
-        node.target, node.args, node.kwargs = form, (), given
+        if form := chosen[kind]:
+            arguments = {name: value for name, value in given.items() if name != "enable_gqa"}
+            node.target, node.args, node.kwargs = form, (), arguments
+        if form or meaning:
+            before.append(original)
     if not before:
         return None
     gm.recompile()
