@@ -35,7 +35,7 @@ for backend in sys.argv[1].split(","):
         calls[f"{backend} {mode}"] = torch.compile(copy_of(f"{backend}_{mode}"), backend=backend, mode=mode)
 best = dict.fromkeys(calls, float("inf"))
 with torch.no_grad():
-    for name, call in calls.items():
+    for call in calls.values():
         for _ in range(30):
             call(x)
     for _ in range(7):

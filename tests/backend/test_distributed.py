@@ -1,4 +1,4 @@
-"""Two processes, over gloo or over NCCL on two devices, train a small transformer by DDP and by FSDP2, losses as in eager."""
+"""Two processes, over gloo or over NCCL on two devices, train a transformer by DDP and by FSDP2, losses as in eager."""
 
 from __future__ import annotations
 

@@ -76,9 +76,22 @@ def large_negative(n: int) -> torch.Tensor:
     return torch.full((n, n), -1e4).triu(1)
 
 
+def written(n: int) -> torch.Tensor:
+    mask = torch.ones(n, n, dtype=torch.bool)
+    mask[:, 3] = False
+    return mask
+
+
+def view_written(n: int) -> torch.Tensor:
+    mask = torch.ones(1, n, n, dtype=torch.bool)
+    mask.squeeze(0).tril_()
+    return mask
+
+
 MASKS = [
     (of_nothing, "nothing"), (of_zeros, "nothing"), (causal, "causal"), (causal_by_positions, "causal"),
     (causal_infinities, "causal"), (a_window, None), (large_negative, None),
+    (written, None), (view_written, None),
 ]  # fmt: skip
 
 

@@ -170,14 +170,14 @@ def test_samples_of_a_volume(mode: str, padding_mode: str, align_corners: bool) 
 
 
 @pytest.mark.parametrize(
-    "device, dtype, expected",
+    "where, dtype, expected",
     [
         ("cpu", torch.float32, torch.float64),
         ("meta", torch.float32, torch.float32),
         ("meta", torch.float64, torch.float64),
     ],
 )
-def test_special_functions_compute_in(device: str, dtype: torch.dtype, expected: torch.dtype) -> None:
+def test_special_functions_compute_in(where: str, dtype: torch.dtype, expected: torch.dtype) -> None:
     """On other devices than the CPU in the operand's own precision: float64 is slow there, but float64 stays."""
     seen: list[torch.dtype] = []
 
@@ -185,5 +185,5 @@ def test_special_functions_compute_in(device: str, dtype: torch.dtype, expected:
         seen.append(x.dtype)
         return x
 
-    assert computed(function)(torch.empty(3, device=device, dtype=dtype)).dtype is dtype
+    assert computed(function)(torch.empty(3, device=where, dtype=dtype)).dtype is dtype
     assert seen == [expected]

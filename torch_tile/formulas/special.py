@@ -1,7 +1,7 @@
 """Special functions from arithmetic, exp, log, erf and the trigonometric functions.
 
-Kernels for the CPU compute them in float64, so the result of a float32 operand is off by its own rounding alone; kernels for
-a GPU compute float64 operands alone so.
+Kernels for the CPU compute them in float64, so the result of a float32 operand is off by its own rounding alone; those
+for a GPU compute float64 operands alone so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Masks of attention that the graph itself makes: those that hide nothing, or only what comes later.
 
-A library of models may skip such a mask in eager mode, where it looks at its values, and build it while it is traced. The
-fused kernels are faster without one.
+A library of models may skip such a mask in eager mode, where it looks at its values, and build it while it is traced.
+The fused kernels are faster without one.
 """
 
 from __future__ import annotations
@@ -17,71 +17,20 @@ from torch.utils._python_dispatch import _disable_current_modes
 log = logging.getLogger(__name__)
 
 # What masks are made of: functions of their arguments alone, by the names that Dynamo's graphs have for them.
-_PURE = frozenset(
-    [
-        "arange",
-        "ones",
-        "zeros",
-        "full",
-        "tensor",
-        "ones_like",
-        "zeros_like",
-        "full_like",
-        "new_ones",
-        "new_zeros",
-        "new_full",
-        "tril",
-        "triu",
-        "where",
-        "masked_fill",
-        "logical_and",
-        "logical_or",
-        "logical_not",
-        "logical_xor",
-        "bitwise_and",
-        "bitwise_or",
-        "bitwise_not",
-        "and_",
-        "or_",
-        "xor",
-        "invert",
-        "__and__",
-        "__or__",
-        "__invert__",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "add",
-        "sub",
-        "mul",
-        "neg",
-        "abs",
-        "floordiv",
-        "mod",
-        "remainder",
-        "view",
-        "reshape",
-        "expand",
-        "expand_as",
-        "broadcast_to",
-        "unsqueeze",
-        "squeeze",
-        "getitem",
-        "transpose",
-        "permute",
-        "contiguous",
-        "clone",
-        "to",
-        "bool",
-        "float",
-        "int",
-        "long",
-        "type",
-    ]
-)
+# fmt: off
+_PURE = {
+    "arange", "ones", "zeros", "full", "tensor", "ones_like", "zeros_like", "full_like", "new_ones",
+    "new_zeros", "new_full", "tril", "triu", "where", "masked_fill", "logical_and", "logical_or", "logical_not",
+    "logical_xor", "bitwise_and", "bitwise_or", "bitwise_not", "and_", "or_", "xor", "invert", "__and__",
+    "__or__", "__invert__", "eq", "ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "neg", "abs", "floordiv",
+    "mod", "remainder", "clone",
+}
+# These may return their argument's memory.
+_VIEWS = {
+    "view", "reshape", "expand", "expand_as", "broadcast_to", "unsqueeze", "squeeze", "getitem", "transpose",
+    "permute", "contiguous", "to", "bool", "float", "int", "long", "type",
+}
+# fmt: on
 _MOST_NODES = 64
 _MOST_ELEMENTS = 1 << 26
 
@@ -97,6 +46,18 @@ def _extent(value: torch.Tensor) -> int:
     return sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True)) + 1
 
 
+def _may_be_written(node: Node) -> bool:
+    """Whether a user of the node, or of a view of it, is another function than those above and attention."""
+    for user in node.users:
+        name = _name(user)
+        if name in _VIEWS:
+            if _may_be_written(user):
+                return True
+        elif "out" in user.kwargs or (name not in _PURE and name != "scaled_dot_product_attention"):
+            return True
+    return False
+
+
 def _makers(mask: Node) -> list[Node] | None:
     """The nodes that make the mask, in order; None if it depends on an input, or on what is not listed above."""
     found: set[Node] = set()
@@ -106,7 +67,9 @@ def _makers(mask: Node) -> list[Node] | None:
         if node in found:
             continue
         value = node.meta.get("example_value")
-        if node.op not in ("call_function", "call_method") or _name(node) not in _PURE or len(found) >= _MOST_NODES:
+        if node.op not in ("call_function", "call_method") or _name(node) not in _PURE | _VIEWS:
+            return None
+        if len(found) >= _MOST_NODES or "out" in node.kwargs or _may_be_written(node):
             return None
         if not isinstance(value, torch.Tensor) or not 0 <= _extent(value) <= _MOST_ELEMENTS:
             return None
