@@ -74,13 +74,16 @@ def print_graph(graph_module: torch.fx.GraphModule) -> GraphText:
         torch_tile.errors.UnsupportedError: something the dialect cannot say; names the node.
     """
 
-def compile_kernel(text: str, options: dict[str, str], dump: Callable[[str, str], None] | None = None) -> bytes:
+def compile_kernel(
+    text: str, options: dict[str, str], dump: Callable[[str, str], None] | None = None, architecture: str = ""
+) -> bytes:
     """Compile a module of one tile.kernel, or of Triton's IR in generic form, to a standalone kernel.
 
     Args:
         text: the module.
         options: for the compiler: `target`, `distinct_arguments` and others of csrc/compiler/driver/Options.h.
         dump: called with the file name of each stage and its text.
+        architecture: what PTX is assembled for, like "sm_90"; empty on the CPU.
 
     Raises:
         torch_tile.errors.InvalidKernelError: the text does not parse.

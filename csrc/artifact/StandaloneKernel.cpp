@@ -5,7 +5,7 @@
 using namespace torch_tile;
 using namespace torch_tile::artifact;
 
-static constexpr std::string_view magic = "torch-tile kernel 1\n";
+static constexpr std::string_view magic = "torch-tile kernel 2\n";
 
 std::vector<uint8_t> artifact::serialize(const StandaloneKernel &standalone) {
   ByteWriter out;
@@ -18,6 +18,8 @@ std::vector<uint8_t> artifact::serialize(const StandaloneKernel &standalone) {
   out.unsignedInt(kernel.externalSymbols.size());
   for (const std::string &symbol : kernel.externalSymbols)
     out.text(symbol);
+  out.unsignedInt(kernel.numThreads);
+  out.unsignedInt(kernel.programsPerBlock);
   out.text(standalone.arguments);
   out.byte(standalone.needsGrid);
   out.signedInt(standalone.scratchBytes);
@@ -41,6 +43,8 @@ Status artifact::deserialize(std::span<const uint8_t> bytes, StandaloneKernel &s
   kernel.externalSymbols.resize(in.count());
   for (std::string &symbol : kernel.externalSymbols)
     symbol = in.text();
+  kernel.numThreads = in.unsignedInt32();
+  kernel.programsPerBlock = in.unsignedInt32();
   standalone.arguments = in.text();
   standalone.needsGrid = in.byte() != 0;
   standalone.scratchBytes = in.signedInt();

@@ -14,13 +14,13 @@ from torch._functorch._aot_autograd.logging_utils import get_aot_graph_name
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule
 
-from torch_tile import _C
+from torch_tile import _C, targets
 from torch_tile.config import Settings
 from torch_tile.counters import counters
 from torch_tile.debug import record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import TileError, UnsupportedError
-from torch_tile.frontend import cudagraphs, targets
+from torch_tile.frontend import cudagraphs
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.pycalls import make_pycalls

@@ -21,7 +21,8 @@ class Config:
 
     Args:
         kwargs: values of constexpr parameters.
-        num_warps, num_stages, num_ctas, maxnreg: for GPUs; without effect on the CPU.
+        num_warps: how many warps of a GPU a program gets; without effect on the CPU.
+        num_stages, num_ctas, maxnreg: without effect.
         pre_hook: called with all arguments by name before a launch.
     """
 
@@ -124,6 +125,11 @@ class Heuristics(_Wrapper):
         return kwargs
 
 
+def _is_on_cuda(known: dict[str, Any]) -> bool:
+    """Whether tensors among the arguments, or what descriptors and wrappers hold, are on a CUDA device."""
+    return any(getattr(getattr(v, "base", v), "is_cuda", False) for v in known.values())
+
+
 class Autotuner(_Wrapper):
     """The fastest of several configurations, by the values of `key` and the types of tensors."""
 
@@ -154,6 +160,8 @@ class Autotuner(_Wrapper):
         known = self._named(args, kwargs)
         key = tuple(known.get(k) for k in self.keys)
         key += tuple(str(v.dtype) for v in known.values() if isinstance(v, torch.Tensor))
+        if _is_on_cuda(known):
+            key += ("cuda",)
         chosen = self.cache.get(key)
         if chosen is None:
             candidates = self._candidates(known)
@@ -169,7 +177,13 @@ class Autotuner(_Wrapper):
         clash = [k for k in chosen.kwargs if k in kwargs]
         if clash:
             raise ValueError(f"autotune chooses {clash[0]!r}, so the launch must not pass it")
-        return {**kwargs, **chosen.kwargs}
+        return {**kwargs, **chosen.kwargs, **self._hints(chosen, known)}
+
+    def _hints(self, chosen: Config, known: dict[str, Any]) -> dict[str, Any]:
+        """What a launch on a GPU is told beside the constants."""
+        if "num_warps" in known or not _is_on_cuda(known):
+            return {}
+        return {"num_warps": chosen.num_warps}
 
     def _candidates(self, known: dict[str, Any]) -> list[Config]:
         candidates = self.configs
@@ -190,7 +204,7 @@ class Autotuner(_Wrapper):
         timings: dict[Config, float] = {}
         kept = {name: known[name].clone() for name in self.restore_value}
         for candidate in candidates:
-            constants = {**kwargs, **candidate.kwargs}
+            constants = {**kwargs, **candidate.kwargs, **self._hints(candidate, known)}
 
             def launch(candidate: Config = candidate, constants: Any = constants) -> None:
                 everything = {**known, **candidate.kwargs}

@@ -12,7 +12,7 @@ import torch
 
 from torch_tile import _C
 from torch_tile.errors import TileError, UnsupportedError
-from torch_tile.language import kernel_cache, traceback
+from torch_tile.language import kernel_cache, target_info, traceback
 from torch_tile.language.constants import as_constant, constexpr, unwrap
 from torch_tile.language.core import state, tensor
 from torch_tile.language.dtypes import dtype, dtype_of_torch, pointer_type
@@ -28,22 +28,26 @@ from torch_tile.language.jit import (
 from torch_tile.language.places import TracedKernel, plain
 from torch_tile.language.stages import Stages, compiler_options
 from torch_tile.language.trace import Tracer
+from torch_tile.targets import architecture
+
+# Of a torch without CUDA all tensors that kernels take are on the CPU: nothing is asked of each.
+_HAS_CUDA = torch.version.cuda is not None
 
 
 class Specialization:
     """Types and constants of a launch: the key of a compiled kernel, and the flat arguments."""
 
-    __slots__ = ("flat", "key")
+    __slots__ = ("device", "flat", "key")
 
     def __init__(self) -> None:
         self.key: list[Any] = []
         self.flat: list[Any] = []
+        self.device: torch.device | None = None  # of tensors that are not on the CPU
 
     def add(self, value: Any, type_: Any = None) -> None:
         """Takes apart what the launch passes; `build` puts it together in the same order."""
         if isinstance(value, torch.Tensor):
-            self.key.append(value.dtype)
-            self.flat.append(value)
+            self.tensor(value)
             return
         kind = type(value)
         if kind is int:
@@ -69,10 +73,11 @@ class Specialization:
             if hasattr(value, "block_shape"):
                 padding = getattr(value, "padding", "zero")
                 self.key += ["descriptor", base.dtype, tuple(value.block_shape), padding, len(value.shape)]
-                self.flat += [_tensor_of(base), *value.shape, *value.strides]
+                self.tensor(_tensor_of(base))
+                self.flat += [*value.shape, *value.strides]
             else:
                 self.key += ["pointer", value.dtype]
-                self.flat.append(base)
+                self.tensor(_tensor_of(base))
             return
         if hasattr(value, "item") and hasattr(value, "dtype") and not getattr(value, "ndim", 0):  # numbers of numpy
             self.key.append(scalar_type(value, type_))
@@ -82,6 +87,12 @@ class Specialization:
             self.add(int(value), type_)
             return
         self.constant(value)
+
+    def tensor(self, value: torch.Tensor) -> None:
+        self.key.append(value.dtype)
+        self.flat.append(value)
+        if _HAS_CUDA and value.is_cuda:
+            self.device = self.device or value.device
 
     def constant(self, value: Any) -> None:
         value = unwrap(value)
@@ -218,8 +229,7 @@ def specialize(kernel: JITFunction, bound: dict[str, Any]) -> Specialization:
             else:
                 found.constant(value)
         elif kind is torch.Tensor:
-            key.append(value.dtype)
-            flat.append(value)
+            found.tensor(value)
         elif kind is int and parameter.type is None and -0x80000000 <= value <= 0x7FFFFFFF:
             key.append("i")
             flat.append(value)
@@ -240,12 +250,15 @@ class CompiledKernel:
         metadata: name and the like, as scripts written for Triton ask for them.
     """
 
-    __slots__ = ("_stages", "kernel", "launcher", "names", "traced")
+    __slots__ = ("_stages", "kernel", "launcher", "names", "options", "traced")
     # Of a GPU's resources a kernel on the CPU uses none; scripts divide by them.
     n_regs, n_spills, n_max_threads = 1, 0, 1024
 
-    def __init__(self, kernel: JITFunction, traced: TracedKernel, names: list[str], launcher: Any) -> None:
+    def __init__(
+        self, kernel: JITFunction, traced: TracedKernel, names: list[str], launcher: Any, options: dict[str, str]
+    ) -> None:
         self.kernel, self.traced, self.names, self.launcher = kernel, traced, names, launcher
+        self.options = options
         self._stages: Any = None
 
     @property
@@ -255,24 +268,33 @@ class CompiledKernel:
     def run(self, x: int, y: int, z: int, flat: list[Any]) -> None:
         try:
             self.launcher(x, y, z, *flat)
-        except ValueError:
-            for name, value in zip(self.names, flat, strict=True):
-                if isinstance(value, torch.Tensor) and value.device.type != "cpu":
-                    raise ValueError(
-                        f"kernel {self.name} expected CPU tensors, got `{name}` on {value.device}; kernels of the tile "
-                        f"language run on the CPU: pass `{name}.cpu()`, or launch it through triton.jit"
-                    ) from None
-            raise
+        except ValueError as error:
+            raise self._misplaced(flat) or error from None
+
+    def _misplaced(self, flat: list[Any]) -> ValueError | None:
+        """What to say of a tensor that is not where the kernel runs."""
+        wanted = next((v.device for v in flat if isinstance(v, torch.Tensor) and v.is_cuda), torch.device("cpu"))
+        for name, value in zip(self.names, flat, strict=True):
+            if not isinstance(value, torch.Tensor) or value.device == wanted:
+                continue
+            if wanted.type == "cuda":
+                hint = f"all tensors of a launch are on one device: pass `{name}.to({str(wanted)!r})`"
+            else:
+                hint = f"kernels of the tile language run on CPU and CUDA tensors: pass `{name}.cpu()`"
+            where = "CPU tensors" if wanted.type == "cpu" else f"tensors on {wanted}"
+            return ValueError(f"kernel {self.name} expected {where}, got `{name}` on {value.device}; {hint}")
+        return None
 
     @property
     def asm(self) -> Any:
         if self._stages is None:
-            self._stages = Stages(self.name, self.traced.located)
+            self._stages = Stages(self.name, self.traced.located, self.options)
         return self._stages
 
     @property
     def metadata(self) -> Any:
-        hints = {"num_warps": 1, "num_ctas": 1, "num_stages": 1, "shared": 1, "cluster_dims": (1, 1, 1)}
+        warps = int(self.options.get("program_threads", "32")) // 32
+        hints = {"num_warps": warps, "num_ctas": 1, "num_stages": 1, "shared": 1, "cluster_dims": (1, 1, 1)}
         return SimpleNamespace(name=self.name, hash=hashlib.sha256(self.traced.text.encode()).hexdigest(), **hints)
 
     def _init_handles(self) -> None:
@@ -285,16 +307,21 @@ class CompiledKernel:
         return f"CompiledKernel({self.name})"
 
 
-def find_compiled(kernel: JITFunction, bound: dict[str, Any]) -> tuple[CompiledKernel, list[Any]]:
+def find_compiled(
+    kernel: JITFunction, bound: dict[str, Any], num_warps: int | None = None
+) -> tuple[CompiledKernel, list[Any]]:
     """The kernel compiled for these arguments, and what is passed to it."""
     found = specialize(kernel, bound)
+    if found.device is not None:
+        found.key += [found.device, num_warps]
     key: Any = tuple(found.key)
     try:
         compiled = kernel.launchers.get(key)
     except TypeError:  # a constant that cannot be hashed
         compiled, key = None, (repr(key),)
     if compiled is None:
-        compiled = kernel.launchers[key] = compile_bound(kernel, bound, len(found.flat))
+        compiled = compile_bound(kernel, bound, len(found.flat), found.device, num_warps)
+        kernel.launchers[key] = compiled
     return compiled, found.flat
 
 
@@ -343,6 +370,7 @@ def _find_quickly(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, 
     values = (*args, *kwargs.values(), *defaults)
     key: list[Any] = []
     flat: list[Any] = []
+    device = None
     for place, is_constexpr in places:
         value = values[place]
         kind = type(value)
@@ -354,6 +382,8 @@ def _find_quickly(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, 
         elif kind is torch.Tensor or kind is torch.nn.Parameter:
             key.append(value.dtype)
             flat.append(value)
+            if _HAS_CUDA and value.is_cuda:
+                device = device or value.device
         elif kind is int and -0x80000000 <= value <= 0x7FFFFFFF:
             key.append("i")
             flat.append(value)
@@ -362,6 +392,8 @@ def _find_quickly(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, 
             flat.append(value)
         else:
             return None
+    if device is not None:
+        key += [device, kwargs.get("num_warps")]
     compiled = kernel.launchers.get(tuple(key))
     return None if compiled is None else (compiled, flat)
 
@@ -375,28 +407,38 @@ def launch(kernel: JITFunction, grid: Any, args: Any, kwargs: Any) -> CompiledKe
             compiled.run(grid[0], 1, 1, flat)
             return compiled
     bound = kernel.bind(args, kwargs)
-    compiled, flat = found or find_compiled(kernel, bound)
+    compiled, flat = found or find_compiled(kernel, bound, kwargs.get("num_warps"))
     x, y, z = evaluate_grid(grid, kernel.meta(bound), kernel.fn.__name__)
     compiled.run(x, y, z, flat)
     return compiled
 
 
-def compile_bound(kernel: JITFunction, bound: dict[str, Any], num_arguments: int) -> CompiledKernel:
-    traced, _, signature = _trace(kernel, bound)
+def compile_bound(
+    kernel: JITFunction,
+    bound: dict[str, Any],
+    num_arguments: int,
+    device: torch.device | None = None,
+    num_warps: int | None = None,
+) -> CompiledKernel:
+    with target_info.compiling_for(device):
+        traced, _, signature = _trace(kernel, bound)
     name = kernel.fn.__name__
     make_native = getattr(_C, "make_launcher", None)
     if make_native is None:
         raise UnsupportedError(
             f"kernel {name}", "this build cannot compile single kernels; use kernel.interpret[grid](...)"
         )
+    options = compiler_options(device, num_warps)
+    assembled_for = "" if device is None else architecture(str(device))
 
     def make(distinct: bool) -> bytes:
+        chosen = {**options, "distinct_arguments": str(distinct).lower()}
         try:
-            return kernel_cache.compile_kernel(name, traced, compiler_options(distinct))
+            return kernel_cache.compile_kernel(name, traced, chosen, assembled_for)
         except TileError as error:
             # Locations in the text are the user's, so `line` is a line of the user's file.
             error.stage = f"kernel {name} ({error.stage})"
             raise
 
     launcher = make_native(make(True), "a" * num_arguments, 0, lambda: make(False))
-    return CompiledKernel(kernel, traced, signature.names, launcher)
+    return CompiledKernel(kernel, traced, signature.names, launcher, options)

@@ -51,11 +51,12 @@ def _write(path: Path, code: bytes) -> None:
         pass
 
 
-def compile_kernel(name: str, traced: TracedKernel, options: dict[str, str]) -> bytes:
-    """The bytes of a standalone kernel, from disk if they are there."""
+def compile_kernel(name: str, traced: TracedKernel, options: dict[str, str], architecture: str = "") -> bytes:
+    """The bytes of a standalone kernel, from disk if they are there; `architecture` is that of a GPU."""
     text = traced.text
     folder = _folder()
-    key = hashlib.sha256("\0".join([_version(), *(f"{k}={v}" for k, v in sorted(options.items())), text]).encode())
+    facts = [_version(), *(f"{k}={v}" for k, v in sorted(options.items())), *([architecture] if architecture else [])]
+    key = hashlib.sha256("\0".join([*facts, text]).encode())
     path = None if folder is None else folder / key.hexdigest()
     dump = dump_to(name)
     if path is not None and dump is None and not config.get("force_compile"):
@@ -65,7 +66,7 @@ def compile_kernel(name: str, traced: TracedKernel, options: dict[str, str]) -> 
     compile_text: Any = getattr(_C, "compile_kernel")  # noqa: B009
     if dump is not None:
         dump("05-trace.mlir", traced.located)
-    code = bytes(compile_text(traced.located, options, dump))
+    code = bytes(compile_text(traced.located, options, dump, architecture))
     if path is not None:
         _write(path, code)
     return code

@@ -7,30 +7,45 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from torch_tile import config
+import torch
+
+from torch_tile import config, targets
 
 log = logging.getLogger(__name__)
 
 # Names under which stages are asked for -> what the compiler calls its files.
 _FILES = {"tile": "30-tile.mlir", "mlir": "40-llvm.mlir", "llir": "50-kernel.ll", "asm": "60-kernel.s"}
+_GPU_FILES = {**_FILES, "asm": "60-kernel.ptx", "ptx": "60-kernel.ptx"}
 
 
-def compiler_options(distinct_arguments: bool) -> dict[str, str]:
-    """Options of the compiler library for one kernel."""
-    return {"target": str(config.get("target")), "distinct_arguments": str(distinct_arguments).lower()}
+def compiler_options(device: torch.device | None, num_warps: int | None = None) -> dict[str, str]:
+    """Options of the compiler library for one kernel, without those that depend on the arguments' places.
+
+    Args:
+        device: of the tensors, None for the CPU.
+        num_warps: how many warps of a GPU a program gets, if they can hold its tiles.
+    """
+    if device is None:
+        return {"target": str(config.get("target"))}
+    options = targets.compiler_options(str(device))
+    if num_warps is not None:
+        options["program_threads"] = str(32 * num_warps)
+    return options
 
 
 class Stages(Mapping[str, str]):
     """Texts of a kernel by stage. All but the first are made when one of them is first asked for."""
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, options: dict[str, str]) -> None:
         self.name = name
         self._texts = {"tile": text}
+        self._options = options
+        self._files = _GPU_FILES if options["target"].startswith("sm_") else _FILES
 
     def __getitem__(self, stage: str) -> str:
         if stage not in self._texts:
-            if stage not in _FILES:
-                raise KeyError(f"{stage!r}: a kernel of the tile language has the stages {', '.join(_FILES)}")
+            if stage not in self._files:
+                raise KeyError(f"{stage!r}: a kernel of the tile language has the stages {', '.join(self._files)}")
             self._compile()
         return self._texts[stage]
 
@@ -39,15 +54,15 @@ class Stages(Mapping[str, str]):
 
         files: dict[str, str] = {}
         compile_text: Any = _C.compile_kernel
-        compile_text(self._texts["tile"], compiler_options(True), files.__setitem__)
-        for stage, file in _FILES.items():
+        compile_text(self._texts["tile"], {**self._options, "distinct_arguments": "true"}, files.__setitem__)
+        for stage, file in self._files.items():
             self._texts.setdefault(stage, files.get(file, ""))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_FILES)
+        return iter(self._files)
 
     def __len__(self) -> int:
-        return len(_FILES)
+        return len(self._files)
 
 
 def dump_to(name: str) -> Callable[[str, str], None] | None:

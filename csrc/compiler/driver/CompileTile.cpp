@@ -153,6 +153,8 @@ Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileO
   stages.dump("30-tile.mlir", *module);
   if (options.distinctArguments)
     kernel->setAttr("tile.noalias_args", UnitAttr::get(&context));
+  if (options.gpu && options.programThreads > 0)
+    kernel->setAttr("tile.wanted_threads", IntegerAttr::get(IntegerType::get(&context, 64), options.programThreads));
 
   artifact::StandaloneKernel standalone;
   standalone.arguments = describeArguments(kernel);
@@ -160,7 +162,8 @@ Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileO
   Status status = compileKernelsOf(*module, options, hooks, stages, errors, stage, compiled);
   if (!status.isOk())
     return status;
-  standalone.programCostNs = kernel->getAttrOfType<IntegerAttr>(costAttr).getInt();
+  if (auto cost = kernel->getAttrOfType<IntegerAttr>(costAttr))
+    standalone.programCostNs = cost.getInt();
   if (auto scratch = kernel->getAttrOfType<IntegerAttr>("tile.scratch_bytes"))
     standalone.scratchBytes = scratch.getInt();
   standalone.needsGrid = codegen::needsGridSizes(kernel);

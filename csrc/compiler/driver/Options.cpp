@@ -46,15 +46,18 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
     } else if (key == "emulate_precision_casts") {
       if (!parseBool(value, options.emulatePrecisionCasts))
         return bad(key, "true or false", value);
+    } else if (key == "program_threads") {
+      if (value.getAsInteger(10, options.programThreads) || options.programThreads < 0)
+        return bad(key, "a number of threads", value);
     } else if (key == "threads") {
       if (value.getAsInteger(10, options.numThreads) || options.numThreads < 0)
         return bad(key, "a number of threads", value);
     } else {
       return Status::invalidInput(
-          "options",
-          (llvm::Twine("unknown option '") + key +
-           "'; known are target, features, sleef, threads, fusion, distinct_arguments, emulate_precision_casts")
-              .str());
+          "options", (llvm::Twine("unknown option '") + key +
+                      "'; known are target, features, sleef, threads, program_threads, fusion, distinct_arguments, "
+                      "emulate_precision_casts")
+                         .str());
     }
   }
   if (StringRef(target).starts_with("sm_")) {

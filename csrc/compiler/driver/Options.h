@@ -20,6 +20,8 @@ struct CompileOptions {
   bool emulatePrecisionCasts = false;
   /// Tensors given to a standalone kernel share no memory.
   bool distinctArguments = false;
+  /// Threads of a program of a standalone kernel for GPU, if that many can hold its tiles; 0 means as its tiles need.
+  int programThreads = 0;
   /// Threads that compile kernels; 0 means as many as there are processors, at most 8.
   int numThreads = 0;
 };
@@ -31,6 +33,7 @@ struct CompileOptions {
 ///   sleef=true | false                          (default true)
 ///   threads=<n>                                 (default 0)
 ///   fusion=true | false                         (default true)
+///   program_threads=<n>                         (default 0)
 ///   distinct_arguments=true | false             (default false)
 ///   emulate_precision_casts=true | false        (default false)
 Status parseOptions(std::string_view text, CompileOptions &options);

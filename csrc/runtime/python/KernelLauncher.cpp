@@ -5,6 +5,8 @@
 #include "runtime/compiler/CompilerLibrary.h"
 #include "runtime/compiler/KernelTable.h"
 #include "runtime/launch/cpu/CpuLaunch.h"
+#include "runtime/launch/gpu/Assemble.h"
+#include "runtime/launch/gpu/GpuLaunch.h"
 #include "runtime/python/Errors.h"
 
 #include <c10/util/BFloat16.h>
@@ -16,6 +18,7 @@
 
 #include <bit>
 #include <memory>
+#include <optional>
 
 namespace py = pybind11;
 
@@ -58,7 +61,10 @@ void load(std::string_view bytes, Variant &variant) {
 
 /// The arguments of one launch, in the order of the kernel's.
 struct Arguments {
+  Arguments(const std::string &types, bool isForGpu) : types(types), isForGpu(isForGpu) {}
+
   const std::string &types;
+  bool isForGpu;
   size_t next = 0;
   c10::SmallVector<void *, 16> pointers;
   c10::SmallVector<int64_t, 16> integers;
@@ -67,6 +73,7 @@ struct Arguments {
   };
   c10::SmallVector<Range, 16> storages;
   bool mayOverlap = false;
+  std::optional<c10::Device> device; // of the tensors, on GPU
 
   void add(PyObject *value) {
     TORCH_CHECK_TYPE(next < types.size(), "a kernel of ", types.size(), " arguments was given more");
@@ -84,8 +91,11 @@ struct Arguments {
   void addPointer(PyObject *value) {
     if (THPVariable_Check(value)) {
       const at::Tensor &tensor = THPVariable_Unpack(value);
-      TORCH_CHECK_VALUE(tensor.device().is_cpu(), "pointer argument ", next - 1, " is on ", tensor.device(),
-                        ", expected a tensor in CPU memory");
+      if (isForGpu)
+        checkDevice(tensor.device());
+      else
+        TORCH_CHECK_VALUE(tensor.device().is_cpu(), "pointer argument ", next - 1, " is on ", tensor.device(),
+                          ", expected a tensor in CPU memory");
       const at::Storage &storage = tensor.storage();
       auto begin = reinterpret_cast<uintptr_t>(storage.data());
       addRange({begin, begin + storage.nbytes()});
@@ -108,6 +118,12 @@ struct Arguments {
                        Py_TYPE(value)->tp_name);
     }
     pointers.push_back(reinterpret_cast<void *>(method().cast<uintptr_t>()));
+  }
+
+  void checkDevice(c10::Device found) {
+    TORCH_CHECK_VALUE(found.is_cuda() && (!device || *device == found), "pointer argument ", next - 1, " is on ", found,
+                      ", expected a tensor on ", device ? device->str() : "a CUDA device");
+    device = found;
   }
 
   void addRange(Range range) {
@@ -160,6 +176,19 @@ struct Arguments {
   }
 };
 
+/// Arguments of a kernel on GPU are words in the kernel's own order.
+void launchOnGpu(const GpuKernel &kernel, const Arguments &arguments, const int64_t (&grid)[3]) {
+  TORCH_CHECK_VALUE(arguments.device, "expected a tensor on a CUDA device among the arguments, got none");
+  c10::SmallVector<uint64_t, 32> values;
+  size_t nextPointer = 0, nextInteger = 0;
+  for (char type : arguments.types)
+    values.push_back(type == 'p' ? reinterpret_cast<uint64_t>(arguments.pointers[nextPointer++])
+                                 : static_cast<uint64_t>(arguments.integers[nextInteger++]));
+  py::gil_scoped_release released; // loading the kernel, and a full queue, take their time
+  GpuScope scope(*arguments.device);
+  launchGpu(kernel, scope, values, grid);
+}
+
 int64_t toInt(PyObject *value) {
   int64_t result = PyLong_AsLongLong(value);
   if (result == -1 && PyErr_Occurred())
@@ -171,7 +200,7 @@ void launch(Launcher &launcher, PyObject *const *values, size_t count) {
   size_t leading = 3 + static_cast<size_t>(launcher.numIgnored);
   TORCH_CHECK_TYPE(count >= leading, "expected a grid of three sizes and arguments");
   int64_t grid[3] = {toInt(values[0]), toInt(values[1]), toInt(values[2])};
-  Arguments arguments{launcher.distinct.info.arguments};
+  Arguments arguments(launcher.distinct.info.arguments, launcher.distinct.code->gpu != nullptr);
   size_t position = 0;
   arguments.addAll(values + leading, count - leading, launcher.plan, position);
   TORCH_CHECK_TYPE(arguments.next == arguments.types.size(), "a kernel of ", arguments.types.size(),
@@ -187,6 +216,8 @@ void launch(Launcher &launcher, PyObject *const *values, size_t count) {
                     __builtin_mul_overflow(numPrograms, grid[2], &numPrograms);
   TORCH_CHECK_VALUE(!isTooLarge && grid[0] >= 0 && grid[1] >= 0 && grid[2] >= 0,
                     "expected a grid of sizes from 0 on, got (", grid[0], ", ", grid[1], ", ", grid[2], ")");
+  if (variant->code->gpu)
+    return launchOnGpu(*variant->code->gpu, arguments, grid);
   if (variant->info.needsGrid)
     arguments.integers.append(std::begin(grid), std::end(grid));
   KernelArgs args{arguments.pointers.data(), arguments.integers.data()};
@@ -274,8 +305,19 @@ std::string optionLines(const std::map<std::string, std::string> &options) {
   return lines;
 }
 
+/// The code of a kernel for GPU, as `architecture` runs it.
+Status assembleKernel(std::vector<uint8_t> &bytes, const std::string &architecture) {
+  artifact::StandaloneKernel kernel;
+  if (Status status = artifact::deserialize(bytes, kernel); !status.isOk() || !isPtx(kernel.kernel.code))
+    return status;
+  if (std::string error = assemble(kernel.kernel.code, architecture); !error.empty())
+    return Status::internal("assemble", error);
+  bytes = artifact::serialize(kernel);
+  return Status::ok();
+}
+
 py::bytes compileKernel(const std::string &text, const std::map<std::string, std::string> &options,
-                        const py::object &dump) {
+                        const py::object &dump, const std::string &architecture) {
   CompilerLibrary::CompileRequest request;
   request.text = text;
   request.options = optionLines(options);
@@ -290,6 +332,8 @@ py::bytes compileKernel(const std::string &text, const std::map<std::string, std
   {
     py::gil_scoped_release released;
     status = CompilerLibrary::get().compileKernel(request, bytes);
+    if (status.isOk() && !architecture.empty())
+      status = assembleKernel(bytes, architecture);
   }
   orThrow(status);
   return py::bytes(reinterpret_cast<const char *>(bytes.data()), bytes.size());
@@ -309,7 +353,8 @@ std::string importTriton(const std::string &text, bool isEmbeddable) {
 } // namespace
 
 void bindKernels(py::module_ &m) {
-  m.def("compile_kernel", &compileKernel, py::arg("text"), py::arg("options"), py::arg("dump") = py::none());
+  m.def("compile_kernel", &compileKernel, py::arg("text"), py::arg("options"), py::arg("dump") = py::none(),
+        py::arg("architecture") = "");
   m.def("import_triton", &importTriton, py::arg("text"), py::arg("embeddable") = false);
   m.def("make_launcher", &makeLauncher, py::arg("kernel"), py::arg("plan"), py::arg("num_ignored") = 0,
         py::arg("make_aliased") = py::none());

@@ -117,6 +117,7 @@ protected:
   /// A scalar that is read only under a condition; `other` (zero if null) stands for it elsewhere.
   mlir::Value guardedLoad(mlir::Type type, mlir::Value ptr, mlir::Value condition, mlir::Value other);
   void guardedStore(mlir::Value condition, llvm::function_ref<void()> store);
+  static mlir::LLVM::AtomicBinOp atomicBinary(mlir::tile::AtomicKind kind, bool isFloat);
 
   //===-- reductions (LowerRowsReduce.cpp) ----------------------------------------------------------------------===//
 

@@ -26,31 +26,6 @@ static LogicalResult expectScalar(Operation *op, Type type) {
 //===-- atomics
 //-----------------------------------------------------------------------------------------------------===//
 
-static LLVM::AtomicBinOp binaryOf(tile::AtomicKind kind, bool isFloat) {
-  using LLVM::AtomicBinOp;
-  switch (kind) {
-  case tile::AtomicKind::And:
-    return AtomicBinOp::_and;
-  case tile::AtomicKind::Or:
-    return AtomicBinOp::_or;
-  case tile::AtomicKind::Xor:
-    return AtomicBinOp::_xor;
-  case tile::AtomicKind::Add:
-    return isFloat ? AtomicBinOp::fadd : AtomicBinOp::add;
-  case tile::AtomicKind::Max:
-    return isFloat ? AtomicBinOp::fmax : AtomicBinOp::max;
-  case tile::AtomicKind::Min:
-    return isFloat ? AtomicBinOp::fmin : AtomicBinOp::min;
-  case tile::AtomicKind::UMax:
-    return AtomicBinOp::umax;
-  case tile::AtomicKind::UMin:
-    return AtomicBinOp::umin;
-  case tile::AtomicKind::Exchange:
-    return AtomicBinOp::xchg;
-  }
-  llvm_unreachable("a kind of tile.atomic_rmw");
-}
-
 LogicalResult TileLowering::lowerAtomicRmw(tile::AtomicRmwOp op) {
   if (failed(expectScalar(op, op.getType())))
     return failure();
@@ -64,7 +39,7 @@ LogicalResult TileLowering::lowerAtomicRmw(tile::AtomicRmwOp op) {
     if (!isSmallFloat) {
       bool isBits = storage != element;
       Value operand = isBits ? toStorage(value) : value;
-      Value before = LLVM::AtomicRMWOp::create(b, binaryOf(op.getKind(), isFloat && !isBits), ptr, operand,
+      Value before = LLVM::AtomicRMWOp::create(b, atomicBinary(op.getKind(), isFloat && !isBits), ptr, operand,
                                                LLVM::AtomicOrdering::acq_rel);
       return isBits ? fromStorage(before, element) : before;
     }

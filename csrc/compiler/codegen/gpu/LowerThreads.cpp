@@ -139,15 +139,13 @@ void ThreadLowering::setFunctionAttributes() {
   llvm::DenseSet<Value> written;
   bool isWrittenUnknown = false;
   kernel.walk([&](Operation *op) {
-    Value base = isa<tile::StoreOp>(op)     ? cast<tile::StoreOp>(op).getBase()
-                 : isa<tile::ScatterOp>(op) ? cast<tile::ScatterOp>(op).getBase()
-                                            : Value();
-    while (base && base.getDefiningOp<tile::PtrAddOp>())
-      base = base.getDefiningOp<tile::PtrAddOp>().getBase();
-    if (!base || base.getDefiningOp<tile::ScratchOp>())
+    if (!isWrite(op))
       return;
-    isWrittenUnknown |= !llvm::is_contained(kernel.getBody().getArguments(), base);
-    written.insert(base);
+    Value root = rootOfPointers(baseOf(op));
+    if (root && root.getDefiningOp<tile::ScratchOp>())
+      return;
+    isWrittenUnknown |= !root;
+    written.insert(root);
   });
   for (BlockArgument argument : kernel.getBody().front().getArguments()) {
     if (!isa<tile::PtrType>(argument.getType()))
@@ -243,6 +241,32 @@ LogicalResult ThreadLowering::lowerOp(Operation *op) {
     return lowerScatter(scatter);
   if (auto check = dyn_cast<tile::CheckIndexOp>(op))
     return lowerCheckIndex(check);
+  if (auto assertion = dyn_cast<tile::AssertOp>(op))
+    return lowerAssert(assertion);
+  if (auto print = dyn_cast<tile::PrintOp>(op))
+    return lowerPrint(print);
+  if (auto atomic = dyn_cast<tile::AtomicRmwOp>(op))
+    return lowerAtomicRmw(atomic);
+  if (auto atomic = dyn_cast<tile::AtomicCasOp>(op))
+    return lowerAtomicCas(atomic);
+  if (auto dot = dyn_cast<tile::DotOp>(op))
+    return lowerDot(dot);
+  if (auto scan = dyn_cast<tile::ScanOp>(op))
+    return lowerScan(scan);
+  if (auto cat = dyn_cast<tile::CatOp>(op))
+    return lowerCat(cat);
+  if (auto join = dyn_cast<tile::JoinOp>(op))
+    return lowerJoin(join);
+  if (auto split = dyn_cast<tile::SplitOp>(op))
+    return lowerSplit(split);
+  if (auto take = dyn_cast<tile::TakeOp>(op))
+    return lowerTake(take);
+  if (auto histogram = dyn_cast<tile::HistogramOp>(op))
+    return lowerHistogram(histogram);
+  if (auto map = dyn_cast<tile::MapOp>(op))
+    return lowerMap(map);
+  if (auto extraction = dyn_cast<tile::ExtractOp>(op))
+    return lowerExtract(extraction);
   if (auto reduce = dyn_cast<tile::ReduceOp>(op))
     return lowerReduce(reduce);
   if (auto iota = dyn_cast<tile::IotaOp>(op))

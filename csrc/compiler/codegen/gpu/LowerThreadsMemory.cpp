@@ -332,7 +332,7 @@ LogicalResult ThreadLowering::lowerStore(tile::StoreOp op) {
 
 LogicalResult ThreadLowering::lowerGather(tile::GatherOp op) {
   if (!op.getOffsets() || !isa<tile::PtrType>(op.getBase().getType()))
-    return op.emitOpError("unsupported on gpu: a tile of pointers");
+    return gatherPointers(op);
   orderAccess(op);
   Type element = getElementTypeOrSelf(op.getType()), storage = storageOf(element);
   const Rows offsets = rows(op.getOffsets());
@@ -359,7 +359,7 @@ LogicalResult ThreadLowering::lowerGather(tile::GatherOp op) {
 
 LogicalResult ThreadLowering::lowerScatter(tile::ScatterOp op) {
   if (!op.getOffsets() || !isa<tile::PtrType>(op.getBase().getType()))
-    return op.emitOpError("unsupported on gpu: a tile of pointers");
+    return scatterPointers(op);
   if (!op.getCombine().empty())
     return op.emitOpError("unsupported on gpu: a combiner");
   orderAccess(op);
@@ -387,37 +387,6 @@ LogicalResult ThreadLowering::lowerScatter(tile::ScatterOp op) {
 
 /// An index that fails ends the launch as a failing assertion of eager's kernels does: nothing that reads its results
 /// runs. Those that are not checked become 0.
-/// The device's assert: prints, ends the launch, and fails every later call into the driver. PTX declares the function;
-/// the driver has it.
-void ThreadLowering::failAssertion(StringRef message) {
-  auto module = function->getParentOfType<ModuleOp>();
-  Type i8 = b.getI8Type(), i32Type = b.getI32Type(), i64Type = b.getI64Type();
-  auto callee = module.lookupSymbol<LLVM::LLVMFuncOp>(assertFunctionName);
-  auto text = [&](StringRef name, StringRef value) -> Value {
-    std::string symbolName = (symbol + "_" + name).str();
-    auto global = module.lookupSymbol<LLVM::GlobalOp>(symbolName);
-    if (!global) {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPoint(function);
-      std::string bytes = value.str() + std::string(1, '\0');
-      global = LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(i8, bytes.size()), /*isConstant=*/true,
-                                      LLVM::Linkage::Internal, symbolName, b.getStringAttr(bytes), /*alignment=*/1,
-                                      /*addrSpace=*/1);
-    }
-    Value address = LLVM::AddressOfOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), 1), global.getSymName());
-    return LLVM::AddrSpaceCastOp::create(b, ptrType, address);
-  };
-  if (!callee) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(function);
-    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()),
-                                            {ptrType, ptrType, i32Type, ptrType, i64Type});
-    callee = LLVM::LLVMFuncOp::create(b, assertFunctionName, type);
-  }
-  Value arguments[] = {text("message", message), text("file", "torch_tile"), i32(0), text("function", symbol), i64(1)};
-  LLVM::CallOp::create(b, callee, arguments);
-}
-
 LogicalResult ThreadLowering::lowerCheckIndex(tile::CheckIndexOp op) {
   Value size = scalar(op.getSize());
   auto type = dyn_cast<RankedTensorType>(op.getIndex().getType());

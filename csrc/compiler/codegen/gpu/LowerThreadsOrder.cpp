@@ -15,20 +15,46 @@ void ThreadLowering::barrier() {
   hasSharedReaders = false;
 }
 
-static bool isAccess(Operation *op) { return isa<tile::LoadOp, tile::StoreOp, tile::GatherOp, tile::ScatterOp>(op); }
-static bool isWrite(Operation *op) { return isa<tile::StoreOp, tile::ScatterOp>(op); }
+static bool isAccess(Operation *op) { return isWrite(op) || isa<tile::LoadOp, tile::GatherOp>(op); }
 
-/// The argument or tile.scratch that an access is to; null if it cannot be told.
-static Value rootOf(Operation *op) {
-  Value base = op->getOperand(isWrite(op) ? 1 : 0);
-  while (auto add = base.getDefiningOp<tile::PtrAddOp>())
-    base = add.getBase();
-  if (auto argument = dyn_cast<BlockArgument>(base))
-    return isa<tile::KernelOp>(argument.getOwner()->getParentOp()) ? base : Value();
-  return base.getDefiningOp<tile::ScratchOp>() ? base : Value();
+bool torch_tile::codegen::isWrite(Operation *op) {
+  return isa<tile::StoreOp, tile::ScatterOp, tile::AtomicRmwOp, tile::AtomicCasOp>(op);
 }
 
-/// Structured accesses of the same elements by the same threads; masks only leave some out.
+Value torch_tile::codegen::baseOf(Operation *op) {
+  return op->getOperand(isa<tile::AtomicCasOp>(op) ? 2 : isWrite(op) ? 1 : 0);
+}
+
+/// One step towards where pointers come from; null at the end of the way.
+static Value previousPointer(Value pointer) {
+  if (Operation *op = pointer.getDefiningOp())
+    return isa<tile::PtrAddOp, tile::PtrCastOp, tile::SplatOp, tile::BroadcastOp, tile::ExpandDimsOp, tile::ReshapeOp,
+               tile::TransOp>(op)
+               ? op->getOperand(0)
+               : Value();
+  return {};
+}
+
+Value ThreadLowering::rootOfPointers(Value pointers) {
+  for (Value next = pointers; next; next = previousPointer(pointers))
+    pointers = next;
+  auto argument = dyn_cast<BlockArgument>(pointers);
+  if (!argument)
+    return pointers.getDefiningOp<tile::ScratchOp>() ? pointers : Value();
+  Operation *parent = argument.getOwner()->getParentOp();
+  if (isa<tile::KernelOp>(parent))
+    return pointers;
+  // A loop that carries pointers moves them within what they point to.
+  auto loop = dyn_cast<scf::ForOp>(parent);
+  if (!loop || argument == loop.getInductionVar())
+    return {};
+  Value carried = loop.getTiedLoopYieldedValue(argument)->get();
+  for (Value next = carried; next; next = previousPointer(carried))
+    carried = next;
+  return carried == pointers ? rootOfPointers(loop.getTiedLoopInit(argument)->get()) : Value();
+}
+
+/// Accesses of the same elements by the same threads; masks only leave some out.
 static bool isSameElements(Operation *left, Operation *right) {
   auto describe = [](Operation *op) {
     SmallVector<Value> operands;
@@ -44,6 +70,12 @@ static bool isSameElements(Operation *left, Operation *right) {
       llvm::append_range(operands, store.getStrides());
       type = store.getValue().getType();
       strides = store.getStaticStridesAttr();
+    } else if (auto gather = dyn_cast<tile::GatherOp>(op)) {
+      operands = {gather.getBase(), gather.getOffsets()};
+      type = gather.getType();
+    } else if (auto scatter = dyn_cast<tile::ScatterOp>(op)) {
+      operands = {scatter.getBase(), scatter.getOffsets()};
+      type = scatter.getValue().getType();
     }
     return std::make_tuple(operands, type, strides);
   };
@@ -55,7 +87,7 @@ static bool isSameElements(Operation *left, Operation *right) {
 bool ThreadLowering::mayConflict(const Pending &earlier, Operation *later) const {
   if (!isWrite(earlier.op) && !isWrite(later))
     return false;
-  Value left = rootOf(earlier.op), right = rootOf(later);
+  Value left = rootOfPointers(baseOf(earlier.op)), right = rootOfPointers(baseOf(later));
   if (left && right) {
     bool isLeftScratch = !isa<BlockArgument>(left), isRightScratch = !isa<BlockArgument>(right);
     if (isLeftScratch != isRightScratch)

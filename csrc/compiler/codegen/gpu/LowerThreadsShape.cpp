@@ -10,6 +10,8 @@ using namespace torch_tile::codegen;
 static constexpr int64_t paddedRun = 32;
 /// Of the whole and of its parts: no access is wider.
 static constexpr int64_t sharedAlignment = 16;
+/// Of what is moved at once.
+static constexpr int64_t maxExchangedBytes = 32 * 1024;
 
 LogicalResult ThreadLowering::reserveShared(Operation *op, ArrayRef<Type> storages, int64_t numElements, bool isPadded,
                                             SmallVectorImpl<Shared> &parts) {
@@ -60,23 +62,141 @@ Value ThreadLowering::loadShared(const Shared &part, Value index, Type element) 
   return fromStorage(loadElements(part.storage, sharedPtr(part, index)), element);
 }
 
-FailureOr<RowLowering::Rows> ThreadLowering::exchange(Operation *op, Value source, RankedTensorType type,
-                                                      function_ref<Value(Value)> sourceIndex, bool isPadded) {
-  auto from = cast<RankedTensorType>(source.getType());
-  SmallVector<Shared> parts;
-  if (failed(reserveShared(op, storageOf(from.getElementType()), from.getNumElements(), isPadded, parts)))
-    return failure();
-  storeShared(parts[0], Rows(rows(source)), from);
-  barrier();
+/// What shared memory does not hold at once moves in rounds.
+FailureOr<RowLowering::Rows> ThreadLowering::exchangeRows(Operation *op, Rows source, RankedTensorType from, Type type,
+                                                          function_ref<Value(Value)> sourceIndex, bool isPadded) {
+  auto to = dyn_cast<RankedTensorType>(type);
+  Type storage = storageOf(from.getElementType());
+  int64_t numElements = from.getNumElements(), atOnce = numElements;
+  while (atOnce * bytesOf(storage) > maxExchangedBytes && atOnce % 2 == 0)
+    atOnce /= 2;
+  isPadded &= atOnce == numElements;
+  SmallVector<Value> indices, moved;
+  for (int64_t piece = 0, end = to ? numRowsOf(to) : 1; piece < end; ++piece)
+    for (int64_t lane = 0, numLanes = to ? lanesOf(to) : 1; lane < numLanes; ++lane)
+      indices.push_back(sourceIndex(to ? addI32(start(to, piece), lane) : i32(0)));
+  for (int64_t first = 0; first < numElements; first += atOnce) {
+    SmallVector<Shared> parts;
+    if (failed(reserveShared(op, storage, atOnce, isPadded, parts)))
+      return failure();
+    if (atOnce == numElements) {
+      storeShared(parts[0], source, from);
+      barrier();
+      for (Value index : indices)
+        moved.push_back(loadShared(parts[0], index, from.getElementType()));
+    } else {
+      auto isNow = [&](Value place) -> Value {
+        return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, place, i32(atOnce));
+      };
+      for (auto [piece, row] : llvm::enumerate(source)) {
+        Value value = toStorage(row), place = addI32(start(from, piece), -first);
+        for (int64_t lane = 0, lanes = lanesOf(value.getType()); lane < lanes; ++lane) {
+          Value index = addI32(place, lane);
+          guardedStore(both(isNow(index), isOwned(from, piece)),
+                       [&] { storeElements(extract(value, lane), sharedPtr(parts[0], index)); });
+        }
+      }
+      barrier();
+      for (auto [k, index] : llvm::enumerate(indices)) {
+        Value place = addI32(index, -first), isHere = isNow(place);
+        place = arith::SelectOp::create(b, isHere, place, i32(0));
+        Value value = loadShared(parts[0], place, from.getElementType());
+        if (first == 0)
+          moved.push_back(value);
+        else
+          moved[k] = arith::SelectOp::create(b, isHere, value, moved[k]);
+      }
+    }
+    hasSharedReaders = true;
+  }
+  Rows result;
+  int64_t lanes = to ? lanesOf(to) : 1;
+  for (size_t piece = 0; piece * lanes < moved.size(); ++piece)
+    result.push_back(fromScalars(ArrayRef(moved).slice(piece * lanes, lanes)));
+  return result;
+}
+
+//===-- computed again ------------------------------------------------------------------------------------------===//
+
+/// Operations that may be repeated for each element instead of moving it.
+static constexpr int maxComputed = 24;
+
+bool ThreadLowering::isComputable(Value value, int &budget) const {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  Operation *op = value.getDefiningOp();
+  if (!type || !op || --budget < 0)
+    return false;
+  if (!isa<IntegerType, IndexType, tile::PtrType>(type.getElementType()))
+    return false;
+  if (isa<tile::SplatOp, tile::IotaOp>(op))
+    return true;
+  if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+    auto elements = dyn_cast<DenseElementsAttr>(constant.getValue());
+    return elements && elements.isSplat();
+  }
+  if (isa<tile::BroadcastOp, tile::ExpandDimsOp, tile::ReshapeOp, tile::TransOp>(op))
+    return isComputable(op->getOperand(0), budget);
+  bool isPointwise = isa<tile::PtrAddOp>(op) ||
+                     (isa<arith::ArithDialect>(op->getDialect()) && OpTrait::hasElementwiseMappableTraits(op));
+  return isPointwise && op->getNumResults() == 1 &&
+         llvm::all_of(op->getOperands(), [&](Value operand) { return isComputable(operand, budget); });
+}
+
+FailureOr<Value> ThreadLowering::computeElement(Value value, Value index) {
+  auto type = cast<RankedTensorType>(value.getType());
+  Operation *op = value.getDefiningOp();
+  if (isa<tile::SplatOp>(op) || isa<arith::ConstantOp>(op))
+    return extract(rows(value)[0], 0);
+  if (isa<tile::IotaOp>(op))
+    return createIndexCast(index, elementOf(type), /*isSigned=*/false);
+  if (isa<tile::ExpandDimsOp, tile::ReshapeOp>(op))
+    return computeElement(op->getOperand(0), index);
+  if (isa<tile::BroadcastOp, tile::TransOp>(op)) {
+    auto from = cast<RankedTensorType>(op->getOperand(0).getType());
+    SmallVector<Value> place = coordinates(index, type.getShape());
+    if (auto trans = dyn_cast<tile::TransOp>(op)) {
+      SmallVector<Value> moved(place.size());
+      for (auto [axis, source] : llvm::enumerate(trans.getPerm()))
+        moved[source] = place[axis];
+      place = moved;
+    }
+    Value linear = i32(0);
+    for (auto [axis, position] : llvm::enumerate(place)) {
+      linear = arith::MulIOp::create(b, linear, i32(from.getDimSize(axis)));
+      if (from.getDimSize(axis) > 1)
+        linear = arith::AddIOp::create(b, linear, position);
+    }
+    return computeElement(op->getOperand(0), linear);
+  }
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands()) {
+    auto element = computeElement(operand, index);
+    if (failed(element))
+      return failure();
+    operands.push_back(*element);
+  }
+  if (auto add = dyn_cast<tile::PtrAddOp>(op)) {
+    Type storage = storageOf(cast<tile::PtrType>(getElementTypeOrSelf(add.getType())).getElementType());
+    Value bytes = createIndexCast(operands[1], b.getI64Type(), /*isSigned=*/true);
+    return arith::AddIOp::create(b, operands[0], arith::MulIOp::create(b, bytes, i64(bytesOf(storage)))).getResult();
+  }
+  auto row = createRow(op, std::move(operands));
+  return failed(row) ? FailureOr<Value>() : FailureOr<Value>(row->front());
+}
+
+FailureOr<RowLowering::Rows> ThreadLowering::computeRows(Value source, RankedTensorType type,
+                                                         function_ref<Value(Value)> sourceIndex) {
   Rows result;
   for (int64_t piece = 0, end = numRowsOf(type); piece < end; ++piece) {
     SmallVector<Value> lanes;
-    Value first = start(type, piece);
-    for (int64_t lane = 0, numLanes = lanesOf(type); lane < numLanes; ++lane)
-      lanes.push_back(loadShared(parts[0], sourceIndex(addI32(first, lane)), from.getElementType()));
+    for (int64_t lane = 0, numLanes = lanesOf(type); lane < numLanes; ++lane) {
+      auto element = computeElement(source, sourceIndex(addI32(start(type, piece), lane)));
+      if (failed(element))
+        return failure();
+      lanes.push_back(*element);
+    }
     result.push_back(fromScalars(lanes));
   }
-  hasSharedReaders = true;
   return result;
 }
 
@@ -109,7 +229,10 @@ LogicalResult ThreadLowering::lowerReshape(Operation *op) {
     set(op->getResult(0), rows(op->getOperand(0)));
     return success();
   }
-  auto result = exchange(op, op->getOperand(0), to, [](Value index) { return index; });
+  int budget = maxComputed;
+  auto same = [](Value index) { return index; };
+  auto result = isComputable(op->getOperand(0), budget) ? computeRows(op->getOperand(0), to, same)
+                                                        : exchange(op, op->getOperand(0), to, same);
   if (failed(result))
     return failure();
   set(op->getResult(0), std::move(*result));
@@ -146,7 +269,9 @@ LogicalResult ThreadLowering::lowerBroadcast(tile::BroadcastOp op) {
     }
     return result;
   };
-  auto result = exchange(op, op.getSource(), to, sourceIndex);
+  int budget = maxComputed;
+  auto result = isComputable(op.getSource(), budget) ? computeRows(op.getSource(), to, sourceIndex)
+                                                     : exchange(op, op.getSource(), to, sourceIndex);
   if (failed(result))
     return failure();
   set(op.getResult(), std::move(*result));
@@ -176,7 +301,9 @@ LogicalResult ThreadLowering::lowerTrans(tile::TransOp op) {
       result = arith::AddIOp::create(b, result, arith::MulIOp::create(b, position, i32(strides[perm[axis]])));
     return result;
   };
-  auto result = exchange(op, op.getSource(), to, sourceIndex, /*isPadded=*/true);
+  int budget = maxComputed;
+  auto result = isComputable(op.getSource(), budget) ? computeRows(op.getSource(), to, sourceIndex)
+                                                     : exchange(op, op.getSource(), to, sourceIndex, /*isPadded=*/true);
   if (failed(result))
     return failure();
   set(op.getResult(), std::move(*result));

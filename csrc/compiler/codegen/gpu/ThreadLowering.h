@@ -8,10 +8,16 @@ namespace torch_tile::codegen {
 
 /// What an index out of range calls.
 inline constexpr llvm::StringLiteral assertFunctionName = "__assertfail";
+/// What prints: takes a format and the memory in which the arguments lie.
+inline constexpr llvm::StringLiteral printFunctionName = "vprintf";
 
 /// Marks exponentials and divisions whose error disappears in what is made of them: the logistic function's, and those
 /// of exp(x - maximum), which are 1 at most.
 void markApproximate(mlir::tile::KernelOp kernel);
+
+/// Whether an access of memory writes, and the pointers it goes through.
+bool isWrite(mlir::Operation *op);
+mlir::Value baseOf(mlir::Operation *op);
 
 /// A number that an integer of a kernel is always divisible by.
 int64_t knownMultiple(mlir::Value value);
@@ -101,10 +107,55 @@ private:
   mlir::LogicalResult lowerScatter(mlir::tile::ScatterOp op);
   mlir::LogicalResult lowerCheckIndex(mlir::tile::CheckIndexOp op);
   llvm::SmallVector<mlir::Value> loadPieces(const Access &access, llvm::ArrayRef<Piece> parts, mlir::Value other);
-  void failAssertion(llvm::StringRef message);
   mlir::Value both(mlir::Value left, mlir::Value right);
   mlir::Value allLanes(mlir::Value mask);
   mlir::Value isFirstThread();
+
+  //===-- messages (LowerThreadsMessages.cpp) -------------------------------------------------------------------===//
+
+  mlir::Value textConstant(llvm::StringRef text);
+  mlir::LLVM::LLVMFuncOp deviceFunction(llvm::StringRef name, mlir::Type result, llvm::ArrayRef<mlir::Type> parameters);
+  void failAssertion(llvm::StringRef message);
+  mlir::LogicalResult lowerAssert(mlir::tile::AssertOp op);
+  mlir::LogicalResult lowerPrint(mlir::tile::PrintOp op);
+  void printElement(mlir::tile::PrintOp op, mlir::Value value, llvm::ArrayRef<int64_t> shape,
+                    llvm::ArrayRef<mlir::Value> position, int64_t operand, bool isUnsigned);
+
+  //===-- tiles of pointers (LowerThreadsPointers.cpp) ----------------------------------------------------------===//
+
+  /// The argument of the kernel that all pointers of a tile come from; null if it cannot be told.
+  static mlir::Value rootOfPointers(mlir::Value pointers);
+  struct PointerPiece {
+    llvm::SmallVector<mlir::Value> lanes; // pointers
+    mlir::Value mask;                     // lanes to access; null for all
+    mlir::Value isWhole;                  // whether they are neighbours, aligned as a whole, and all to be accessed
+  };
+  llvm::SmallVector<PointerPiece> makePointerPieces(mlir::Type type, mlir::Value base, mlir::Value offsets,
+                                                    mlir::Value mask);
+  mlir::LogicalResult gatherPointers(mlir::tile::GatherOp op);
+  mlir::LogicalResult scatterPointers(mlir::tile::ScatterOp op);
+
+  //===-- atomics (LowerThreadsAtomics.cpp) ---------------------------------------------------------------------===//
+
+  mlir::LogicalResult lowerAtomicRmw(mlir::tile::AtomicRmwOp op);
+  mlir::LogicalResult lowerAtomicCas(mlir::tile::AtomicCasOp op);
+  mlir::LogicalResult lowerAtomic(mlir::Operation *op, mlir::Value base, mlir::Value offsets, mlir::Value mask,
+                                  llvm::function_ref<mlir::Value(mlir::Value, int64_t, int64_t)> update);
+
+  //===-- products (LowerThreadsDot.cpp) ------------------------------------------------------------------------===//
+
+  mlir::LogicalResult lowerDot(mlir::tile::DotOp op);
+
+  //===-- other orders of elements (LowerThreadsRearrange.cpp) --------------------------------------------------===//
+
+  mlir::LogicalResult lowerScan(mlir::tile::ScanOp op);
+  mlir::LogicalResult lowerCat(mlir::tile::CatOp op);
+  mlir::LogicalResult lowerJoin(mlir::tile::JoinOp op);
+  mlir::LogicalResult lowerSplit(mlir::tile::SplitOp op);
+  mlir::LogicalResult lowerTake(mlir::tile::TakeOp op);
+  mlir::LogicalResult lowerHistogram(mlir::tile::HistogramOp op);
+  mlir::LogicalResult lowerMap(mlir::tile::MapOp op);
+  mlir::LogicalResult lowerExtract(mlir::tile::ExtractOp op);
 
   //===-- shapes (LowerThreadsShape.cpp) ------------------------------------------------------------------------===//
 
@@ -113,8 +164,20 @@ private:
   mlir::LogicalResult lowerTrans(mlir::tile::TransOp op);
   mlir::LogicalResult lowerBroadcast(mlir::tile::BroadcastOp op);
   /// Element i of the result is element sourceIndex(i) of the source; all indices are row-major i32.
-  mlir::FailureOr<Rows> exchange(mlir::Operation *op, mlir::Value source, mlir::RankedTensorType type,
-                                 llvm::function_ref<mlir::Value(mlir::Value)> sourceIndex, bool isPadded = false);
+  mlir::FailureOr<Rows> exchange(mlir::Operation *op, mlir::Value source, mlir::Type type,
+                                 llvm::function_ref<mlir::Value(mlir::Value)> sourceIndex, bool isPadded = false) {
+    return exchangeRows(op, rows(source), mlir::cast<mlir::RankedTensorType>(source.getType()), type, sourceIndex,
+                        isPadded);
+  }
+  /// The same of rows that lie as a tile of type `from` does.
+  mlir::FailureOr<Rows> exchangeRows(mlir::Operation *op, Rows source, mlir::RankedTensorType from, mlir::Type type,
+                                     llvm::function_ref<mlir::Value(mlir::Value)> sourceIndex, bool isPadded = false);
+  /// Integers and pointers that are made of positions and scalars alone cost less to compute where they are needed than
+  /// to move: whether `value` is such a tile, and one element of it.
+  bool isComputable(mlir::Value value, int &budget) const;
+  mlir::FailureOr<mlir::Value> computeElement(mlir::Value value, mlir::Value index);
+  mlir::FailureOr<Rows> computeRows(mlir::Value source, mlir::RankedTensorType type,
+                                    llvm::function_ref<mlir::Value(mlir::Value)> sourceIndex);
 
   /// Shared memory for one use, which ends with the next call. Padded: one element more after each 32, so that columns
   /// fall into different banks.

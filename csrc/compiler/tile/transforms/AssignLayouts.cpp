@@ -47,9 +47,9 @@ void LayoutAssigner::collectTypes() {
       for (Block &block : region)
         llvm::for_each(block.getArgumentTypes(), visit);
     // Arithmetic happens in registers; only what travels to and from memory decides how wide accesses are.
-    Type accessed = isa<LoadOp>(op)    ? op->getResult(0).getType()
-                    : isa<StoreOp>(op) ? op->getOperand(0).getType()
-                                       : Type();
+    Type accessed = isa<LoadOp, GatherOp>(op)     ? op->getResult(0).getType()
+                    : isa<StoreOp, ScatterOp>(op) ? op->getOperand(0).getType()
+                                                  : Type();
     if (auto tile = dyn_cast_if_present<RankedTensorType>(accessed); tile && tile.getElementType().isIntOrFloat())
       widestBytes = std::max<int64_t>(widestBytes, (tile.getElementTypeBitWidth() + 7) / 8);
   });
@@ -64,6 +64,9 @@ LogicalResult LayoutAssigner::chooseThreads() {
              << warpSize << " to " << maxThreads << ", got " << threads;
   } else {
     int64_t wanted = std::max(std::min(usualThreads, largestTile / maxVector), largestTile / usualElements);
+    // What the kernel asks for, if a thread can hold its share.
+    if (auto asked = kernel->getAttrOfType<IntegerAttr>("tile.wanted_threads"))
+      wanted = std::max(asked.getInt(), largestTile / maxElements);
     threads = std::clamp<int64_t>(llvm::bit_floor<uint64_t>(std::max<int64_t>(wanted, 1)), warpSize, maxThreads);
   }
   if (largestTile > threads * maxElements)

@@ -57,6 +57,28 @@ void GpuScope::refreshStream() {
   currentStream = streamHandleFunction()(&stream);
 }
 
+static void launchBlocks(const GpuKernel &kernel, const GpuScope &scope, std::span<uint64_t> values, unsigned x,
+                         unsigned y, unsigned z) {
+  c10::SmallVector<void *, 32> parameters;
+  for (uint64_t &value : values)
+    parameters.push_back(&value);
+  const CudaDriver &driver = CudaDriver::get();
+  driver.check(driver.cuLaunchKernel(kernel.on(scope.device()), x, y, z, kernel.numThreads(), 1, 1, 0, scope.stream(),
+                                     parameters.data(), nullptr),
+               "launching a kernel");
+}
+
+void launchGpu(const GpuKernel &kernel, const GpuScope &scope, std::span<uint64_t> values, const int64_t (&grid)[3]) {
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0)
+    return;
+  constexpr int64_t maxOuter = 65535;
+  TORCH_CHECK_VALUE(grid[0] <= INT32_MAX && grid[1] <= maxOuter && grid[2] <= maxOuter,
+                    "a device expected a grid of at most (", INT32_MAX, ", ", maxOuter, ", ", maxOuter,
+                    ") programs, got (", grid[0], ", ", grid[1], ", ", grid[2], ")");
+  launchBlocks(kernel, scope, values, static_cast<unsigned>(grid[0]), static_cast<unsigned>(grid[1]),
+               static_cast<unsigned>(grid[2]));
+}
+
 void launchGpu(const GpuKernel &kernel, const GpuScope &scope, std::span<void *const> pointers,
                std::span<const int64_t> integers, const GpuGrid &grid) {
   if (grid.numPrograms <= 0)
@@ -81,14 +103,7 @@ void launchGpu(const GpuKernel &kernel, const GpuScope &scope, std::span<void *c
   int64_t perBlock = kernel.programsPerBlock();
   if (perBlock > 1)
     values.push_back(static_cast<uint64_t>(grid.numPrograms));
-  c10::SmallVector<void *, 32> parameters;
-  for (uint64_t &value : values)
-    parameters.push_back(&value);
-  const CudaDriver &driver = CudaDriver::get();
-  driver.check(driver.cuLaunchKernel(kernel.on(scope.device()),
-                                     static_cast<unsigned>((grid.numPrograms + perBlock - 1) / perBlock), 1, 1,
-                                     kernel.numThreads(), 1, 1, 0, scope.stream(), parameters.data(), nullptr),
-               "launching a kernel");
+  launchBlocks(kernel, scope, values, static_cast<unsigned>((grid.numPrograms + perBlock - 1) / perBlock), 1, 1);
 }
 
 } // namespace torch_tile::runtime

@@ -34,6 +34,9 @@ struct GpuGrid {
   int64_t scratchBytes; // of one program
 };
 
+/// A grid of up to three axes; `values` are the kernel's arguments in its own order, as 64 bits each.
+void launchGpu(const GpuKernel &kernel, const GpuScope &scope, std::span<uint64_t> values, const int64_t (&grid)[3]);
+
 /// `pointers` and `integers` in the order of the kernel's arguments: first all pointers, then all integers. Returns
 /// when the kernel is in the stream; what it does wrong surfaces as eager's errors do, at a later synchronization.
 void launchGpu(const GpuKernel &kernel, const GpuScope &scope, std::span<void *const> pointers,

@@ -1,8 +1,10 @@
-"""What the compiler is told about the device that a graph's kernels run on."""
+"""What the compiler, and scripts, are told about the device that kernels run on."""
 
 from __future__ import annotations
 
 import functools
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 
@@ -43,3 +45,11 @@ def architecture(device: str) -> str:
         return ""
     major, minor = _capability(device)
     return f"sm_{major}{minor}"
+
+
+def target_of(device: torch.device | None) -> Any:
+    """Target of kernels on a device, in Triton's terms."""
+    if device is None or device.type != "cuda":
+        return SimpleNamespace(backend="cpu", arch="cpu", warp_size=1)
+    major, minor = torch.cuda.get_device_capability(device)
+    return SimpleNamespace(backend="cuda", arch=10 * major + minor, warp_size=32)

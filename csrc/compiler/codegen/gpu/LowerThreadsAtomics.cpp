@@ -1,0 +1,117 @@
+// Atomics: each element of a tile is updated by the one thread that owns it.
+#include "compiler/codegen/gpu/ThreadLowering.h"
+
+using namespace mlir;
+using namespace torch_tile::codegen;
+
+/// Programs on one device see each other's.
+static constexpr llvm::StringLiteral deviceScope = "device";
+
+/// `update` makes the update of one lane of a row through a pointer and returns what was there before, as it lies in
+/// memory.
+LogicalResult ThreadLowering::lowerAtomic(Operation *op, Value base, Value offsets, Value mask,
+                                          function_ref<Value(Value, int64_t, int64_t)> update) {
+  // An atomic may be how another program learns that what was written before is there: all threads have to be done.
+  if (!pending.empty())
+    barrier();
+  pending.push_back({op, /*isRepeated=*/false});
+  Value result = op->getResult(0);
+  auto type = dyn_cast<RankedTensorType>(result.getType());
+  Type element = elementOf(result.getType()), storage = storageOf(element);
+  SmallVector<PointerPiece> parts = makePointerPieces(result.getType(), base, offsets, mask);
+  bool hasCopies = !type;
+  Rows olds;
+  for (auto [piece, part] : llvm::enumerate(parts)) {
+    Value owner = type ? isOwned(type, piece) : isFirstThread();
+    hasCopies |= owner != nullptr;
+    SmallVector<Value> scalars;
+    for (auto [lane, ptr] : llvm::enumerate(part.lanes)) {
+      Value condition = both(owner, part.mask ? extract(part.mask, lane) : Value());
+      if (!condition) {
+        scalars.push_back(update(ptr, piece, lane));
+        continue;
+      }
+      auto branch = scf::IfOp::create(b, TypeRange{storage}, condition, /*addThenBlock=*/true, /*addElseBlock=*/true);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToEnd(branch.thenBlock());
+      Value old = update(ptr, piece, lane);
+      scf::YieldOp::create(b, old);
+      b.setInsertionPointToEnd(branch.elseBlock());
+      scf::YieldOp::create(b, zero(storage));
+      scalars.push_back(branch.getResult(0));
+    }
+    olds.push_back(fromStorage(fromScalars(scalars), element));
+  }
+  if (!hasCopies || result.use_empty()) {
+    set(result, std::move(olds));
+    return success();
+  }
+  if (type) {
+    auto spread = exchangeRows(op, olds, type, type, [](Value index) { return index; });
+    if (failed(spread))
+      return failure();
+    set(result, std::move(*spread));
+    return success();
+  }
+  SmallVector<Shared> shares;
+  if (failed(reserveShared(op, storage, 1, /*isPadded=*/false, shares)))
+    return failure();
+  guardedStore(isFirstThread(), [&] { storeElements(toStorage(olds[0]), sharedPtr(shares[0], i32(0))); });
+  barrier();
+  set(result, {loadShared(shares[0], i32(0), element)});
+  hasSharedReaders = true;
+  return success();
+}
+
+LogicalResult ThreadLowering::lowerAtomicRmw(tile::AtomicRmwOp op) {
+  Type element = elementOf(op.getType()), storage = storageOf(element);
+  bool isFloat = isa<FloatType>(element), isExchange = op.getKind() == tile::AtomicKind::Exchange;
+  bool isSmallFloat = isFloat && element.getIntOrFloatBitWidth() < 32 && !isExchange;
+  const Rows values = rows(op.getValue());
+  auto update = [&](Value ptr, int64_t piece, int64_t lane) -> Value {
+    Value value = extract(values[values.size() == 1 ? 0 : piece], lane);
+    if (!isSmallFloat) {
+      bool isBits = storage != element;
+      return LLVM::AtomicRMWOp::create(b, atomicBinary(op.getKind(), isFloat && !isBits), ptr,
+                                       isBits ? toStorage(value) : value, LLVM::AtomicOrdering::acq_rel, deviceScope);
+    }
+    // Small floats are combined in f32 and rounded: try until nobody came in between.
+    Value first = loadElements(storage, ptr);
+    auto loop = scf::WhileOp::create(b, TypeRange{storage}, ValueRange{first});
+    OpBuilder::InsertionGuard guard(b);
+    Block *before = b.createBlock(&loop.getBefore(), {}, {storage}, {b.getLoc()});
+    Value seen = before->getArgument(0);
+    Value left = convertFloat(fromStorage(seen, element), b.getF32Type()), right = convertFloat(value, b.getF32Type());
+    Value combined = op.getKind() == tile::AtomicKind::Add   ? arith::AddFOp::create(b, left, right).getResult()
+                     : op.getKind() == tile::AtomicKind::Max ? arith::MaxNumFOp::create(b, left, right).getResult()
+                                                             : arith::MinNumFOp::create(b, left, right).getResult();
+    Value wanted = toStorage(convertFloat(combined, element));
+    Value pair = LLVM::AtomicCmpXchgOp::create(b, ptr, seen, wanted, LLVM::AtomicOrdering::acq_rel,
+                                               LLVM::AtomicOrdering::acquire, deviceScope);
+    Value found = LLVM::ExtractValueOp::create(b, pair, 0), isDone = LLVM::ExtractValueOp::create(b, pair, 1);
+    scf::ConditionOp::create(b, arith::XOrIOp::create(b, isDone, constant(b.getI1Type(), 1)), ValueRange{found});
+    Block *after = b.createBlock(&loop.getAfter(), {}, {storage}, {b.getLoc()});
+    scf::YieldOp::create(b, after->getArguments());
+    return loop.getResult(0);
+  };
+  return lowerAtomic(op, op.getBase(), op.getOffsets(), op.getMask(), update);
+}
+
+LogicalResult ThreadLowering::lowerAtomicCas(tile::AtomicCasOp op) {
+  Type element = elementOf(op.getType());
+  Type bits = b.getIntegerType(bytesOf(storageOf(element)) * 8);
+  const Rows expected = rows(op.getExpected()), values = rows(op.getValue());
+  auto toBits = [&](const Rows &list, int64_t piece, int64_t lane) -> Value {
+    Value value = toStorage(extract(list[list.size() == 1 ? 0 : piece], lane));
+    return value.getType() == bits ? value : arith::BitcastOp::create(b, bits, value).getResult();
+  };
+  auto update = [&](Value ptr, int64_t piece, int64_t lane) -> Value {
+    Value pair =
+        LLVM::AtomicCmpXchgOp::create(b, ptr, toBits(expected, piece, lane), toBits(values, piece, lane),
+                                      LLVM::AtomicOrdering::acq_rel, LLVM::AtomicOrdering::acquire, deviceScope);
+    Value found = LLVM::ExtractValueOp::create(b, pair, 0);
+    Type storage = storageOf(element);
+    return storage == bits ? found : arith::BitcastOp::create(b, storage, found).getResult();
+  };
+  return lowerAtomic(op, op.getBase(), op.getOffsets(), op.getMask(), update);
+}

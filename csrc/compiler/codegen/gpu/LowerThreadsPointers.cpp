@@ -1,0 +1,154 @@
+// Tiles of pointers. Each element has an address of its own; lanes that turn out to lie side by side travel as one
+// word.
+#include "compiler/codegen/gpu/ThreadLowering.h"
+
+using namespace mlir;
+using namespace torch_tile::codegen;
+
+SmallVector<ThreadLowering::PointerPiece> ThreadLowering::makePointerPieces(Type type, Value base, Value offsets,
+                                                                            Value mask) {
+  Type storage = storageOf(cast<tile::PtrType>(getElementTypeOrSelf(base.getType())).getElementType());
+  int64_t bytes = bytesOf(storage), lanes = lanesOf(type);
+  Value root = rootOfPointers(base);
+  bool isTile = isa<RankedTensorType>(base.getType());
+  auto pick = [&](Value value, size_t piece) { return rows(value)[rows(value).size() == 1 ? 0 : piece]; };
+  auto equals = [&](Value left, Value right) -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, left, right);
+  };
+  // Memory that an argument points to is known to be the device's, and maybe to be read alone; an integer is not.
+  Value origin = isTile && root ? LLVM::PtrToIntOp::create(b, b.getI64Type(), scalar(root)).getResult() : Value();
+  SmallVector<PointerPiece> result;
+  for (int64_t piece = 0, end = numRowsOf(type); piece < end; ++piece) {
+    PointerPiece part;
+    if (mask)
+      part.mask = pick(mask, piece);
+    SmallVector<Value> addresses;
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      Value offset;
+      if (offsets) {
+        Value row = pick(offsets, piece);
+        offset = createIndexCast(extract(row, lane), b.getI64Type(), /*isSigned=*/true);
+      }
+      if (!isTile) {
+        part.lanes.push_back(offset ? elementPtr(scalar(base), storage, offset) : scalar(base));
+        continue;
+      }
+      Value address = extract(rows(base)[piece], lane);
+      if (offset)
+        address = arith::AddIOp::create(b, address, arith::MulIOp::create(b, offset, i64(bytes)));
+      addresses.push_back(address);
+      part.lanes.push_back(root ? elementPtr(scalar(root), b.getI8Type(), arith::SubIOp::create(b, address, origin))
+                                : LLVM::IntToPtrOp::create(b, ptrType, address).getResult());
+    }
+    if (isTile && lanes > 1) {
+      Value low = arith::AndIOp::create(b, addresses[0], i64(bytes * lanes - 1));
+      part.isWhole = equals(low, i64(0));
+      for (int64_t lane = 1; lane < lanes; ++lane)
+        part.isWhole =
+            both(part.isWhole, equals(addresses[lane], arith::AddIOp::create(b, addresses[0], i64(bytes * lane))));
+      if (part.mask)
+        part.isWhole = both(part.isWhole, allLanes(part.mask));
+    }
+    result.push_back(std::move(part));
+  }
+  return result;
+}
+
+LogicalResult ThreadLowering::gatherPointers(tile::GatherOp op) {
+  orderAccess(op);
+  Type element = getElementTypeOrSelf(op.getType()), storage = storageOf(element);
+  int64_t lanes = lanesOf(op.getType());
+  unsigned bytes = bytesOf(storage);
+  SmallVector<PointerPiece> parts = makePointerPieces(op.getType(), op.getBase(), op.getOffsets(), op.getMask());
+  auto loadSingle = [&](const PointerPiece &part, size_t piece) -> Value {
+    Value other;
+    if (op.getOther())
+      other = rows(op.getOther())[rows(op.getOther()).size() == 1 ? 0 : piece];
+    SmallVector<Value> scalars;
+    for (auto [lane, ptr] : llvm::enumerate(part.lanes)) {
+      if (!part.mask) {
+        scalars.push_back(loadElements(storage, ptr));
+        continue;
+      }
+      Value kept = other ? toStorage(extract(other, lane)) : Value();
+      scalars.push_back(guardedLoad(storage, ptr, extract(part.mask, lane), kept));
+    }
+    return fromScalars(scalars);
+  };
+  Rows result;
+  if (lanes == 1 || !parts[0].isWhole) {
+    for (auto [piece, part] : llvm::enumerate(parts))
+      result.push_back(fromStorage(loadSingle(part, piece), element));
+    set(op.getResult(), result);
+    return success();
+  }
+  // All pieces in one branch, so that their loads are under way together.
+  Type type = withLanes(storage, lanes);
+  Type words = bytes * lanes % 4 == 0 ? withLanes(b.getI32Type(), bytes * lanes / 4) : type;
+  auto as = [&](Type to, Value value) -> Value {
+    return value.getType() == to ? value : LLVM::BitcastOp::create(b, to, value).getResult();
+  };
+  Value condition;
+  for (const PointerPiece &part : parts)
+    condition = both(condition, part.isWhole);
+  auto branch = scf::IfOp::create(b, SmallVector<Type>(parts.size(), words), condition, /*addThenBlock=*/true,
+                                  /*addElseBlock=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    SmallVector<Value> whole, single;
+    b.setInsertionPointToEnd(branch.thenBlock());
+    for (const PointerPiece &part : parts)
+      whole.push_back(LLVM::LoadOp::create(b, words, part.lanes[0], bytes * lanes));
+    scf::YieldOp::create(b, whole);
+    b.setInsertionPointToEnd(branch.elseBlock());
+    for (auto [piece, part] : llvm::enumerate(parts))
+      single.push_back(as(words, loadSingle(part, piece)));
+    scf::YieldOp::create(b, single);
+  }
+  for (Value loaded : branch.getResults())
+    result.push_back(fromStorage(as(type, loaded), element));
+  set(op.getResult(), result);
+  return success();
+}
+
+LogicalResult ThreadLowering::scatterPointers(tile::ScatterOp op) {
+  if (!op.getCombine().empty())
+    return op.emitOpError("unsupported on gpu: a combiner");
+  orderAccess(op);
+  auto type = dyn_cast<RankedTensorType>(op.getValue().getType());
+  SmallVector<PointerPiece> parts =
+      makePointerPieces(op.getValue().getType(), op.getBase(), op.getOffsets(), op.getMask());
+  auto storeIf = [&](Value condition, function_ref<void()> store) {
+    if (condition)
+      guardedStore(condition, store);
+    else
+      store();
+  };
+  const Rows stored = rows(op.getValue());
+  for (auto [piece, part] : llvm::enumerate(parts)) {
+    Value value = toStorage(stored[piece]);
+    auto storeSingle = [&, &part = part] {
+      for (auto [lane, ptr] : llvm::enumerate(part.lanes)) {
+        Value mask = part.mask ? extract(part.mask, lane) : Value();
+        Value single = extract(value, lane);
+        storeIf(mask, [&, &ptr = ptr] { storeElements(single, ptr); });
+      }
+    };
+    storeIf(type ? isOwned(type, piece) : isFirstThread(), [&, &part = part] {
+      if (!part.isWhole)
+        return storeSingle();
+      auto branch = scf::IfOp::create(b, TypeRange{}, part.isWhole, /*addThenBlock=*/true, /*addElseBlock=*/true);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(branch.thenBlock());
+      LLVM::StoreOp::create(b, value, part.lanes[0], unsigned(bytesOf(value.getType()) * lanesOf(value.getType())));
+      b.setInsertionPointToStart(branch.elseBlock());
+      storeSingle();
+      for (Block *block : {branch.thenBlock(), branch.elseBlock()})
+        if (!block->mightHaveTerminator()) {
+          b.setInsertionPointToEnd(block);
+          scf::YieldOp::create(b);
+        }
+    });
+  }
+  return success();
+}

@@ -1,0 +1,223 @@
+// Scans, and elements that change their places: through shared memory.
+#include "compiler/codegen/gpu/ThreadLowering.h"
+
+using namespace mlir;
+using namespace torch_tile::codegen;
+
+/// Product of the sizes of the axes after `axis`.
+static int64_t innerSize(RankedTensorType type, int64_t axis) {
+  int64_t inner = 1;
+  for (int64_t k = axis + 1; k < type.getRank(); ++k)
+    inner *= type.getDimSize(k);
+  return inner;
+}
+
+/// Each element is combined with what lies 1, 2, 4, ... places before it: what it then holds reaches twice as far.
+LogicalResult ThreadLowering::lowerScan(tile::ScanOp op) {
+  auto type = cast<RankedTensorType>(op.getSources()[0].getType());
+  int64_t axis = op.getAxis(), size = type.getDimSize(axis), inner = innerSize(type, axis);
+  int64_t numPieces = numRowsOf(type), lanes = lanesOf(type);
+  SmallVector<Rows> held;
+  for (Value source : op.getSources())
+    held.push_back(rows(source));
+  SmallVector<Value> positions; // along the axis, from where the scan begins
+  for (int64_t piece = 0; piece < numPieces; ++piece)
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      Value index = addI32(start(type, piece), lane);
+      Value position = arith::RemUIOp::create(b, arith::DivUIOp::create(b, index, i32(inner)), i32(size));
+      positions.push_back(op.getReverse() ? arith::SubIOp::create(b, i32(size - 1), position).getResult() : position);
+    }
+  for (int64_t distance = 1; distance < size; distance *= 2) {
+    int64_t offset = (op.getReverse() ? distance : -distance) * inner;
+    // The first ones read themselves, and keep what they hold.
+    SmallVector<Rows> before;
+    for (auto [source, list] : llvm::zip_equal(op.getSources(), held)) {
+      auto from = cast<RankedTensorType>(source.getType());
+      size_t next = 0;
+      auto sourceIndex = [&](Value index) -> Value {
+        Value reaches = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, positions[next++], i32(distance));
+        return arith::SelectOp::create(b, reaches, addI32(index, offset), index);
+      };
+      auto moved = exchangeRows(op, list, from, from, sourceIndex);
+      if (failed(moved))
+        return failure();
+      before.push_back(std::move(*moved));
+    }
+    for (int64_t piece = 0; piece < numPieces; ++piece) {
+      Tuple left = llvm::map_to_vector<2>(before, [&](const Rows &list) { return list[piece]; });
+      Tuple right = llvm::map_to_vector<2>(held, [&](const Rows &list) { return list[piece]; });
+      auto combined = combine(op.getCombine(), left, right);
+      if (failed(combined))
+        return failure();
+      SmallVector<Value> reaches;
+      for (int64_t lane = 0; lane < lanes; ++lane)
+        reaches.push_back(
+            arith::CmpIOp::create(b, arith::CmpIPredicate::uge, positions[piece * lanes + lane], i32(distance)));
+      Value condition = fromScalars(reaches);
+      for (auto [list, value] : llvm::zip_equal(held, *combined))
+        list[piece] = arith::SelectOp::create(b, condition, value, list[piece]);
+    }
+  }
+  for (auto [result, list] : llvm::zip_equal(op.getOutputs(), held))
+    set(result, list);
+  return success();
+}
+
+LogicalResult ThreadLowering::lowerCat(tile::CatOp op) {
+  auto from = cast<RankedTensorType>(op.getLhs().getType()), to = cast<RankedTensorType>(op.getType());
+  int64_t half = from.getNumElements();
+  auto sourceIndex = [&](Value index) -> Value { return arith::RemUIOp::create(b, index, i32(half)); };
+  auto left = exchange(op, op.getLhs(), to, sourceIndex);
+  if (failed(left))
+    return failure();
+  auto right = exchange(op, op.getRhs(), to, sourceIndex);
+  if (failed(right))
+    return failure();
+  Rows result;
+  for (int64_t piece = 0, end = numRowsOf(to); piece < end; ++piece) {
+    SmallVector<Value> isLeft;
+    for (int64_t lane = 0, lanes = lanesOf(to); lane < lanes; ++lane)
+      isLeft.push_back(arith::CmpIOp::create(b, arith::CmpIPredicate::ult, addI32(start(to, piece), lane), i32(half)));
+    result.push_back(arith::SelectOp::create(b, fromScalars(isLeft), (*left)[piece], (*right)[piece]));
+  }
+  set(op.getResult(), std::move(result));
+  return success();
+}
+
+LogicalResult ThreadLowering::lowerJoin(tile::JoinOp op) {
+  auto to = cast<RankedTensorType>(op.getType());
+  SmallVector<Rows, 2> sides;
+  for (Value side : {op.getLhs(), op.getRhs()}) {
+    if (!isa<RankedTensorType>(side.getType())) {
+      sides.push_back(Rows(numRowsOf(to), broadcast(scalar(side), rowTypeOf(to))));
+      continue;
+    }
+    auto spread =
+        exchange(op, side, to, [&](Value index) -> Value { return arith::ShRUIOp::create(b, index, i32(1)); });
+    if (failed(spread))
+      return failure();
+    sides.push_back(std::move(*spread));
+  }
+  Rows result;
+  for (int64_t piece = 0, end = numRowsOf(to); piece < end; ++piece) {
+    SmallVector<Value> isRight;
+    for (int64_t lane = 0, lanes = lanesOf(to); lane < lanes; ++lane)
+      isRight.push_back(arith::TruncIOp::create(b, b.getI1Type(), addI32(start(to, piece), lane)));
+    result.push_back(arith::SelectOp::create(b, fromScalars(isRight), sides[1][piece], sides[0][piece]));
+  }
+  set(op.getResult(), std::move(result));
+  return success();
+}
+
+LogicalResult ThreadLowering::lowerSplit(tile::SplitOp op) {
+  for (auto [side, result] : llvm::enumerate(op->getResults())) {
+    auto place = [&, side = side](Value index) -> Value {
+      return addI32(arith::ShLIOp::create(b, index, i32(1)), int64_t(side));
+    };
+    auto moved = exchange(op, op.getSource(), result.getType(), place);
+    if (failed(moved))
+      return failure();
+    set(result, std::move(*moved));
+  }
+  return success();
+}
+
+LogicalResult ThreadLowering::lowerTake(tile::TakeOp op) {
+  auto from = cast<RankedTensorType>(op.getSource().getType()), to = cast<RankedTensorType>(op.getType());
+  int64_t axis = op.getAxis(), size = from.getDimSize(axis);
+  const Rows indices = rows(op.getIndices());
+  int64_t lanes = lanesOf(to), next = 0;
+  auto sourceIndex = [&](Value index) {
+    Value along = createIndexCast(extract(indices[next / lanes], next % lanes), b.getI32Type(), /*isSigned=*/true);
+    ++next;
+    // Outside of the axis any element will do.
+    along = arith::MinUIOp::create(b, along, i32(size - 1));
+    SmallVector<Value> place = coordinates(index, to.getShape());
+    Value result = i32(0);
+    for (auto [k, position] : llvm::enumerate(place)) {
+      result = arith::MulIOp::create(b, result, i32(from.getDimSize(k)));
+      result = arith::AddIOp::create(b, result, int64_t(k) == axis ? along : position);
+    }
+    return result;
+  };
+  auto result = exchange(op, op.getSource(), to, sourceIndex);
+  if (failed(result))
+    return failure();
+  set(op.getResult(), std::move(*result));
+  return success();
+}
+
+LogicalResult ThreadLowering::lowerExtract(tile::ExtractOp op) {
+  auto result = exchange(op, op.getSource(), op.getType(), [&](Value) {
+    return createIndexCast(scalar(op.getPosition()), b.getI32Type(), /*isSigned=*/true);
+  });
+  if (failed(result))
+    return failure();
+  set(op.getResult(), std::move(*result));
+  return success();
+}
+
+LogicalResult ThreadLowering::lowerHistogram(tile::HistogramOp op) {
+  auto from = cast<RankedTensorType>(op.getSource().getType()), to = cast<RankedTensorType>(op.getType());
+  Type count = b.getI32Type();
+  SmallVector<Shared> parts;
+  if (failed(reserveShared(op, count, to.getNumElements(), /*isPadded=*/false, parts)))
+    return failure();
+  storeShared(parts[0], Rows(numRowsOf(to), zero(withLanes(count, lanesOf(to)))), to);
+  barrier();
+  const Rows sources = rows(op.getSource());
+  for (auto [piece, row] : llvm::enumerate(sources)) {
+    Value owner = isOwned(from, piece);
+    for (int64_t lane = 0, lanes = lanesOf(row.getType()); lane < lanes; ++lane) {
+      Value value = createIndexCast(extract(row, lane), b.getI64Type(), /*isSigned=*/true);
+      Value inside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, value, i64(to.getNumElements()));
+      if (op.getMask())
+        inside = both(inside, extract(rows(op.getMask())[piece], lane));
+      guardedStore(both(owner, inside), [&] {
+        Value place = arith::TruncIOp::create(b, b.getI32Type(), value);
+        LLVM::AtomicRMWOp::create(b, LLVM::AtomicBinOp::add, sharedPtr(parts[0], place), i32(1),
+                                  LLVM::AtomicOrdering::monotonic, "block");
+      });
+    }
+  }
+  barrier();
+  Rows result;
+  for (int64_t piece = 0, end = numRowsOf(to); piece < end; ++piece) {
+    SmallVector<Value> lanes;
+    for (int64_t lane = 0, numLanes = lanesOf(to); lane < numLanes; ++lane)
+      lanes.push_back(createIndexCast(loadShared(parts[0], addI32(start(to, piece), lane), count), elementOf(to),
+                                      /*isSigned=*/false));
+    result.push_back(fromScalars(lanes));
+  }
+  hasSharedReaders = true;
+  set(op.getResult(), std::move(result));
+  return success();
+}
+
+/// The region is written once for each group of neighbours that a thread holds.
+LogicalResult ThreadLowering::lowerMap(tile::MapOp op) {
+  auto type = cast<RankedTensorType>(op.getSources()[0].getType());
+  int64_t pack = op.getPack(), lanes = lanesOf(type), numPieces = numRowsOf(type);
+  if (lanes % pack != 0)
+    return op.emitOpError("unsupported on gpu: ") << pack << " neighbours at once, a thread holds " << lanes;
+  Block &body = op.getBody().front();
+  SmallVector<SmallVector<Value>> results(op.getNumResults());
+  for (int64_t piece = 0; piece < numPieces; ++piece)
+    for (int64_t first = 0; first < lanes; first += pack) {
+      unsigned next = 0;
+      for (Value source : op.getSources())
+        for (int64_t k = 0; k < pack; ++k)
+          set(body.getArgument(next++), {extract(rows(source)[piece], first + k)});
+      if (failed(lowerBlock(body)))
+        return failure();
+      for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands()))
+        results[index / pack].push_back(scalar(value));
+    }
+  for (auto [result, scalars] : llvm::zip_equal(op.getResults(), results)) {
+    Rows list;
+    for (int64_t piece = 0; piece < numPieces; ++piece)
+      list.push_back(fromScalars(ArrayRef(scalars).slice(piece * lanes, lanes)));
+    set(result, std::move(list));
+  }
+  return success();
+}
