@@ -80,12 +80,19 @@ struct SymbolSource {
 
 //===-- kernels -------------------------------------------------------------------------------------------------===//
 
+/// A pointer argument that a kernel for GPU takes to be a multiple of 16.
+struct AlignedArgument {
+  uint32_t index = 0;
+  bool isWritten = false;
+};
+
 struct Kernel {
   std::string name;              // for people: names the ops it does
   std::string symbol;            // in the object
   std::string target;            // "cpu" or "sm_90", ...
   uint32_t numThreads = 0;       // of a block, on GPU
   uint32_t programsPerBlock = 1; // more than one: the kernel takes their number as its last argument
+  std::vector<AlignedArgument> alignedArguments;
   Hash hash;
   std::vector<uint8_t> code; // ELF object, cubin or PTX; empty when it lives in the kernel store under `hash`
   std::vector<std::string> externalSymbols; // functions the code calls

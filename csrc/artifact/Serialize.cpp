@@ -9,7 +9,7 @@ namespace torch_tile::artifact {
 namespace {
 
 constexpr uint8_t magic[4] = {'T', 'T', 'A', 'F'};
-constexpr uint32_t formatVersion = 2;
+constexpr uint32_t formatVersion = 3;
 /// Argument trees of operator schemas are at most lists of lists.
 constexpr int maxValueDepth = 8;
 
@@ -111,6 +111,9 @@ void write(ByteWriter &out, const Kernel &kernel) {
   out.text(kernel.target);
   out.unsignedInt(kernel.numThreads);
   out.unsignedInt(kernel.programsPerBlock);
+  out.unsignedInt(kernel.alignedArguments.size());
+  for (AlignedArgument argument : kernel.alignedArguments)
+    out.unsignedInt(uint64_t(argument.index) * 2 + argument.isWritten);
   out.raw(kernel.hash.bytes, sizeof(kernel.hash.bytes));
   out.unsignedInt(kernel.code.size());
   out.raw(kernel.code.data(), kernel.code.size());
@@ -236,6 +239,10 @@ void read(ByteReader &in, Kernel &kernel) {
   kernel.target = in.text();
   kernel.numThreads = in.unsignedInt32();
   kernel.programsPerBlock = in.unsignedInt32();
+  readVector(in, kernel.alignedArguments, [&](AlignedArgument &argument) {
+    uint32_t packed = in.unsignedInt32();
+    argument = {packed / 2, packed % 2 != 0};
+  });
   std::span<const uint8_t> hash = in.raw(sizeof(kernel.hash.bytes));
   std::copy(hash.begin(), hash.end(), kernel.hash.bytes);
   std::span<const uint8_t> code = in.raw(in.count());

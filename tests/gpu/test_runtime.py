@@ -103,6 +103,29 @@ def test_memory_that_is_not_aligned() -> None:
         assert_same(aligned(x), function(x), 1e-4, 1e-3)
 
 
+def test_written_memory_that_is_not_aligned() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        y.add_(x.sum())
+        return x.exp()
+
+    base, expected = randn(40, 37), None
+    for run in (function, compiled(function)):
+        memory = base.clone()
+        # Both lie between each other's rows, neither at a multiple of 16 bytes.
+        result = run(memory[:, 1:18], memory[:, 19:36])
+        if expected is None:
+            expected = (result, memory)
+        else:
+            assert_same((result, memory), expected, 1e-5, 1e-5)
+
+
+def test_spread_memory_that_is_not_aligned() -> None:
+    function = compiled(lambda x, y: x * y)
+    x, y = randn(65)[1:].expand(50, 64), randn(50, 64)
+    assert_same(function(x, y), x * y)
+
+
 def test_functions_on_all_of_float32() -> None:
     x = torch.cat([randn(1 << 16) * 10.0**k for k in range(-6, 38, 4)])
     x = torch.cat([x, torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan")], device="cuda")])

@@ -134,8 +134,8 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
   artifact.target = target;
   for (codegen::CompiledKernel &kernel : compiled->kernels)
     artifact.kernels.push_back({std::move(kernel.name), std::move(kernel.symbol), target, kernel.numThreads,
-                                kernel.programsPerBlock, kernel.hash, std::move(kernel.code),
-                                std::move(kernel.externalSymbols)});
+                                kernel.programsPerBlock, std::move(kernel.alignedArguments), kernel.hash,
+                                std::move(kernel.code), std::move(kernel.externalSymbols)});
   if (failed(driver::planSteps(func, [&](StringRef name) { return compiled->indexOf.lookup(name); }, artifact)))
     return errors.status(StatusKind::Internal);
   artifactBytes = artifact::serialize(artifact);

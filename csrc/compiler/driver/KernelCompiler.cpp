@@ -102,6 +102,8 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
       described.programsPerBlock = (uint32_t)programs.getInt();
       described.numThreads *= described.programsPerBlock;
     }
+    if (options.gpu)
+      described.alignedArguments = codegen::alignedArguments(kernel);
     if (hooks.lookupKernel && hooks.lookupKernel(text.hash))
       continue;
     auto job = std::make_unique<Job>();

@@ -252,8 +252,10 @@ void Call::launch(const Program::LaunchStep &step) {
   }
   RECORD_FUNCTION(step.name, c10::ArrayRef<const c10::IValue>{});
   if (gpu) {
-    launchGpu(*step.kernel->gpu, *gpu, {pointers.data(), pointers.size()}, {integers, launch.integers.size()},
-              {values[launch.numPrograms], values[launch.scratchBytes]});
+    GpuGrid grid{values[launch.numPrograms], values[launch.scratchBytes]};
+    if (C10_UNLIKELY(!areAligned(*step.kernel->gpu, pointers)))
+      return launchOnCopies(*step.kernel->gpu, launch, pointers, {integers, launch.integers.size()}, grid);
+    launchGpu(*step.kernel->gpu, *gpu, pointers, {integers, launch.integers.size()}, grid);
     return;
   }
   CpuGrid grid{values[launch.numPrograms], values[launch.programCostNs], values[launch.scratchBytes]};

@@ -152,6 +152,9 @@ private:
   void poison(const at::Tensor &tensor);
   void alias(const Program::AliasStep &step);
   void launch(const Program::LaunchStep &step);
+  /// For arguments that are not where a kernel for GPU expects them (CopiedArguments.cpp).
+  void launchOnCopies(const GpuKernel &kernel, const artifact::Launch &launch, std::span<void *> pointers,
+                      std::span<const int64_t> integers, const GpuGrid &grid);
   at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type);
   void callExtern(const Program::ExternStep &step);
   void callPython(const Program::PyCallStep &step);

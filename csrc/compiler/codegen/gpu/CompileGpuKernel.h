@@ -6,6 +6,12 @@
 
 namespace torch_tile::codegen {
 
+/// Unit attribute of kernels whose pointers are multiples of 16 wherever that makes accesses whole pieces of 16 bytes.
+constexpr llvm::StringLiteral alignedArgsAttrName = "tile.aligned_args";
+
+/// The arguments that the attribute speaks of; none without it.
+std::vector<artifact::AlignedArgument> alignedArguments(mlir::tile::KernelOp kernel);
+
 /// What a kernel for `options` is; see describeKernel.
 KernelText describeGpuKernel(mlir::tile::KernelOp kernel, const GpuOptions &options);
 

@@ -1,4 +1,5 @@
 // The kernel function, layouts, and dispatch over ops.
+#include "compiler/codegen/gpu/CompileGpuKernel.h"
 #include "compiler/codegen/gpu/ThreadLowering.h"
 
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
@@ -12,7 +13,8 @@ static constexpr int64_t maxSharedBytes = 48 * 1024;
 
 ThreadLowering::ThreadLowering(tile::KernelOp kernel, StringRef symbol)
     : RowLowering(kernel), symbol(symbol), numThreads(0),
-      sharedPtrType(LLVM::LLVMPointerType::get(kernel.getContext(), /*addressSpace=*/3)) {}
+      sharedPtrType(LLVM::LLVMPointerType::get(kernel.getContext(), /*addressSpace=*/3)),
+      alignment(kernel->hasAttr(alignedArgsAttrName) ? Alignment::All : Alignment::Asked) {}
 
 //===-- layout --------------------------------------------------------------------------------------------------===//
 

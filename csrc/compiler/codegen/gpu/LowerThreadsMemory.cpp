@@ -1,4 +1,5 @@
 // Structured loads and stores, gather, scatter and index checks.
+#include "compiler/codegen/gpu/CompileGpuKernel.h"
 #include "compiler/codegen/gpu/ThreadLowering.h"
 
 using namespace mlir;
@@ -98,9 +99,8 @@ FailureOr<ThreadLowering::Access> ThreadLowering::makeAccess(Operation *op, Type
   return access;
 }
 
-Value ThreadLowering::areArgumentsAligned() {
-  if (argumentsAligned)
-    return argumentsAligned;
+/// Arguments whose neighbouring elements lie along the threads.
+static llvm::SetVector<Value> accessedInPieces(tile::KernelOp kernel) {
   llvm::SetVector<Value> bases;
   kernel.walk([&](Operation *op) {
     auto load = dyn_cast<tile::LoadOp>(op);
@@ -112,6 +112,25 @@ Value ThreadLowering::areArgumentsAligned() {
     if (isa<BlockArgument>(base) && !strides.empty() && strides.back() == 1)
       bases.insert(base);
   });
+  return bases;
+}
+
+std::vector<torch_tile::artifact::AlignedArgument> torch_tile::codegen::alignedArguments(tile::KernelOp kernel) {
+  std::vector<torch_tile::artifact::AlignedArgument> result;
+  if (!kernel->hasAttr(alignedArgsAttrName))
+    return result;
+  for (Value base : accessedInPieces(kernel)) {
+    bool isWritten =
+        llvm::any_of(base.getUsers(), [](Operation *user) { return !isa<tile::LoadOp, tile::GatherOp>(user); });
+    result.push_back({cast<BlockArgument>(base).getArgNumber(), isWritten});
+  }
+  return result;
+}
+
+Value ThreadLowering::areArgumentsAligned() {
+  if (argumentsAligned)
+    return argumentsAligned;
+  llvm::SetVector<Value> bases = accessedInPieces(kernel);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointAfterValue(alignmentAnchor);
   Value bits;

@@ -89,9 +89,10 @@ private:
 
   //===-- memory (LowerThreadsMemory.cpp) -----------------------------------------------------------------------===//
 
-  /// Whether all memory that is accessed in pieces starts at a multiple of 16 bytes; asked once, at the kernel's start.
+  /// Whether all memory that is accessed in pieces starts at a multiple of 16 bytes; asked once, at the kernel's start,
+  /// unless the kernel's attribute answers.
   mlir::Value areArgumentsAligned();
-  /// In a loop there are two versions of, one for each answer.
+  /// Of a loop there are two versions, one for each answer.
   enum class Alignment { Asked, All, None };
   struct Access;
   mlir::FailureOr<Access> makeAccess(mlir::Operation *op, mlir::Type value, mlir::Value base, mlir::Value offset,
@@ -218,7 +219,7 @@ private:
   mlir::LLVM::LLVMPointerType sharedPtrType;
   mlir::Value threadId, sharedBase, scratch;
   mlir::Value argumentsAligned, alignmentAnchor;
-  Alignment alignment = Alignment::Asked;
+  Alignment alignment;
   /// What the threads of a segment hold together, one for each piece of the tile it was reduced from.
   llvm::DenseMap<mlir::Value, Rows> segmentRows;
   int64_t sharedBytes = 0;

@@ -39,6 +39,8 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   bool writesInPlace = llvm::any_of(loops.outputs, [](Value output) {
     return bool(cast<LoopsOp>(output.getDefiningOp()).destOf(cast<OpResult>(output).getResultNumber()));
   });
+  if (options.isGpu) // whoever launches sees to it; one branch for every access costs a quarter of the instructions
+    (*kernel)->setAttr("tile.aligned_args", UnitAttr::get(context));
   if (options.isGpu && !writesInPlace)
     (*kernel)->setAttr("tile.noalias_args", UnitAttr::get(context));
 

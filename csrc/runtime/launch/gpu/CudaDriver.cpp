@@ -22,6 +22,7 @@ CudaDriver::CudaDriver() {
   find(cuModuleLoadDataEx, "cuModuleLoadDataEx");
   find(cuModuleGetFunction, "cuModuleGetFunction");
   find(cuLaunchKernel, "cuLaunchKernel");
+  find(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2");
   find(cuMemsetD8Async, "cuMemsetD8Async");
   find(cuGetErrorString, "cuGetErrorString");
 }

@@ -32,6 +32,7 @@ public:
   int (*cuModuleGetFunction)(CudaFunction *, CudaModule, const char *name);
   int (*cuLaunchKernel)(CudaFunction, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY,
                         unsigned blockZ, unsigned sharedBytes, CudaStream, void **parameters, void **extra);
+  int (*cuMemcpyDtoDAsync)(uint64_t target, uint64_t source, size_t count, CudaStream);
   int (*cuMemsetD8Async)(uint64_t pointer, unsigned char value, size_t count, CudaStream);
   int (*cuGetErrorString)(int code, const char **text);
 

@@ -2,8 +2,10 @@
 
 namespace torch_tile::runtime {
 
-GpuKernel::GpuKernel(std::span<const uint8_t> code, std::string symbol, uint32_t numThreads, uint32_t programsPerBlock)
-    : code(code.begin(), code.end()), symbol(std::move(symbol)), threads(numThreads), programs(programsPerBlock) {
+GpuKernel::GpuKernel(std::span<const uint8_t> code, std::string symbol, uint32_t numThreads, uint32_t programsPerBlock,
+                     std::vector<artifact::AlignedArgument> aligned)
+    : code(code.begin(), code.end()), symbol(std::move(symbol)), threads(numThreads), programs(programsPerBlock),
+      aligned(std::move(aligned)) {
   this->code.push_back(0); // PTX is a C string to the driver
 }
 

@@ -1,6 +1,7 @@
 // A kernel for GPU: its code, loaded on each device when it is first launched there.
 #pragma once
 
+#include "artifact/Artifact.h"
 #include "runtime/launch/gpu/CudaDriver.h"
 
 #include <array>
@@ -15,7 +16,8 @@ namespace torch_tile::runtime {
 class GpuKernel {
 public:
   /// `code` is a cubin or the text of PTX.
-  GpuKernel(std::span<const uint8_t> code, std::string symbol, uint32_t numThreads, uint32_t programsPerBlock);
+  GpuKernel(std::span<const uint8_t> code, std::string symbol, uint32_t numThreads, uint32_t programsPerBlock,
+            std::vector<artifact::AlignedArgument> aligned = {});
 
   /// The function on a device, whose context is current.
   CudaFunction on(int device) const {
@@ -26,6 +28,9 @@ public:
   }
   uint32_t numThreads() const { return threads; }
   uint32_t programsPerBlock() const { return programs; }
+  /// Pointers that must be multiples of `alignment`.
+  std::span<const artifact::AlignedArgument> alignedArguments() const { return aligned; }
+  static constexpr uintptr_t alignment = 16;
 
 private:
   CudaFunction load(int device) const;
@@ -33,6 +38,7 @@ private:
   std::vector<uint8_t> code;
   std::string symbol;
   uint32_t threads, programs;
+  std::vector<artifact::AlignedArgument> aligned;
   mutable std::mutex mutex;
   // Modules are never unloaded: a kernel may still wait in a stream when its last program dies.
   mutable std::array<std::atomic<CudaFunction>, 64> functions{};

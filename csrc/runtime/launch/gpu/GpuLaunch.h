@@ -29,6 +29,14 @@ private:
   c10::Allocator *deviceAllocator;
 };
 
+/// Whether all pointers that the kernel takes to be aligned are.
+inline bool areAligned(const GpuKernel &kernel, std::span<void *const> pointers) {
+  uintptr_t bits = 0;
+  for (artifact::AlignedArgument argument : kernel.alignedArguments())
+    bits |= reinterpret_cast<uintptr_t>(pointers[argument.index]);
+  return bits % GpuKernel::alignment == 0;
+}
+
 struct GpuGrid {
   int64_t numPrograms;
   int64_t scratchBytes; // of one program
