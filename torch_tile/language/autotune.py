@@ -164,7 +164,7 @@ class Autotuner(_Wrapper):
             key += ("cuda",)
         chosen = self.cache.get(key)
         if chosen is None:
-            candidates = self._candidates(known)
+            candidates = self._candidates(known, kwargs)
             # The interpreter's speed says nothing about that of a compiled kernel.
             if len(candidates) == 1 or config.get("interpret"):
                 chosen = candidates[0]
@@ -185,11 +185,12 @@ class Autotuner(_Wrapper):
             return {}
         return {"num_warps": chosen.num_warps}
 
-    def _candidates(self, known: dict[str, Any]) -> list[Config]:
+    def _candidates(self, known: dict[str, Any], kwargs: dict[str, Any]) -> list[Config]:
         candidates = self.configs
         early = self.prune.get("early_config_prune")
         if early is not None:
-            candidates = list(early(candidates, known))
+            positional = {name: value for name, value in known.items() if name not in kwargs}
+            candidates = list(early(candidates, positional, **kwargs))
         model, top_k = self.prune.get("perf_model"), self.prune.get("top_k")
         if model is not None and top_k is not None:
             count = math.ceil(len(candidates) * top_k) if isinstance(top_k, float) and top_k <= 1.0 else int(top_k)
