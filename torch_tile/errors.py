@@ -18,6 +18,11 @@ class TileError(Exception):
         self.text = text
         self.line = line
 
+    @property
+    def error_message(self) -> str:
+        """The text, under the name that scripts written for Triton ask for."""
+        return self.text
+
     def __str__(self) -> str:
         where = f"{self.stage}, line {self.line}" if self.line else self.stage
         return f"{where}: {self.text}"

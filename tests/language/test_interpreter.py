@@ -315,9 +315,3 @@ def test_wrong_arguments_are_named(launch: Any) -> None:
         launch(bad_division)[(1,)](x.int().numpy(), x, 3, B=4)
     with pytest.raises(torch_tile.InvalidKernelError, match=r"expected an integer, got 4\.0 of type float"):
         launch(bad_division)[(1,)](x.int(), x, 3, B=4.0)
-
-
-def test_types_that_the_interpreter_lacks_are_named() -> None:
-    x = torch_tile.reinterpret(torch.zeros(4, dtype=torch.int8), tl.float8e4b15)
-    with pytest.raises(torch_tile.InvalidKernelError, match="does not know fp8e4b15, the type of `x_ptr`"):
-        bad_division.interpret[(1,)](x, torch.zeros(4), 3, B=4)

@@ -208,7 +208,7 @@ def writes(x_ptr: tl.const, o_ptr, n: tl.int64):
 
 
 def test_constant_pointers_are_not_written(launch: Any) -> None:
-    with pytest.raises(torch_tile.InvalidKernelError, match=r"may be written to, got one declared `tl\.const`"):
+    with pytest.raises(torch_tile.InvalidKernelError, match=r"Cannot store to a constant pointer"):
         launch(writes)[(1,)](torch.zeros(1), torch.zeros(1), 3)
 
 
@@ -403,3 +403,60 @@ def test_kinds_of_tensors_and_numbers_share_a_kernel_where_they_may() -> None:
     kernel[(1,)](tensors[0], 4, 1 << 40)
     kernel[(1,)](tensors[0], B=2)
     assert len(kernel.launchers) == 4 and tensors[1].tolist() == [2.5] * 4
+
+
+@torch_tile.jit
+def float8_of_triton(x_ptr, bits_ptr, o_ptr, copy_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    y = tl.load(x_ptr + at).to(tl.float8e4b15)
+    tl.store(bits_ptr + at, y.to(tl.uint8, bitcast=True))
+    tl.store(o_ptr + at, y.to(tl.float32))
+    tl.store(copy_ptr + at, y)
+    tl.store(copy_ptr + N + at, tl.load(copy_ptr + at, mask=at < 2, other=1.5).to(tl.float16).to(tl.float8e4b15))
+
+
+def test_float8_of_triton(launch: Any) -> None:
+    """float8e4b15 is an f16 without one exponent bit and seven mantissa bits; magnitudes end at 1.75."""
+    x = torch.tensor([0.0, -0.0, 1.0, 1.06, 1.0625, -1.5, 1.75, 3.0, 1e6, -1e-4, 2.0**-14, 2.0**-17, 2.0**-20])
+    x = torch.cat([x, torch.zeros(3)])
+    bits, o, copy = torch.empty(16, dtype=torch.uint8), torch.empty(16), torch.zeros(32, dtype=torch.uint8)
+    launch(float8_of_triton)[(1,)](x, bits, o, torch_tile.reinterpret(copy, tl.float8e4b15), N=16)
+    expected = [0, -0.0, 1.0, 1.0, 1.125, -1.5, 1.75, 1.75, 1.75, -(2.0**-17) * 13, 2.0**-14, 2.0**-17, 0, 0, 0, 0]
+    assert o.tolist() == expected
+    assert bits[:3].tolist() == [0, 0x80, 0x78]
+    assert torch.equal(copy[:16], bits) and copy[16:18].tolist() == [0, 0x80] and (copy[18:] == 0x7C).all()
+
+
+@torch_tile.jit
+def running_sum(x_ptr, o_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(o_ptr + at, tl.cumsum(tl.load(x_ptr + at)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_running_sums_are_carried_in_float32(launch: Any, dtype: torch.dtype) -> None:
+    x = torch.randn(512).to(dtype)
+    o = torch.zeros_like(x)
+    launch(running_sum)[(1,)](x, o, N=512)
+    torch.testing.assert_close(o.float(), x.float().cumsum(0).to(dtype).float(), rtol=1e-2, atol=1e-2)
+
+
+def keep_those_that_divide(configs: Any, arguments: Any, **keywords: Any) -> Any:
+    assert set(arguments) == {"x_ptr"} and keywords["n"] == 96
+    return [c for c in configs if keywords["n"] % c.kwargs["B"] == 0]
+
+
+@torch_tile.autotune(
+    configs=[torch_tile.Config({"B": b}) for b in (64, 32)],
+    key=["n"],
+    prune_configs_by={"early_config_prune": keep_those_that_divide},
+)
+@torch_tile.jit
+def ones(x_ptr, n, B: tl.constexpr):
+    tl.store(x_ptr + tl.program_id(0) * B + tl.arange(0, B), 1.0)
+
+
+def test_configurations_are_pruned_by_what_the_launch_names() -> None:
+    x = torch.zeros(96)
+    ones[lambda args: (args["n"] // args["B"],)](x, n=96)
+    assert (x == 1).all() and ones.best_config.kwargs == {"B": 32}

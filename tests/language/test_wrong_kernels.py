@@ -109,7 +109,7 @@ def axis(x_ptr, n, B: tl.constexpr):
     s = tl.sum(tl.arange(0, 16), axis=1)  # here
 
 
-@wrong("expected an axis of the grid, 0, 1 or 2, got 3")
+@wrong("program_id axis must be 0, 1, or 2 but got 3")
 def grid_axis(x_ptr, n, B: tl.constexpr):
     p = tl.program_id(3)  # here
 
@@ -137,7 +137,7 @@ def exp_of_integers(x_ptr, n, B: tl.constexpr):
     a = tl.exp(tl.arange(0, 16))  # here
 
 
-@wrong("`&` expected integers or conditions")
+@wrong("`&` expected integers or conditions, got fp32; cast them, `.to(tl.int32)`: invalid operands of type fp32")
 def and_of_floats(x_ptr, n, B: tl.constexpr):
     a = tl.zeros([16], tl.float32)
     b = a & a  # here
@@ -149,7 +149,7 @@ def floor_division(x_ptr, n, B: tl.constexpr):
     b = a // 2  # here
 
 
-@wrong("because they have different signedness")
+@wrong("Cannot use `//` or `%` on int32 and uint32 because they have different signedness")
 def mixed_signs(x_ptr, n, B: tl.constexpr):
     a = tl.arange(0, 16)
     b = a // a.to(tl.uint32)  # here

@@ -13,6 +13,9 @@ _FLOAT8 = {
     "fp8e5b16": torch.float8_e5m2fnuz,
     "fp8e4b8": torch.float8_e4m3fnuz,
 }
+# An f16 without the upper exponent bit and the lower seven bits of the mantissa: neither infinity nor NaN.
+_E4B15 = "fp8e4b15"
+_LARGEST_E4B15 = np.uint16(0x3F00)  # 1.75, as an f16
 _tables: dict[str, Any] = {}
 _ABS = np.uint32(0x7FFFFFFF)
 _INF = np.uint32(0x7F800000)
@@ -61,6 +64,8 @@ def encode(name: str, value: Any) -> Any:
         return np.asarray(value).astype(np.float16)[()]
     if name == "bf16":
         return bfloat16_bits(value).reshape(np.shape(value))[()]
+    if name == _E4B15:
+        return _encode_e4b15(value)
     numbers = torch.from_numpy(np.array(value, dtype=np.float32, copy=True, ndmin=1))
     return numbers.to(_FLOAT8[name]).view(torch.uint8).numpy().reshape(np.shape(value))
 
@@ -73,10 +78,29 @@ def decode(name: str, bits: Any) -> Any:
         return (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)[()]
     table = _tables.get(name)
     if table is None:
-        table = torch.arange(256, dtype=torch.uint8).view(_FLOAT8[name]).float().numpy()
+        table = _e4b15_values() if name == _E4B15 else _float8_values(name)
         _tables[name] = table
     return table[bits]
 
 
+def _float8_values(name: str) -> Any:
+    return torch.arange(256, dtype=torch.uint8).view(_FLOAT8[name]).float().numpy()
+
+
+def _e4b15_values() -> Any:
+    bits = np.arange(256, dtype=np.uint16)
+    return (((bits & 0x80) << 8) | ((bits & 0x7F) << 7)).view(np.float16).astype(np.float32)
+
+
+def _encode_e4b15(value: Any) -> Any:
+    """Through f16, toward zero; then halves round up, and magnitudes end at 1.75."""
+    value = np.asarray(value, np.float32)
+    half = value.astype(np.float16)
+    bits = half.view(np.uint16) if half.ndim else np.asarray(half).view(np.uint16)
+    beyond = np.abs(half.astype(np.float32)) > np.abs(value)
+    magnitude = np.minimum((bits & np.uint16(0x7FFF)) - beyond.astype(np.uint16), _LARGEST_E4B15)
+    return (((magnitude + np.uint16(0x40)) >> 7) | ((bits >> 8) & 0x80)).astype(np.uint8)
+
+
 def supports(name: str) -> bool:
-    return name in ("fp16", "bf16") or name in _FLOAT8
+    return name in ("fp16", "bf16", _E4B15) or name in _FLOAT8

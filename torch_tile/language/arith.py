@@ -70,7 +70,9 @@ def apply(kind: str, a: tensor, b: tensor) -> tensor:
         bitwise = kind in ("and", "or", "xor")
         expected = "integers or conditions" if bitwise else "integers" if signed_op else "floats"
         advice = "use `tl.floor(x / y)`" if kind == "floordiv" else "cast them, `.to(tl.int32)`"
-        raise error(f"`{SYMBOLS.get(kind, kind)}` expected {expected}, got {type_}; {advice}")
+        raise error(
+            f"`{SYMBOLS.get(kind, kind)}` expected {expected}, got {type_}; {advice}: invalid operands of type {type_}"
+        )
     run = current()
     if run.tracing:
         return tensor(run.binary(name, a, b, dims), type_, dims)
@@ -130,7 +132,9 @@ def arithmetic(kind: str, x: Any, y: Any) -> tensor:
 def _check_integers(kind: str, x: Any, y: Any) -> None:
     for type_ in (x, y):
         if not type_.is_int():
-            raise error(f"`{SYMBOLS[kind]}` expected integers or conditions, got {x} and {y}")
+            raise error(
+                f"`{SYMBOLS[kind]}` expected integers or conditions, got {x} and {y}: invalid operands of type {type_}"
+            )
 
 
 def _pointer_arithmetic(kind: str, x: tensor, y: tensor) -> tensor:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torch_tile.language.core import current, emit, error, mlir_type, tensor
-from torch_tile.language.dtypes import float32, tile_type
+from torch_tile.language.dtypes import float8e4b15, float16, float32, int16, int32, tile_type, uint8
 from torch_tile.language.values import constant
 
 # --- casts ------------------------------------------------------------------------------------------------------
@@ -50,6 +50,8 @@ def cast(x: tensor, to: Any) -> tensor:
         from torch_tile.language.arith import compare
 
         return compare("ne", x, 0)
+    if current().tracing and float8e4b15 in (source, to):
+        return _cast_e4b15(x, to)
 
     def eager() -> Any:
         return current().convert(source, to, x.value)
@@ -83,6 +85,22 @@ def cast(x: tensor, to: Any) -> tensor:
         return str(run.cast("arith.extsi" if source.is_signed_number() else "arith.extui", x, to))
 
     return emit(to, x.dims, eager, build)
+
+
+def _cast_e4b15(x: tensor, to: Any) -> tensor:
+    """From or to float8e4b15, whose bits are those of an f16 without the upper exponent bit and the lower seven bits of
+    the mantissa; magnitudes end at 1.75. Compiled code knows it as a byte."""
+    from torch_tile.language.ops.arithmetic import minimum
+    from torch_tile.language.ops.conversions import toward_zero
+
+    if x.dtype is float8e4b15:
+        bits = cast(bitcast(x, uint8), int32)
+        half = bitcast(cast(((bits & 0x80) << 8) | ((bits & 0x7F) << 7), int16), float16)
+        return cast(half, to)
+    half = x if x.dtype is float16 else toward_zero(cast(x, float32), float16)
+    bits = cast(bitcast(half, int16), int32)
+    magnitude = (minimum(bits & 0x7FFF, 0x3F00) + 0x40) >> 7
+    return bitcast(cast(magnitude | ((bits >> 8) & 0x80), uint8), float8e4b15)
 
 
 def _cast_pointer(x: tensor, to: Any) -> tensor:

@@ -117,15 +117,17 @@ def as_dtype(x: Any, what: str) -> Any:
         return dtype_of_torch(x)
     if not isinstance(x, (dtype, pointer_type)):
         raise error(f"{what} expected an element type like tl.float32, got {describe(x)}")
-    if x.name in ("fp8e4b15", "void"):
-        raise error(f"{what}: the type {x} is not supported on this target; supported 8-bit floats: fp8e4nv, fp8e5")
+    if x.name == "void":
+        raise error(f"{what}: the type {x} is not supported on this target")
     return x
 
 
 def as_axis(axis: Any, rank: int, what: str) -> int:
     axis = as_int(axis, f"{what}: axis")
     if not -rank <= axis < rank:
-        raise error(f"{what} expected an axis in [{-rank}, {rank}) for a tile of rank {rank}, got {axis}")
+        raise error(
+            f"{what} expected an axis in [{-rank}, {rank}) for a tile of rank {rank}, got {axis}: invalid axis {axis}"
+        )
     return axis % rank
 
 
@@ -216,7 +218,7 @@ def promote(a: Any, a_weak: bool, b: Any, b_weak: bool, division: bool = False) 
         return a if a.is_fp8() else b
     if division and a.int_signedness != b.int_signedness:
         raise error(
-            f"cannot use `//` or `%` on {a} and {b} because they have different signedness; cast one of them explicitly"
+            f"Cannot use `//` or `%` on {a} and {b} because they have different signedness; cast one of them explicitly"
         )
     if a.is_signed == b.is_signed:
         return a if a.primitive_bitwidth > b.primitive_bitwidth else b

@@ -47,11 +47,11 @@ def to(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = 
     if rounding not in (None, "rtne", "rtz"):
         raise error(f"fp_downcast_rounding expected 'rtne' or 'rtz', got {rounding!r}")
     if rounding == "rtz":
-        return _toward_zero(x, target)
+        return toward_zero(x, target)
     return cast(x, target)
 
 
-def _toward_zero(x: tensor, target: Any) -> tensor:
+def toward_zero(x: tensor, target: Any) -> tensor:
     """Rounds to nearest, then steps back by one where that went beyond."""
     from torch_tile.language.casts import bitcast
     from torch_tile.language.dtypes import int_type

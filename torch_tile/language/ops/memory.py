@@ -167,7 +167,7 @@ def store(
             "tl.store expected a mask for a tile of pointers, got boundary_check; that belongs to block pointers"
         )
     if p.dtype.const:
-        raise error("tl.store expected a pointer that may be written to, got one declared `tl.const`")
+        raise error("Cannot store to a constant pointer: tl.store expected one that is not declared `tl.const`")
     value = unwrap(value)
     element = p.dtype.element_ty
     v = constant(value, element) if is_number(value) and not element.is_ptr() else as_tensor(value, "a value to store")

@@ -18,7 +18,7 @@ SECTION = "Programs"
 def _grid_axis(axis: Any, what: str) -> int:
     axis = as_int(axis, f"{what}: axis")
     if not 0 <= axis < 3:
-        raise error(f"{what} expected an axis of the grid, 0, 1 or 2, got {axis}")
+        raise error(f"{what} expected an axis of the grid: program_id axis must be 0, 1, or 2 but got {axis}")
     return axis
 
 

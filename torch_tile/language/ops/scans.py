@@ -11,7 +11,7 @@ from torch_tile.language import arith
 from torch_tile.language.casts import cast
 from torch_tile.language.constants import unwrap
 from torch_tile.language.core import current, emit, error, method, mlir_type, named, tensor
-from torch_tile.language.dtypes import int1, int32, tile_type
+from torch_tile.language.dtypes import float32, int1, int32, tile_type
 from torch_tile.language.ops.reductions import (
     _add,
     _call_combine,
@@ -89,8 +89,10 @@ def _cumulative(what: str, combine: Any, kind: str, x: Any, axis: Any, reverse: 
     x = _check_numbers(as_tensor(x), what)
     if not x.dims:
         raise error(f"{what} expected a tile, got the scalar {x.type}")
-    x = cast(x, _sum_type(x, dtype))
-    return _scan([x], as_axis(axis, len(x.dims), what), combine, bool(unwrap(reverse)), kind)[0]
+    type_ = _sum_type(x, dtype)
+    # What is carried along is float32 where elements are narrower, as in products.
+    x = cast(cast(x, type_), float32 if type_.is_narrow_float else type_)
+    return cast(_scan([x], as_axis(axis, len(x.dims), what), combine, bool(unwrap(reverse)), kind)[0], type_)
 
 
 @named(SECTION)
