@@ -56,3 +56,18 @@ def test_rounding_of_every_kind_of_number() -> None:
     assert_same(compiled(lambda x: x.to(torch.bfloat16))(x), x.to(torch.bfloat16), exact=True)
     ordinary = torch.randn(40, 64)
     assert_same(compiled(lambda x: x.to(torch.bfloat16))(ordinary), ordinary.to(torch.bfloat16), exact=True)
+
+
+@tile_only
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+@pytest.mark.parametrize("source", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int32], ids=str)
+def test_casts_to_eight_bits_end_as_eager_ones(source: torch.dtype, dtype: torch.dtype) -> None:
+    """Around the largest numbers of both formats, infinities and NaN, ties, subnormals."""
+    inf = float("inf")
+    x = torch.tensor([448.0, 449.0, 464.0, 465.0, 480.0, 1e6, -1e6, inf, -inf, float("nan"), 57344.0, 61439.0, 61440.0])
+    x = torch.cat([x, torch.tensor([65536.0, 0.3, -0.0, 1e-9, 0.00097, 2.0**-10, 2.0**-17, 1.5 * 2.0**-16, 1.0625])])
+    x = x.to(source) if source.is_floating_point else x.nan_to_num(0, 1e9, -1e9).to(source)
+    result = compiled(lambda x: x.to(dtype))(x)
+    assert torch.equal(result.view(torch.uint8), x.to(dtype).view(torch.uint8))
+    bits = torch.arange(256, dtype=torch.uint8).view(dtype)
+    assert_same(compiled(lambda x: x.float() * 2)(bits), bits.float() * 2, exact=True)

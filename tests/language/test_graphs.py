@@ -445,3 +445,27 @@ print(int(torch_tile.counters["graphs_from_disk"]), int(torch_tile.counters["ext
         path.write_text(source.format(term=term))
         done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, env=environment)
         assert done.stdout == expected, done.stderr
+
+
+@torch_tile.jit
+def sum_of_all(o_ptr, n, *sources, B: tl.constexpr = 64):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    total = tl.zeros([B], tl.float32)
+    for source in tl.static_range(len(sources)):
+        total += tl.load(sources[source] + i, mask=i < n)
+    tl.store(o_ptr + i, total, mask=i < n)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_any_number_of_arguments(dynamic: bool) -> None:
+    def function(*inputs: torch.Tensor) -> torch.Tensor:
+        o = torch.empty_like(inputs[0])
+        n = o.numel()
+        sum_of_all[(torch_tile.cdiv(n, 32),)](o, n, *[x * 2 for x in inputs], B=32)
+        return o + 1
+
+    run = compiled(function, fullgraph=True, dynamic=dynamic)
+    for count in (1, 3):
+        for size in (100, 257):
+            inputs = [torch.randn(size) for _ in range(count)]
+            torch.testing.assert_close(run(*inputs), 2 * sum(inputs) + 1)

@@ -1,4 +1,4 @@
-"""Triton's tutorials 01 to 06 and 08 on CPU: through Triton, as kernels of the tile language, interpreted, and in torch."""
+"""Triton's tutorials 01 to 06 and 08 on CPU: through Triton, by the tile language, interpreted, and in torch."""
 
 from __future__ import annotations
 

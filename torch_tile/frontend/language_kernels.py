@@ -77,7 +77,7 @@ class _Launch:
     def trace(self) -> tuple[str, list[Any], list[Any], list[str]]:
         """Text of the kernel, its arguments, the grid, and the names of the arguments."""
         from torch_tile.language.compile import trace
-        from torch_tile.language.graph import flat_arguments, sample_arguments
+        from torch_tile.language.graph import bind_named, flat_arguments, sample_arguments
 
         names: list[str] = []
         sources: dict[str, Iterator[str]] = {
@@ -95,7 +95,7 @@ class _Launch:
             else v
             for v in values
         ]
-        bound = self.kernel.bind((), sample_arguments(self.templates, iter(stand_ins)))
+        bound = bind_named(self.kernel, sample_arguments(self.templates, iter(stand_ins)))
         text = trace(self.kernel, bound).text
         return f"module {{\n{text}}}\n", values, list(self.recorded["grid"]), names
 

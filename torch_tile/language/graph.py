@@ -83,7 +83,8 @@ def _launch(key: str, grid: Any, written: Any, read: Any, integers: Any, floats:
     arguments = {name: _build(template, sources) for name, template in parameters.items()}
     sizes = list(grid)
     if configs is None:
-        kernel.run(grid=tuple(sizes), **arguments)
+        positional = _positional_arguments(kernel, arguments)
+        kernel.run(*positional, grid=tuple(sizes), **arguments)
         return
 
     def chosen(meta: dict[str, Any]) -> tuple[int, ...]:
@@ -93,6 +94,46 @@ def _launch(key: str, grid: Any, written: Any, read: Any, integers: Any, floats:
         raise RuntimeError(f"kernel {kernel.fn.__name__}: no grid was recorded for the configuration that was chosen")
 
     kernel.run(grid=chosen, **arguments)
+
+
+def _positional_arguments(kernel: Any, arguments: dict[str, Any]) -> list[Any]:
+    """Takes what a launch must pass by position out of arguments by name: what comes before `*args`, and its items."""
+    params = kernel.params
+    starred = next((k for k, p in enumerate(params) if p.kind is p.kind.VAR_POSITIONAL), None)
+    positional: list[Any] = []
+    if starred is not None:
+        positional = [arguments.pop(p.name) for p in params[:starred]]
+        positional += arguments.pop(params[starred].name)
+    return positional
+
+
+def bind_named(kernel: Any, named: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by parameter, `*args` as a tuple, from those that a launch names."""
+    if kernel.has_variadic_parameters:
+        return {p.name: named.get(p.name, p.default) for p in kernel.params}
+    bound: dict[str, Any] = kernel.bind((), named)
+    return bound
+
+
+def _bind_variadic(kernel: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
+    """Arguments of a launch by parameter, `*args` as a tuple; None where they do not fit, or `**kwargs` are taken."""
+    named: dict[str, Any] = {}
+    rest = list(args)
+    for parameter in kernel.params:
+        if parameter.kind is parameter.kind.VAR_KEYWORD:
+            return None
+        if parameter.kind is parameter.kind.VAR_POSITIONAL:
+            named[parameter.name] = tuple(rest)
+            rest = []
+        elif rest and parameter.kind is not parameter.kind.KEYWORD_ONLY:
+            named[parameter.name] = rest.pop(0)
+        elif parameter.name in kwargs:
+            named[parameter.name] = kwargs[parameter.name]
+        elif parameter.has_default:
+            named[parameter.name] = parameter.default
+        else:
+            return None
+    return None if rest else named
 
 
 def find(key: str) -> tuple[Any, dict[str, Any], Any]:
@@ -193,7 +234,7 @@ def _written(outer: Any, templates: dict[str, Any], texts: list[str]) -> list[bo
                 if not hasattr(wrapper, "configs"):
                     for name, function in wrapper.values.items():
                         bound[name] = function(bound)
-            found, text = written_pointers(kernel, kernel.bind((), bound))
+            found, text = written_pointers(kernel, bind_named(kernel, bound))
             texts.append(text)
         except Exception as error:
             log.debug("what kernel %s writes is not known: %s", kernel.fn.__name__, error)
@@ -346,10 +387,14 @@ def launch_in_graph(outer: Any, grid: Any, args: Any, kwargs: Any) -> None:
     while hasattr(kernel, "kernel"):
         wrappers.append(kernel)
         kernel = kernel.kernel
-    if kernel.has_variadic_parameters or len([w for w in wrappers if hasattr(w, "configs")]) > 1:
+    variadic = _bind_variadic(kernel, args, kwargs) if kernel.has_variadic_parameters and not wrappers else None
+    is_unknown = kernel.has_variadic_parameters and variadic is None
+    if is_unknown or len([w for w in wrappers if hasattr(w, "configs")]) > 1:
         run_outside(outer, args, kwargs, grid)
         return
-    if wrappers:
+    if variadic is not None:
+        named = variadic
+    elif wrappers:
         named = dict(zip(kernel.arg_names, args, strict=False))
         for name, value in kwargs.items():
             if name in kernel.arg_names:
