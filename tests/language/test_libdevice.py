@@ -149,3 +149,35 @@ def test_bytes_are_chosen(launch: Callable[..., Any]) -> None:
     launch(kernel)[(1,)](o, 0x33221100, 0x77665544, 0x7160)
     assert o[0].item() == 0x77116600
     assert o[1].item() == 0x221100 * 3 and o[2].item() == 0x44444444 + 1
+
+
+def bessel(n: int, x: float, second: bool) -> float:
+    """By the integral that defines it, from 0 to pi, and for the second kind one more from 0 on."""
+    angle = torch.linspace(0, math.pi, 20001, dtype=torch.float64)
+    if not second:
+        return float(torch.trapezoid(torch.cos(n * angle - x * angle.sin()), angle)) / math.pi
+    far = torch.linspace(0, 8, 400001, dtype=torch.float64)
+    decaying = ((n * far).exp() + (-1) ** n * (-n * far).exp()) * (-x * far.sinh()).exp()
+    first = torch.trapezoid(torch.sin(x * angle.sin() - n * angle), angle)
+    return float(first - torch.trapezoid(decaying, far)) / math.pi
+
+
+@pytest.mark.parametrize("name", ["jn", "yn"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_bessel_functions_of_any_order(launch: Callable[..., Any], name: str, dtype: torch.dtype) -> None:
+    orders = torch.tensor([0, 1, 2, 3, 5, 8, 12, 2, 7, 1, 4, 9, 3, 0, 6, 2], dtype=torch.int32)
+    x = torch.tensor([0.7, 1.5, 1.0, 2.5, 9.0, 3.0, 4.0, 20.0, 8.0, 30.0, 4.0, 10.0, 0.5, 11.0, 2.0, 6.5], dtype=dtype)
+    o = torch.empty_like(x)
+    launch(binary)[(1,)](orders, x, o, FUNCTION=name, B=16)
+    expected = [bessel(n, v, name == "yn") for n, v in zip(orders.tolist(), x.tolist(), strict=True)]
+    limit = 1e-5 if dtype is torch.float32 else 1e-6
+    torch.testing.assert_close(o, torch.tensor(expected, dtype=dtype), rtol=limit, atol=limit)
+    launch(binary)[(1,)](-orders, -x, o, FUNCTION=name, B=16)
+    assert o[1:13].isnan().all()
+
+
+def test_every_name_of_cuda_is_there() -> None:
+    cuda = pytest.importorskip("triton.language.extra.cuda.libdevice")
+    names = [k for k, v in vars(cuda).items() if callable(v) and getattr(v, "__module__", "") == cuda.__name__]
+    assert len(names) > 150
+    assert [name for name in names if not hasattr(libdevice, name)] == []

@@ -342,3 +342,40 @@ def layer_norm(x_ptr, out_ptr, weight_ptr, bias_ptr, n, eps, BLOCK: tl.constexpr
 def special(x_ptr, out_ptr, FUNCTION: tl.constexpr, N: tl.constexpr):
     at = tl.arange(0, N)
     tl.store(out_ptr + at, getattr(device_library, FUNCTION)(tl.load(x_ptr + at)))
+
+
+@triton.jit
+def rounded_by_library(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x, y = tl.load(x_ptr + at), tl.load(y_ptr + at)
+    tl.store(out_ptr + at, device_library.add_rd(x, y))
+    tl.store(out_ptr + N + at, device_library.div_ru(x, y))
+    tl.store(out_ptr + 2 * N + at, device_library.mul_rz(x, y))
+    tl.store(out_ptr + 3 * N + at, device_library.fma_rd(x, y, x))
+    tl.store(out_ptr + 4 * N + at, device_library.sqrt_ru(tl.abs(x)))
+    tl.store(out_ptr + 5 * N + at, device_library.ll2float_rz(x.to(tl.int64) * 1234567891011))
+
+
+@triton.jit
+def special_of_library(x_ptr, n_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x, n = tl.load(x_ptr + at), tl.load(n_ptr + at)
+    tl.store(out_ptr + at, device_library.jn(n, x))
+    tl.store(out_ptr + N + at, device_library.yn(n, x))
+    tl.store(out_ptr + 2 * N + at, device_library.tgamma(x))
+    tl.store(out_ptr + 3 * N + at, device_library.nextafter(x, -x))
+    tl.store(out_ptr + 4 * N + at, device_library.remainder(x * 7, x + 1))
+    tl.store(out_ptr + 5 * N + at, device_library.logb(x) + device_library.ilogb(x))
+    tl.store(out_ptr + 6 * N + at, device_library.norm3d(x, x, x) * device_library.rnorm3d(x, x, x))
+    tl.store(out_ptr + 7 * N + at, device_library.float2int_rd(x) + device_library.float2uint_ru(x).to(tl.int32))
+
+
+@triton.jit
+def bits_of_library(x_ptr, out_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    tl.store(out_ptr + at, device_library.brev(device_library.brev(x) + 1))
+    tl.store(out_ptr + N + at, device_library.byte_perm(x, ~x, 0x7531 + x * 0))
+    tl.store(out_ptr + 2 * N + at, device_library.mul24(x, x))
+    tl.store(out_ptr + 3 * N + at, device_library.sad(x, -x, x))
+    tl.store(out_ptr + 4 * N + at, device_library.hadd(x, -x + 3) + device_library.rhadd(x, -x + 3))

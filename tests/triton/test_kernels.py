@@ -360,3 +360,54 @@ def test_autotune_and_heuristics() -> None:
     out.zero_()
     guided[(1,)](x, y, out, 1000)
     assert torch.equal(out, x + y)
+
+
+def test_library_rounds_as_asked() -> None:
+    """The exact results are those of tests/language/test_rounding.py; here they come through Triton."""
+    x, y = torch.randn(64), torch.randn(64)
+    out, exact = torch.empty(6, 64), torch.empty(6, 64, dtype=torch.float64)
+    kernels.rounded_by_library[(1,)](x, y, out, N=64)
+    a, b = x.double(), y.double()
+    for k, value in enumerate((a + b, a / b, a * b, a * b + a, a.abs().sqrt(), (x.long() * 1234567891011).double())):
+        exact[k] = value
+    below, above = out.double() <= exact, out.double() >= exact
+    assert below[0].all() and above[1].all() and below[3].all() and above[4].all()
+    assert (out[2].double().abs() <= exact[2].abs()).all() and (out[5].double().abs() <= exact[5].abs()).all()
+    assert (below & ~above).any() and (above & ~below).any()
+    torch.testing.assert_close(out, exact.float(), rtol=2e-7, atol=1e-7)
+
+
+def test_library_functions_that_are_kernels() -> None:
+    x, n = torch.rand(64) * 9 + 0.5, torch.arange(64, dtype=torch.int32) % 7
+    out = torch.empty(8, 64)
+    kernels.special_of_library[(1,)](x, n, out, N=64)
+    first, second = torch.special.bessel_j0(x), torch.special.bessel_y0(x)
+    torch.testing.assert_close(out[0][n == 0], first[n == 0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(out[1][n == 0], second[n == 0], rtol=1e-5, atol=1e-5)
+    # J(n) Y(n + 1) - J(n + 1) Y(n) = -2 / (pi x), here for one x.
+    same = torch.full((64,), 2.5)
+    kernels.special_of_library[(1,)](same, n, out, N=64)
+    j, y = out[0, :7], out[1, :7]
+    torch.testing.assert_close(j[:-1] * y[1:] - j[1:] * y[:-1], torch.full((6,), -2 / (torch.pi * 2.5)))
+    kernels.special_of_library[(1,)](x, n, out, N=64)
+    torch.testing.assert_close(out[2], torch.lgamma(x).exp(), rtol=1e-4, atol=0)
+    assert torch.equal(out[3], torch.nextafter(x, -x))
+    rest = (x * 7).double() - ((x * 7).double() / (x + 1).double()).round() * (x + 1).double()
+    torch.testing.assert_close(out[4], rest.float(), rtol=1e-5, atol=1e-5)
+    assert torch.equal(out[5], 2 * x.log2().floor())
+    torch.testing.assert_close(out[6], torch.ones(64))
+    assert torch.equal(out[7], x.floor() + x.ceil())
+
+
+def test_library_functions_of_bits() -> None:
+    x = torch.arange(16, dtype=torch.int32) * 77777
+    out = torch.empty(5, 16, dtype=torch.int32)
+    kernels.bits_of_library[(1,)](x, out, N=16)
+    turned = [int(f"{v & 0xFFFFFFFF:032b}"[::-1], 2) + 1 for v in x.tolist()]
+    assert [v & 0xFFFFFFFF for v in out[0].tolist()] == [int(f"{v & 0xFFFFFFFF:032b}"[::-1], 2) for v in turned]
+    both = [(v & 0xFFFFFFFF) | ((~v & 0xFFFFFFFF) << 32) for v in x.tolist()]
+    chosen = [sum(((v >> (8 * place)) & 0xFF) << (8 * k) for k, place in enumerate((1, 3, 5, 7))) for v in both]
+    assert [v & 0xFFFFFFFF for v in out[1].tolist()] == chosen
+    assert torch.equal(out[2], x * x)
+    assert torch.equal(out[3], 2 * x.abs() + x)
+    assert (out[4] == 3).all()

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch_tile.language.casts import cast
 from torch_tile.language.core import tensor
-from torch_tile.language.dtypes import float32, float64
+from torch_tile.language.dtypes import float32, float64, int64
 from torch_tile.language.extra.elementary import (
     _power,
     abs,
@@ -48,6 +48,28 @@ lgamma = _special("lgamma", "Logarithm of the magnitude of the gamma function")
 erfinv = _special("erfinv", "Inverse of erf")
 erfcx = _special("erfcx", "exp(x * x) * erfc(x)")
 normcdfinv = _special("normcdfinv", "Inverse of the normal distribution function")
+
+
+def jn(arg0: Any, arg1: Any) -> Any:
+    """Bessel function of the first kind, of order arg0 (int32); in float64."""
+    from torch_tile.language.extra import orders
+
+    return orders.jn(as_tensor(arg0), as_tensor(arg1))
+
+
+def yn(arg0: Any, arg1: Any) -> Any:
+    """Bessel function of the second kind, of order arg0 (int32); in float64."""
+    from torch_tile.language.extra import orders
+
+    return orders.yn(as_tensor(arg0), as_tensor(arg1))
+
+
+def rcp64h(arg0: Any) -> tensor:
+    """The upper 32 bits of 1 / arg0; the others are 0."""
+    from torch_tile.language.casts import bitcast
+
+    bits: Any = bitcast(1.0 / cast(as_tensor(arg0), float64), int64)
+    return bitcast((bits >> 32) << 32, float64)
 
 
 def _wide(function: Any) -> Any:

@@ -6,6 +6,7 @@ import types
 from typing import Any
 
 from torch_tile.language.extra import derived as _derived
+from torch_tile.language.extra import directed as _directed
 from torch_tile.language.extra import elementary as _elementary
 from torch_tile.language.extra import numbers as _numbers
 
@@ -33,7 +34,7 @@ def _functions(module: types.ModuleType) -> dict[str, Any]:
     return {k: v for k, v in vars(module).items() if not k.startswith("_") and k not in _HELPERS and callable(v)}
 
 
-globals().update(_functions(_elementary) | _functions(_numbers) | _functions(_derived))
+globals().update(_functions(_elementary) | _functions(_numbers) | _functions(_derived) | _functions(_directed))
 
 
 def __getattr__(name: str) -> Any:

@@ -6,13 +6,13 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from torch_tile.formulas import device_functions
+from torch_tile.formulas import device_functions, rounding
 from torch_tile.language.casts import cast
 from torch_tile.language.core import tensor
-from torch_tile.language.dtypes import float32, float64
+from torch_tile.language.dtypes import float32, float64, uint64
 from torch_tile.language.extra import elementary
 from torch_tile.language.ops.math import where
-from torch_tile.language.values import as_tensor, constant
+from torch_tile.language.values import as_tensor, constant, unify
 
 
 def _bare(x: Any) -> Any:
@@ -31,7 +31,13 @@ class _Operand:
     def isinf(self) -> _Operand:
         return _Operand(elementary.isinf(self.x))
 
-    def clamp(self, min: float | None = None, max: float | None = None) -> _Operand:
+    def float(self) -> _Operand:
+        return _Operand(cast(self.x, float32))
+
+    def double(self) -> _Operand:
+        return _Operand(cast(self.x, float64))
+
+    def clamp(self, min: Any = None, max: Any = None) -> _Operand:
         x = self.x
         if min is not None:
             x = where(x < min, min, x)
@@ -70,3 +76,26 @@ def apply(name: str, x: Any) -> tensor:
     type_ = x.dtype if x.dtype.is_floating() else float32
     made = device_functions()[name](_Operand(cast(x, float64)))
     return cast(made.x, type_)
+
+
+def directed(name: str, *arguments: Any) -> tensor:
+    """Arithmetic that rounds as its name says, like "add_rd", in the type of its operands."""
+    operands = [as_tensor(a) for a in arguments]
+    for k in range(1, len(operands)):
+        operands[0], operands[k] = unify(operands[0], operands[k])
+    operands = [unify(operands[0], x)[1] for x in operands]
+    type_ = float64 if operands[0].dtype is float64 else float32
+    wide = [_Operand(cast(cast(x, type_), float64)) for x in operands]
+    return cast(rounding.arithmetic(name, type_ is float64, *wide).x, type_)
+
+
+def float_of(x: Any, source: Any, to: Any, mode: str) -> tensor:
+    """A number of type `source` as a float, rounded as `mode` says."""
+    x = cast(as_tensor(x), source)
+    is_double = to is float64
+    if source is float64 or source.primitive_bitwidth == 32:
+        value: Any = _Operand(cast(x, float64))
+        return cast(rounding.directed(value, value * 0.0, mode, is_double).x, to)
+    low = cast(cast(x, uint64) & 0xFFFFFFFF, float64)
+    high = cast(x >> 32, float64)
+    return cast(rounding.from_integer(_Operand(high), _Operand(low), mode, is_double).x, to)
