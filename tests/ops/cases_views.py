@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.ops.case import Arguments, OpCase
-from tests.ops.inputs import ALL, Inputs
+from tests.ops.inputs import ALL, NUMBERS, Inputs
 
 VIEW_DTYPES = (torch.float32, torch.bool)
 
@@ -80,6 +80,9 @@ VIEWS = [
     view("flip", lambda x: x.flip(0, 1), 4, 9),
     view("flip_one", lambda x: x.flip(-1), 4, 9),
     view("roll", lambda x: x.roll(2, 1), 4, 9),
+    view("roll_both", lambda x: x.roll((-3, 11), (0, 1)), 4, 9),
+    view("roll_flat", lambda x: x.roll(5), 4, 9),
+    view("roll_whole", lambda x: x.roll((4, 0), (0, 0)), 4, 9, dynamic=False),
     view("rot90", lambda x: torch.rot90(x), 4, 9),
     view("diagonal", lambda x: x.diagonal(), 7, 9, generated=False),
     view("as_strided", lambda x: x.as_strided((3, 4), (9, 2), 1), 4, 9, dynamic=False, generated=False),
@@ -107,6 +110,9 @@ COPIES = [
     OpCase("cat_empty", lambda x, y: torch.cat([x, y], 0), two_of_shape((0, 5), (2, 5)), PLAIN_DTYPES, dynamic=False),
     OpCase("cat_promotes", lambda x: torch.cat([x, x.to(torch.float32), x.to(torch.int32)]), lambda m: [(m.tensor(m.size(3), 5),)], PLAIN_DTYPES, grad=False),
     OpCase("stack", lambda x, y: (torch.stack([x, y]), torch.stack([x, y], -1)), lambda m: [(m.tensor(m.size(3), 5), m.tensor(m.size(3), 5))], PLAIN_DTYPES),
+    OpCase("stack_pairs", lambda x: torch.stack((x[..., ::2] * 2 - x[..., 1::2], x[..., 1::2] + x[..., ::2]), -1).flatten(-2), lambda m: [(m.tensor(m.size(3), 150),)], NUMBERS),
+    OpCase("stack_four", lambda x: torch.stack((x[:, 0] + 1, x[:, 2], x[:, 1] + x[:, 3], x[:, 3]), -1), lambda m: [(m.tensor(m.size(77), 4),), (m.tensor(1000, 4),)], NUMBERS),
+    OpCase("cat_pairs_with_row", lambda x, y: torch.cat((x.unsqueeze(-1), y.expand(x.shape[0], 33).unsqueeze(-1)), -1) * y[:2], lambda m: [(m.tensor(m.size(3), 33), m.tensor(33))], NUMBERS),
     OpCase("cat_many", lambda x: torch.cat([x[:, i : i + 2] * (i + 1) for i in range(9)], 1), lambda m: [(m.tensor(m.size(3), 11),)], (torch.float32, torch.int64)),
     OpCase("pad", lambda x: F.pad(x, (1, 2, 3, 0)), lambda m: [(m.tensor(m.size(3), 5),)], PLAIN_DTYPES),
     OpCase("pad_value", lambda x: F.pad(x * 2, (1, 2), value=7), lambda m: [(m.tensor(m.size(3), 5),)], (torch.float32, torch.int64)),

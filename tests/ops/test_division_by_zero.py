@@ -35,6 +35,29 @@ def test_zero_among_divisors(name: str, dtype: torch.dtype) -> None:
                 f(a, b)
 
 
+def test_quotients_of_64_bits() -> None:
+    """Everything that rounding to double can get wrong: both ends of the range, powers of two and their neighbours."""
+    least, most = torch.iinfo(torch.int64).min, torch.iinfo(torch.int64).max
+    near = [(1 << k) + d for k in (0, 1, 2, 3, 10, 31, 32, 51, 52, 53, 54, 61, 62) for d in (-1, 0, 1)]
+    values = sorted(
+        {least, least + 1, least + 1023, most, most - 1, most - 1023, *near, *(-n for n in near), 7, 1000003}
+    )
+    a = torch.tensor(values).repeat_interleave(len(values))
+    b = torch.tensor(values).repeat(len(values))
+    random = torch.randint(least, most, (4096,), generator=torch.Generator().manual_seed(0))
+    shift = torch.arange(4096) % 63
+    a, b = torch.cat((a, random)), torch.cat((b, random.flip(0) >> shift))
+    possible = (b != 0) & ~((a == least) & (b == -1))
+    a, b = a[possible], b[possible]
+    for op in OPS.values():
+        assert_same(compiled(op)(a, b), op(a, b))
+        for divisor in (3, 7, -10, 1000003, (1 << 53) + 1, most, least + 1):
+            torch.compiler.reset()
+            assert_same(compiled(op)(a, torch.tensor(divisor)), op(a, torch.tensor(divisor)))
+            by_number = compiled(lambda a, op=op, divisor=divisor: op(a, divisor))
+            assert_same(by_number(a), op(a, divisor))
+
+
 def test_zero_in_a_reduction() -> None:
     def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return (a // b).sum(-1)

@@ -43,3 +43,41 @@ graph.func @partial(%x: !graph.tensor<[100, 200], f32>) -> !graph.tensor<[200, 1
   }
   graph.return %a : !graph.tensor<[200, 100], f32>
 }
+
+// -----
+
+// Wide elements: rows of a cache line, as those of narrower ones.
+
+// CHECK-LABEL: graph.func @wide(
+// CHECK:         lanes 8 row axis i0 rows 8 row block 16
+// CHECK:         tile.trans {{.*}} : tensor<8x8xf64>
+graph.func @wide(%x: !graph.tensor<[256, 256], f64>) -> !graph.tensor<[256, 256], f64> attributes {symbols = []} {
+  %a = graph.loops [i0 = 256, i1 = 256] -> (!graph.tensor<[256, 256], f64>) {
+    %v = graph.load %x ["i1", "i0"] : !graph.tensor<[256, 256], f64> -> f64
+    graph.yield %v : f64
+  }
+  graph.return %a : !graph.tensor<[256, 256], f64>
+}
+
+// -----
+
+// An axis between the two: programs and loops follow the result's memory. Rows are outermost, so that a run is written.
+
+// CHECK-LABEL: graph.func @reversed(
+// CHECK:         vector axis i2 lanes 16 row axis i0 rows 16 row block 32 blocked axis i1
+// CHECK:         %[[ID:.*]] = tile.program_id 0
+// CHECK:         %[[INNER:.*]] = arith.remui %[[ID]]
+// CHECK:         arith.muli %[[INNER]]
+// CHECK:         %[[OUTER:.*]] = arith.divui %[[ID]]
+// CHECK:         %[[ROWS:.*]] = arith.muli %[[OUTER]]
+// CHECK:         scf.for %{{.*}} = %[[ROWS]] to
+// CHECK:           scf.for
+// CHECK:             scf.for
+// CHECK:               tile.trans
+graph.func @reversed(%x: !graph.tensor<[32, 256, 128], f32>) -> !graph.tensor<[128, 256, 32], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 128, i1 = 256, i2 = 32] -> (!graph.tensor<[128, 256, 32], f32>) {
+    %v = graph.load %x ["i2", "i1", "i0"] : !graph.tensor<[32, 256, 128], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %a : !graph.tensor<[128, 256, 32], f32>
+}

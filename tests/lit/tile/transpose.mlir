@@ -21,3 +21,16 @@ tile.kernel @transpose(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>, %m: i64, %n: i6
   tile.store %u, %out[%to] strides [%m, 1] : tensor<16x16xf32>, !tile.ptr<f32>
   tile.return
 }
+
+// Short rows share registers: four steps of eight shuffles of two rows each.
+
+// CHECK-LABEL: ; short
+// CHECK-COUNT-32: shufflevector <32 x i16>
+// CHECK: store <16 x i16>
+tile.kernel @short(%x: !tile.ptr<i16>, %out: !tile.ptr<i16>) {
+  %zero = arith.constant 0 : i64
+  %t = tile.load %x[%zero] strides [64, 1] : !tile.ptr<i16> -> tensor<16x16xi16>
+  %u = tile.trans %t perm [1, 0] : tensor<16x16xi16> -> tensor<16x16xi16>
+  tile.store %u, %out[%zero] strides [64, 1] : tensor<16x16xi16>, !tile.ptr<i16>
+  tile.return
+}

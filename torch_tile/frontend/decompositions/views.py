@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._decomp import get_decompositions
 
 aten = torch.ops.aten
 
@@ -82,11 +83,31 @@ def _view_copy(x: torch.Tensor, size: Any) -> Any:
     return torch.reshape(x, size).clone(memory_format=torch.contiguous_format)
 
 
+def _roll(x: torch.Tensor, shifts: Any, dims: Any = ()) -> torch.Tensor:
+    """Two slices in the other order, whose loads are contiguous; torch's own computes an index per element."""
+    shifts = list(shifts) if isinstance(shifts, Sequence) else [shifts]
+    dims = list(dims) if isinstance(dims, Sequence) else [dims]
+    if not all(isinstance(number, int) for number in (*x.shape, *shifts)):
+        result: torch.Tensor = get_decompositions([aten.roll])[aten.roll.default](x, shifts, dims)
+        return result
+    if not dims and len(shifts) == 1:
+        return _roll(x.reshape(-1), shifts, [0]).view(x.shape)
+    if len(shifts) != len(dims):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    if x.numel() == 0:
+        return x.clone()
+    for shift, dim in zip(shifts, dims, strict=True):
+        start = -shift % x.shape[dim]
+        x = torch.cat((x.narrow(dim, start, x.shape[dim] - start), x.narrow(dim, 0, start)), dim)
+    return x
+
+
 def views() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
         aten.as_strided_copy.default: _as_strided_copy,
         aten.diagonal_scatter.default: _diagonal_scatter,
+        aten.roll.default: _roll,
         aten.slice_backward.default: _slice_backward,
         aten.slice_scatter.default: _slice_scatter,
         aten.view_copy.default: _view_copy,

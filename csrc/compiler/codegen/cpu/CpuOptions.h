@@ -27,6 +27,8 @@ struct CpuFeatures {
   bool hasMaskedWords = false;
   bool hasMaskedBytes = false;
   bool hasGather = false;
+  /// A gather instruction takes less time than loads one by one.
+  bool hasFastGather = false;
   bool hasScatter = false;
   int vectorBits = 128;
 };

@@ -71,6 +71,7 @@ CpuFeatures torch_tile::codegen::queryFeatures(const llvm::TargetMachine &machin
   features.hasMaskedWords = has("+avx");
   features.hasMaskedBytes = has("+avx512bw") && has("+avx512vl");
   features.hasGather = has("+avx2");
+  features.hasFastGather = has("+fast-gather");
   features.hasScatter = features.hasAvx512;
   features.vectorBits = features.hasAvx512 ? 512 : has("+avx") ? 256 : 128;
   return features;

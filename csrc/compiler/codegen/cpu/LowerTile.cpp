@@ -2,6 +2,7 @@
 #include "compiler/codegen/common/Kernel.h"
 #include "compiler/codegen/cpu/TileLowering.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -178,9 +179,51 @@ LogicalResult TileLowering::lowerOp(Operation *op) {
 
 //===-- integer division ------------------------------------------------------------------------------------------===//
 
+/// A quotient of doubles is off by less than 2^-50 of itself, so what is left of the dividend, taken exactly modulo
+/// 2^64, is less than |rhs| + 2^13, and a second, rounded quotient leaves less than |rhs|. If that has the wrong sign
+/// the quotient moves by one. Neither rhs = 0 nor smallest / -1 comes here.
+Value TileLowering::divideWide(bool isRemainder, Value lhs, Value rhs, std::optional<int64_t> divisor) {
+  Type type = lhs.getType(), f64 = withLanes(b.getF64Type(), lanesOf(type));
+  auto doubles = [&](double value) -> Value {
+    return arith::ConstantOp::create(b, DenseElementsAttr::get(cast<VectorType>(f64), value));
+  };
+  auto toFloat = [&](Value value) -> Value { return arith::SIToFPOp::create(b, f64, value); };
+  Value floatDivisor = divisor ? Value() : toFloat(rhs);
+  auto quotientOf = [&](Value value) -> Value {
+    return divisor ? arith::MulFOp::create(b, value, doubles(1.0 / double(*divisor))).getResult()
+                   : arith::DivFOp::create(b, value, floatDivisor).getResult();
+  };
+  auto multiply = [&](Value value) -> Value { return arith::MulIOp::create(b, value, rhs); };
+  // 2^63, which largest / 1 rounds to, does not convert.
+  Value first = quotientOf(toFloat(lhs)), largest = doubles(0x1.fffffffffffffp+62);
+  Value isSmaller = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, first, largest);
+  first = arith::SelectOp::create(b, isSmaller, first, largest);
+  Value quotient = arith::FPToSIOp::create(b, type, first);
+  Value rest = arith::SubIOp::create(b, lhs, multiply(quotient));
+  Value second = arith::FPToSIOp::create(b, type, math::RoundEvenOp::create(b, quotientOf(toFloat(rest))).getResult());
+  quotient = arith::AddIOp::create(b, quotient, second);
+  rest = arith::SubIOp::create(b, rest, multiply(second));
+
+  // Towards zero the rest has the dividend's sign.
+  Value none = constant(type, 0);
+  auto isNegative = [&](Value value) -> Value {
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, value, none);
+  };
+  Value isWrong = arith::AndIOp::create(b, isNegative(arith::XOrIOp::create(b, rest, lhs)),
+                                        arith::CmpIOp::create(b, arith::CmpIPredicate::ne, rest, none));
+  Value isUp = isNegative(arith::XOrIOp::create(b, lhs, rhs));
+  if (isRemainder) {
+    Value moved = arith::SelectOp::create(b, isUp, arith::SubIOp::create(b, rest, rhs).getResult(),
+                                          arith::AddIOp::create(b, rest, rhs).getResult());
+    return arith::SelectOp::create(b, isWrong, moved, rest);
+  }
+  Value step = arith::SelectOp::create(b, isUp, constant(type, 1), constant(type, -1));
+  return arith::SelectOp::create(b, isWrong, arith::AddIOp::create(b, quotient, step).getResult(), quotient);
+}
+
 /// x86 divides one lane at a time. Vectors up to 32 bits divide exactly in f64 (a quotient of 32-bit integers that is
-/// not whole is further than half an ulp from the next whole number); 64 bits go lane by lane in a loop, which keeps
-/// code short.
+/// not whole is further than half an ulp from the next whole number); signed 64 bits take two such steps where AVX-512
+/// converts them. The rest goes lane by lane in a loop, which keeps code short.
 Value TileLowering::createTruncDivision(bool isSigned, bool isRemainder, Value lhs, Value rhs) {
   Type type = lhs.getType();
   int64_t lanes = lanesOf(type);
@@ -204,6 +247,8 @@ Value TileLowering::createTruncDivision(bool isSigned, bool isRemainder, Value l
       return quotient;
     return arith::SubIOp::create(b, lhs, arith::MulIOp::create(b, quotient, rhs));
   }
+  if (isSigned && features.hasAvx512)
+    return divideWide(isRemainder, lhs, rhs, divisor ? std::optional(divisor->getSExtValue()) : std::nullopt);
   Value left = spill(lhs), right = spill(rhs), slot = stackSlot(type);
   Type element = getElementTypeOrSelf(type);
   laneLoop(i64(lanes), [&](Value lane) {

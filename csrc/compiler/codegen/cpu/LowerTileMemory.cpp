@@ -83,10 +83,34 @@ bool TileLowering::hasMaskedAccess(Type storage) const {
 
 //===-- rows ----------------------------------------------------------------------------------------------------===//
 
+/// Of a part of several registers whose length is known: each register by itself, whole, in part, or not at all.
+bool TileLowering::hasKnownParts(Type type, Value count) const {
+  int64_t lanes = lanesOf(type), perRegister = lanesPerRegister(type);
+  return constantOf(count) && perRegister > 1 && lanes > perRegister && llvm::isPowerOf2_64(lanes);
+}
+
+int64_t TileLowering::lanesPerRegister(Type type) const {
+  return int64_t(features.vectorBits) / (8 * bytesOf(getElementTypeOrSelf(type)));
+}
+
 Value TileLowering::loadContiguous(Type type, Value ptr, Value count, Value other) {
   if (!count)
     return loadElements(type, ptr);
   int64_t lanes = lanesOf(type);
+  if (hasKnownParts(type, count)) {
+    int64_t perRegister = lanesPerRegister(type), known = *constantOf(count);
+    Type element = getElementTypeOrSelf(type), part = withLanes(element, perRegister);
+    Rows parts;
+    for (int64_t first = 0; first < lanes; first += perRegister) {
+      int64_t left = known - first;
+      if (left <= 0)
+        parts.push_back(other ? broadcast(other, part) : zero(part));
+      else
+        parts.push_back(loadContiguous(part, first ? elementPtr(ptr, element, i64(first)) : ptr,
+                                       left >= perRegister ? Value() : i64(left), other));
+    }
+    return rechunk(parts, lanes).front();
+  }
   if (lanes == 1)
     return guardedLoad(type, ptr, arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0)), other);
   Value passThrough = other ? broadcast(other, type) : zero(type);
@@ -106,6 +130,14 @@ void TileLowering::storeContiguous(Value value, Value ptr, Value count) {
     return storeElements(value, ptr);
   Type type = value.getType();
   int64_t lanes = lanesOf(type);
+  if (hasKnownParts(type, count)) {
+    int64_t perRegister = lanesPerRegister(type), known = *constantOf(count);
+    Type element = getElementTypeOrSelf(type);
+    for (int64_t first = 0; first < std::min(lanes, known); first += perRegister)
+      storeContiguous(slice(value, first, perRegister), first ? elementPtr(ptr, element, i64(first)) : ptr,
+                      known - first >= perRegister ? Value() : i64(known - first));
+    return;
+  }
   if (lanes == 1) {
     Value condition = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0));
     return guardedStore(condition, [&] { storeElements(value, ptr); });
@@ -415,6 +447,8 @@ std::pair<Value, TileLowering::Rows> TileLowering::elementAddresses(Value base, 
 }
 
 LogicalResult TileLowering::lowerGather(tile::GatherOp op) {
+  if (lowerAsScalarLoads(op))
+    return success();
   Type element = getElementTypeOrSelf(op.getType()), storage = storageOf(element);
   auto pick = [&](Value operand, size_t row) -> Value {
     if (!operand)

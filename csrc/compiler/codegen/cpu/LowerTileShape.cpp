@@ -123,12 +123,16 @@ TileLowering::Rows TileLowering::rechunk(ArrayRef<Value> source, int64_t lanes) 
   return rechunk(rechunk(source, 1), lanes);
 }
 
-/// Each step interleaves row i with row i + R/2, which moves the top bit of the row number to the bottom of the lane
-/// number: after log2(R) steps the elements lie in column order.
+/// Each step interleaves row i with row i + R/2, which moves the top bit of an element's number to the bottom: after
+/// log2(R) steps the elements lie in column order. Short rows share registers.
 TileLowering::Rows TileLowering::transpose(ArrayRef<Value> source, int64_t lanes) {
   int64_t numRows = source.size();
   if (lanes == 1 || numRows == 1)
     return rechunk(source, numRows);
+  if (Type element = getElementTypeOrSelf(source[0].getType()); element.isInteger(1)) { // no shuffles of masks
+    Rows bytes = transpose(llvm::map_to_vector(source, [&](Value row) { return toStorage(row); }), lanes);
+    return Rows(llvm::map_range(bytes, [&](Value row) { return fromStorage(row, element); }));
+  }
   Rows list(source);
   if (!llvm::isPowerOf2_64(numRows)) {
     SmallVector<Rows> scalars;
@@ -139,14 +143,20 @@ TileLowering::Rows TileLowering::transpose(ArrayRef<Value> source, int64_t lanes
       result.push_back(fromScalars(llvm::map_to_vector(scalars, [&](const Rows &row) { return row[lane]; })));
     return result;
   }
+  if (llvm::isPowerOf2_64(lanes)) {
+    int64_t perRegister = int64_t(features.vectorBits) / 8 / bytesOf(getElementTypeOrSelf(list[0].getType()));
+    lanes = std::max(lanes, std::min(perRegister, lanes * numRows / 2));
+    list = rechunk(list, lanes);
+  }
+  int64_t half = list.size() / 2;
   SmallVector<int32_t> low, high;
   for (int64_t position = 0; position < 2 * lanes; ++position)
     (position < lanes ? low : high).push_back(position / 2 + (position % 2) * lanes);
   for (int64_t step = numRows; step > 1; step /= 2) {
     Rows next;
-    for (int64_t index = 0; index < numRows / 2; ++index) {
-      next.push_back(shuffle(list[index], list[index + numRows / 2], low));
-      next.push_back(shuffle(list[index], list[index + numRows / 2], high));
+    for (int64_t index = 0; index < half; ++index) {
+      next.push_back(shuffle(list[index], list[index + half], low));
+      next.push_back(shuffle(list[index], list[index + half], high));
     }
     list = std::move(next);
   }

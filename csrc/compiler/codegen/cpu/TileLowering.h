@@ -24,6 +24,8 @@ private:
   mlir::LogicalResult lowerBlock(mlir::Block &block) override;
   mlir::LogicalResult lowerOp(mlir::Operation *op) override;
   mlir::Value createTruncDivision(bool isSigned, bool isRemainder, mlir::Value lhs, mlir::Value rhs) override;
+  /// Signed vectors of 64 bits by way of doubles; `divisor` if it is a known constant.
+  mlir::Value divideWide(bool isRemainder, mlir::Value lhs, mlir::Value rhs, std::optional<int64_t> divisor);
   bool hasMaximum() const override { return true; }
 
   //===-- shapes (LowerTileShape.cpp) -----------------------------------------------------------------------------===//
@@ -46,6 +48,8 @@ private:
   mlir::LogicalResult lowerLoad(mlir::tile::LoadOp op);
   mlir::LogicalResult lowerStore(mlir::tile::StoreOp op);
   mlir::LogicalResult lowerGather(mlir::tile::GatherOp op);
+  /// LowerTileGather.cpp
+  bool lowerAsScalarLoads(mlir::tile::GatherOp op);
   mlir::LogicalResult lowerScatter(mlir::tile::ScatterOp op);
   mlir::LogicalResult lowerCheckIndex(mlir::tile::CheckIndexOp op);
 
@@ -53,6 +57,8 @@ private:
   mlir::Value prefixMask(mlir::Value count, int64_t lanes);
   mlir::Value clampCount(mlir::Value count, int64_t lanes);
   bool hasMaskedAccess(mlir::Type storage) const;
+  bool hasKnownParts(mlir::Type type, mlir::Value count) const;
+  int64_t lanesPerRegister(mlir::Type type) const;
   /// Contiguous lanes; `count` may be null. Values are in storage form.
   mlir::Value loadContiguous(mlir::Type type, mlir::Value ptr, mlir::Value count, mlir::Value other);
   void storeContiguous(mlir::Value value, mlir::Value ptr, mlir::Value count);

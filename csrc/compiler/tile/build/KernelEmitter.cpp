@@ -122,14 +122,15 @@ void KernelEmitter::emitProgram() {
   SizeContext &sizes = loops.sizes();
   // The grid, outermost first: axes, then blocks of the tile axes.
   struct GridAxis {
+    int axis;
     SizeExpr extent;
     std::function<void(Value)> bind;
   };
   SmallVector<GridAxis> grid;
   for (int k = 0; k < schedule.numGridAxes; ++k) {
     const Axis &axis = loops.axes[k];
-    if (k != schedule.vectorAxis && k != schedule.rowAxis)
-      grid.push_back({axis.extent, [this, name = axis.name](Value index) { bindings[name] = index; }});
+    if (k != schedule.vectorAxis && k != schedule.rowAxis && k != schedule.interleavedAxis)
+      grid.push_back({k, axis.extent, [this, name = axis.name](Value index) { bindings[name] = index; }});
   }
   auto addBlocks = [&](int k, int64_t block, Value &low, Value &high) {
     const Axis &axis = loops.axes[k];
@@ -141,7 +142,7 @@ void KernelEmitter::emitProgram() {
       return;
     }
     SizeExpr count = loops.facts().simplify(sizes.ceilDiv(axis.extent, sizes.constant(block)));
-    grid.push_back({count, [this, block, extent = axis.extent, &low, &high](Value index) {
+    grid.push_back({k, count, [this, block, extent = axis.extent, &low, &high](Value index) {
                       low = arith::MulIOp::create(builder, index, exprs.constant(block));
                       high = arith::AddIOp::create(builder, low, exprs.constant(block));
                       if (loops.facts().divides(loops.sizes().constant(block), extent) != Proof::Yes)
@@ -154,6 +155,9 @@ void KernelEmitter::emitProgram() {
     addBlocks(schedule.rowAxis, schedule.rowBlock, rowLow, rowHigh);
   if (schedule.vectorAxis >= 0)
     addBlocks(schedule.vectorAxis, schedule.block, blockLow, blockHigh);
+  // Programs of one thread follow each other in the order in which results lie in memory.
+  if (!options.isGpu)
+    llvm::stable_sort(grid, [](const GridAxis &a, const GridAxis &b) { return a.axis < b.axis; });
 
   numPrograms = sizes.constant(1);
   for (const GridAxis &axis : grid)
@@ -170,13 +174,34 @@ void KernelEmitter::emitProgram() {
       id = arith::DivUIOp::create(builder, id, extent);
     }
   }
-  emitInnerAxes(schedule.numGridAxes);
+  if (hasRowTiles() && schedule.rowAxis < schedule.numGridAxes)
+    emitRows(schedule.numGridAxes);
+  else
+    emitInnerAxes(schedule.numGridAxes);
+}
+
+/// Whether the tiles of a row axis are a loop of the program.
+bool KernelEmitter::hasRowTiles() const {
+  return schedule.rowAxis >= 0 && !isRowReduced() && !isVectorReduced() &&
+         !(schedule.rowBlock == schedule.rows && schedule.block == schedule.lanes);
+}
+
+/// Outside of the axes that lie within a row, so that long runs of it are written.
+void KernelEmitter::emitRows(int innerAxis) {
+  emitFor(rowLow, rowHigh, schedule.rows, {}, [&](Value row, ValueRange) -> ValueList {
+    bindings[rowName()] = row;
+    emitInnerAxes(innerAxis);
+    return {};
+  });
 }
 
 void KernelEmitter::emitInnerAxes(int axis) {
   while (axis < (int)loops.axes.size() && !loops.axes[axis].reduced &&
-         (axis == schedule.vectorAxis || axis == schedule.rowAxis))
+         (axis == schedule.vectorAxis || axis == schedule.rowAxis || axis == schedule.interleavedAxis)) {
+    if (axis == schedule.rowAxis && hasRowTiles())
+      return emitRows(axis + 1);
     ++axis;
+  }
   if (axis >= (int)loops.axes.size() || loops.axes[axis].reduced) {
     emitTiles();
     return;
@@ -197,7 +222,10 @@ void KernelEmitter::emitTiles() {
   if (schedule.vectorAxis < 0 || isVectorReduced() || schedule.isVectorInnermost)
     return emitStages();
   emitVectorLoop(blockLow, blockHigh, isAlwaysFull(), {}, [&](ValueRange) -> ValueList {
-    emitStages();
+    if (schedule.interleavedAxis >= 0)
+      emitInterleaved();
+    else
+      emitStages();
     return {};
   });
 }
@@ -220,6 +248,46 @@ void KernelEmitter::emitRowTile() {
   validRows = {};
 }
 
+/// The points of the short axis one after the other, with its index as a constant: masks that depend on it alone (those
+/// of cat and stack) become a choice made here.
+void KernelEmitter::emitInterleaved() {
+  llvm::MapVector<Value, ValueList> results;
+  int64_t length = *loops.axes[schedule.interleavedAxis].extent.constant();
+  for (int64_t point = 0; point < length; ++point) {
+    bindings[interleavedName()] = exprs.constant(point);
+    ScopeGuard scope(*this);
+    for (const FusedMember &member : loops.members) {
+      LoopsOp op = member.op;
+      for (auto [result, value] : llvm::zip(op.getOutputs(), emitBody(member))) {
+        scopes.back().values[result] = value;
+        if (escapes(result))
+          results[result].push_back(toTile(builder, value, tileShape()));
+      }
+    }
+  }
+  bindings[interleavedName()] = exprs.constant(0);
+  for (auto &[result, values] : results)
+    storeInterleaved(result, values);
+}
+
+void KernelEmitter::storeInterleaved(Value result, ArrayRef<Value> values) {
+  // a c b d -> ab cd -> abcd: of a pair, elements alternate.
+  int64_t length = values.size(), lanes = schedule.lanes;
+  Type element = getElementTypeOrSelf(values[0].getType());
+  auto join = [&](Value even, Value odd) -> Value {
+    int64_t half = cast<RankedTensorType>(even.getType()).getNumElements();
+    Value pairs = tile::JoinOp::create(builder, RankedTensorType::get({half, 2}, element), even, odd);
+    return tile::ReshapeOp::create(builder, RankedTensorType::get({2 * half}, element), pairs);
+  };
+  Value flat = length == 2 ? join(values[0], values[1]) : join(join(values[0], values[2]), join(values[1], values[3]));
+  assert(cast<RankedTensorType>(flat.getType()).getNumElements() == length * lanes && "two or four");
+  ValueList valid;
+  if (validLanes)
+    valid.push_back(reuse(arith::MulIOp::create(builder, validLanes, exprs.constant(length))));
+  tile::StoreOp::create(builder, flat, pointerOf(result), exprs.emit(loops.offsetOf(result), bindings), ValueRange(),
+                        builder.getDenseI64ArrayAttr({1}), valid);
+}
+
 void KernelEmitter::emitTransposedTiles() {
   auto isDivisible = [&](int axis, int64_t by) {
     return loops.facts().divides(loops.sizes().constant(by), loops.axes[axis].extent) == Proof::Yes;
@@ -236,35 +304,31 @@ void KernelEmitter::emitTransposedTiles() {
     validRows = validLanes = {};
     return;
   }
-  emitFor(rowLow, rowHigh, schedule.rows, {}, [&](Value row, ValueRange) -> ValueList {
-    emitFor(blockLow, blockHigh, schedule.lanes, {}, [&](Value lane, ValueRange) -> ValueList {
-      bindings[rowName()] = row;
-      bindings[vectorName()] = lane;
-      if (alwaysFull) {
-        emitStages();
-        return {};
-      }
-      Value rowsLeft = arith::SubIOp::create(builder, rowHigh, row),
-            lanesLeft = arith::SubIOp::create(builder, blockHigh, lane);
-      Value rowsFull =
-          arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, rowsLeft, exprs.constant(schedule.rows));
-      Value lanesFull =
-          arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, lanesLeft, exprs.constant(schedule.lanes));
-      emitIf(
-          arith::AndIOp::create(builder, rowsFull, lanesFull), {},
-          [&]() -> ValueList {
-            emitStages();
-            return {};
-          },
-          [&]() -> ValueList {
-            validRows = arith::MinSIOp::create(builder, rowsLeft, exprs.constant(schedule.rows));
-            validLanes = arith::MinSIOp::create(builder, lanesLeft, exprs.constant(schedule.lanes));
-            emitStages();
-            validRows = validLanes = {};
-            return {};
-          });
+  Value row = bindings[rowName()];
+  emitFor(blockLow, blockHigh, schedule.lanes, {}, [&](Value lane, ValueRange) -> ValueList {
+    bindings[vectorName()] = lane;
+    if (alwaysFull) {
+      emitStages();
       return {};
-    });
+    }
+    Value rowsLeft = arith::SubIOp::create(builder, rowHigh, row),
+          lanesLeft = arith::SubIOp::create(builder, blockHigh, lane);
+    Value rowsFull = arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, rowsLeft, exprs.constant(schedule.rows));
+    Value lanesFull =
+        arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, lanesLeft, exprs.constant(schedule.lanes));
+    emitIf(
+        arith::AndIOp::create(builder, rowsFull, lanesFull), {},
+        [&]() -> ValueList {
+          emitStages();
+          return {};
+        },
+        [&]() -> ValueList {
+          validRows = arith::MinSIOp::create(builder, rowsLeft, exprs.constant(schedule.rows));
+          validLanes = arith::MinSIOp::create(builder, lanesLeft, exprs.constant(schedule.lanes));
+          emitStages();
+          validRows = validLanes = {};
+          return {};
+        });
     return {};
   });
 }
@@ -286,7 +350,8 @@ KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bo
   };
   auto partial = [&](Value index, ValueRange inner) {
     bindings[vectorName()] = index;
-    validLanes = arith::SubIOp::create(builder, high, index);
+    std::optional<int64_t> end = constantOf(high), begin = constantOf(index);
+    validLanes = end && begin ? exprs.constant(*end - *begin) : arith::SubIOp::create(builder, high, index).getResult();
     ScopeGuard scope(*this);
     ValueList result = body(inner);
     validLanes = {};

@@ -52,8 +52,12 @@ private:
   void emitProgram();
   void emitInnerAxes(int axis);
   void emitTiles();
+  bool hasRowTiles() const;
+  void emitRows(int innerAxis);
   void emitTransposedTiles();
   void emitRowTile();
+  void emitInterleaved();
+  void storeInterleaved(mlir::Value result, mlir::ArrayRef<mlir::Value> values);
   void emitStages();
   void emitReducedStage(int stage);
   ValueList emitReducedAxes(unsigned axis, mlir::ValueRange carried, BodyFn body);
@@ -130,6 +134,7 @@ private:
   bool isVectorReduced() const { return schedule.vectorAxis >= 0 && loops.axes[schedule.vectorAxis].reduced; }
   llvm::StringRef vectorName() const { return loops.axes[schedule.vectorAxis].name; }
   llvm::StringRef rowName() const { return loops.axes[schedule.rowAxis].name; }
+  llvm::StringRef interleavedName() const { return loops.axes[schedule.interleavedAxis].name; }
   bool isRowReduced() const { return schedule.rowAxis >= 0 && loops.axes[schedule.rowAxis].reduced; }
   /// Whether tiles have a row axis where the builder stands.
   bool hasRows() const { return schedule.rowAxis >= 0 && (!isRowReduced() || isInRowLoop); }

@@ -5,6 +5,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/OperationSupport.h"
 #include "llvm/ADT/ScopeExit.h"
 
@@ -14,6 +15,12 @@ using torch_tile::fusion::strideAlong;
 using torch_tile::fusion::withoutAxis;
 
 namespace torch_tile::tile_build {
+
+static std::optional<bool> constantBool(Value value) {
+  if (APInt constant; matchPattern(value, m_ConstantInt(&constant)) && constant.getBitWidth() == 1)
+    return constant.isOne();
+  return std::nullopt;
+}
 
 static bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
 
@@ -148,6 +155,10 @@ Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)>
         rounding && !rounding->hasAttr(kKeepRounding) &&
         getElementTypeOrSelf(rounding.getIn()) == op.getResult(0).getType())
       return rounding.getIn();
+  std::optional<bool> choice =
+      op.getNumOperands() == 3 && isa<arith::SelectOp>(op) ? constantBool(lookup(op.getOperand(0))) : std::nullopt;
+  if (choice)
+    return lookup(op.getOperand(*choice ? 1 : 2));
   IRMapping mapping;
   bool any = llvm::any_of(op.getOperands(), [&](Value v) { return isTile(lookup(v)); });
   for (Value operand : op.getOperands())
@@ -156,8 +167,14 @@ Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)>
   copy->setLoc(builder.getLoc());
   if (any)
     copy->getResult(0).setType(tileOf(op.getResult(0).getType()));
-  if (auto choice = dyn_cast<arith::SelectOp>(copy)) // of what is carried in fewer bits
-    choice.getResult().setType(choice.getTrueValue().getType());
+  if (auto select = dyn_cast<arith::SelectOp>(copy)) // of what is carried in fewer bits
+    select.getResult().setType(select.getTrueValue().getType());
+  // What constant indices decide: comparisons for masks.
+  if (SmallVector<Value, 1> folded; !any && isa<arith::CmpIOp, arith::XOrIOp, arith::AndIOp, arith::OrIOp>(copy) &&
+                                    succeeded(builder.tryFold(copy, folded)) && !folded.empty()) {
+    copy->erase();
+    return folded.front();
+  }
   return reuse(copy);
 }
 
@@ -169,6 +186,8 @@ Value KernelEmitter::emitLoad(LoadOp load, llvm::function_ref<Value(Value)> look
     if (!load.getMask())
       return value;
     Value mask = lookup(load.getMask()), other = lookup(load.getOther());
+    if (std::optional<bool> isInside = constantBool(mask))
+      return *isInside ? value : other;
     if (isTile(mask) || isTile(value) || isTile(other)) {
       mask = toTile(builder, mask, tileShape());
       value = toTile(builder, value, tileShape());
@@ -187,6 +206,8 @@ Value KernelEmitter::emitLoad(LoadOp load, llvm::function_ref<Value(Value)> look
   if (!load.getMask())
     return emitMemory(load, offset, scalars, scalarsVary, {}, {});
   Value mask = lookup(load.getMask()), other = lookup(load.getOther());
+  if (std::optional<bool> isInside = constantBool(mask))
+    return *isInside ? emitMemory(load, offset, scalars, scalarsVary, {}, {}) : other;
   if (isTile(mask)) {
     return emitMemory(load, offset, scalars, scalarsVary, mask, other);
   }

@@ -19,8 +19,12 @@ constexpr int64_t scatterColumns = 256, scatterPrograms = 4;
 /// Points of one program of a pointwise nest: enough to hide what a program costs by itself, few enough to balance
 /// threads.
 constexpr int64_t pointsPerProgram = 4096;
-/// Rows of a tile with two axes, and how long both must be for it.
+/// Rows of a tile with two axes, of which each fills a cache line where elements are wide, and how long both must be.
 constexpr int64_t rowsOfTransposedTile = 16, shortestTransposed = 8;
+/// What a program turns of them. Caches like few rows (two lines of what is read, in bytes), in which long runs are
+/// written; memory likes whole pages on both sides: from so many bytes of the result on.
+constexpr int64_t transposedRowBytes = 128, transposedRun = 256, transposedSquare = 128,
+                  squareBytes = int64_t(16) << 20;
 
 class Chooser {
 public:
@@ -33,7 +37,8 @@ public:
       schedule.programCostNs = 10 + loops.work();
       return schedule;
     }
-    schedule.vectorAxis = cost.chooseVectorAxis();
+    schedule.interleavedAxis = isOrdered ? -1 : cost.interleavedAxis();
+    schedule.vectorAxis = schedule.interleavedAxis >= 0 ? schedule.interleavedAxis - 1 : cost.chooseVectorAxis();
     if (schedule.vectorAxis >= 0)
       schedule.lanes = chooseLanes(schedule.vectorAxis);
     chooseTransposedTile(schedule);
@@ -78,7 +83,7 @@ private:
 
   /// Pointwise nests whose accesses are contiguous along different axes: tiles with two axes, transposed in registers.
   void chooseTransposedTile(Schedule &schedule) {
-    if (isOrdered || schedule.vectorAxis < 0 || widestElement() > 4 || loops.work() > 40)
+    if (isOrdered || schedule.vectorAxis < 0 || schedule.interleavedAxis >= 0 || loops.work() > 40)
       return;
     int row = cost.transposedAxis(schedule.vectorAxis, shortestTransposed);
     if (row < 0)
@@ -91,8 +96,8 @@ private:
           return;
     }
     schedule.rowAxis = row;
-    schedule.rows = rowsOfTransposedTile;
-    schedule.lanes = std::min<int64_t>(schedule.lanes, 16);
+    schedule.rows = widestElement() > 4 ? rowsOfTransposedTile / 2 : rowsOfTransposedTile;
+    schedule.lanes = std::min<int64_t>(schedule.lanes, schedule.rows);
   }
 
   void chooseGrid(Schedule &schedule) {
@@ -105,16 +110,22 @@ private:
 
     // From the inside out, axes stay in the program until it has enough to do.
     double points = reducedPoints;
+    if (schedule.interleavedAxis >= 0)
+      points *= (double)extent(loops.axes[schedule.interleavedAxis]);
     if (vectorIsParallel) {
       int64_t e = extent(loops.axes[schedule.vectorAxis]);
-      int64_t wanted = std::max<int64_t>(schedule.lanes, (int64_t)((double)pointsPerProgram / reducedPoints));
+      int64_t wanted = std::max<int64_t>(schedule.lanes, (int64_t)((double)pointsPerProgram / points));
       schedule.isVectorInnermost = isOrdered && !isScan() && numParallel < (int)loops.axes.size();
       if (schedule.isVectorInnermost)
         wanted = std::max({wanted, scatterColumns, e / scatterPrograms});
       wanted = (int64_t)llvm::alignTo((uint64_t)wanted, (uint64_t)schedule.lanes);
       if (schedule.rowAxis >= 0) {
-        schedule.rowBlock = 64;
-        wanted = 64;
+        double all = (double)widestElement();
+        for (const Axis &axis : loops.axes)
+          all *= (double)extent(axis);
+        int64_t rows = std::max(schedule.rows, transposedRowBytes / widestElement());
+        schedule.rowBlock = all > (double)squareBytes ? transposedSquare : rows;
+        wanted = all > (double)squareBytes ? transposedSquare : transposedRun;
       }
       // A size that is not known may be much larger than the one that was seen.
       if (e > wanted || !loops.axes[schedule.vectorAxis].extent.isConstant())
@@ -123,14 +134,15 @@ private:
       if (schedule.rowAxis >= 0)
         points *= (double)std::min<int64_t>(extent(loops.axes[schedule.rowAxis]), schedule.rowBlock);
     }
+    int64_t mostPoints = schedule.rowAxis >= 0 ? schedule.rowBlock * transposedRun : pointsPerProgram;
     schedule.numGridAxes = numParallel;
     for (int k = numParallel; k-- > 0;) {
-      if (k == schedule.vectorAxis || k == schedule.rowAxis)
+      if (k == schedule.vectorAxis || k == schedule.rowAxis || k == schedule.interleavedAxis)
         continue;
       double more = points * (double)extent(loops.axes[k]);
-      if (more > pointsPerProgram) {
+      if (more > (double)mostPoints) {
         // A part of the axis: what does not change along it is then computed once per program.
-        int64_t rows = (int64_t)llvm::bit_floor((uint64_t)((double)pointsPerProgram / points));
+        int64_t rows = (int64_t)llvm::bit_floor((uint64_t)((double)mostPoints / points));
         if (rows >= 2) {
           schedule.blockedAxis = k;
           schedule.axisBlock = rows;
@@ -170,6 +182,8 @@ std::string Schedule::str(const FusedLoops &loops) const {
      << " lanes " << lanes;
   if (rowAxis >= 0)
     os << " row axis " << loops.axes[rowAxis].name << " rows " << rows << " row block " << rowBlock;
+  if (interleavedAxis >= 0)
+    os << " interleaved axis " << loops.axes[interleavedAxis].name;
   if (blockedAxis >= 0)
     os << " blocked axis " << loops.axes[blockedAxis].name << " by " << axisBlock;
   if (isVectorInnermost)

@@ -16,6 +16,9 @@ struct Schedule {
   /// A reduced axis makes partial results per row, which are folded after the loop.
   int rowAxis = -1;
   int64_t rows = 1;
+  /// A short innermost axis that results are contiguous along, while lanes lie along the next one: each of its points
+  /// is computed by itself, and what they give is interleaved in registers; -1 if none.
+  int interleavedAxis = -1;
   /// Axes [0, numGridAxes) choose the program, one index each; the other parallel axes are loops inside it.
   int numGridAxes = 0;
   /// The outermost loop axis of a program if the program takes only a block of it, and the size of the block; -1 if

@@ -108,4 +108,27 @@ int ScheduleCost::transposedAxis(int vectorAxis, int64_t minExtent) {
   return row;
 }
 
+int ScheduleCost::interleavedAxis() {
+  int inner = (int)loops.axes.size() - 1;
+  if (inner < 1 || llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
+    return -1;
+  const Axis &shortAxis = loops.axes[inner], &lane = loops.axes[inner - 1];
+  std::optional<int64_t> length = shortAxis.extent.constant();
+  if (!length || (*length != 2 && *length != 4) || extent(lane) < 16)
+    return -1;
+  for (const FusedLoops::Access &access : accesses) {
+    std::optional<SizeExpr> across = strideAlong(loops.sizes(), access.offset, shortAxis.name);
+    std::optional<SizeExpr> along = strideAlong(loops.sizes(), access.offset, lane.name);
+    if (!across || !along || hasScalarsAlong(access, lane.name) || hasScalarsAlong(access, shortAxis.name))
+      return -1;
+    // Larger strides are gathers, as they are along the short axis.
+    std::optional<int64_t> stride = along->constant();
+    if (!stride || *stride < 0 || *stride > 4)
+      return -1;
+    if (!access.load && (!across->isConstant(1) || *stride != *length))
+      return -1;
+  }
+  return inner;
+}
+
 } // namespace torch_tile::tile_build

@@ -18,6 +18,9 @@ public:
   /// Pointwise nests with accesses that are contiguous along another axis than the vector axis: that axis; -1 if there
   /// is none, or if either axis has fewer than `minExtent` points.
   int transposedAxis(int vectorAxis, int64_t minExtent);
+  /// The innermost axis of a pointwise nest if it has two or four points, every result is contiguous along it and then
+  /// along the axis before it, and loads along that one are structured; -1 if not.
+  int interleavedAxis();
 
 private:
   bool hasScalarsAlong(const FusedLoops::Access &access, llvm::StringRef axis);

@@ -64,3 +64,24 @@ tile.kernel @any_mask(%x: !tile.ptr<f32>, %n: i64) {
   tile.store %v, %x[%zero] strides [1] mask %mask : tensor<32xi1> : tensor<32xf32>, !tile.ptr<f32>
   tile.return
 }
+
+// A part of known length: whole registers without a mask, one with, and nothing for those beyond.
+
+// CHECK-LABEL: ; known_part
+// V4: load <16 x float>
+// V4: load <16 x float>
+// V4: masked.load.v16f32
+// V4-NOT: load
+// V4: store <16 x float>
+// V4: store <16 x float>
+// V4: masked.store.v16f32
+// V4-NOT: store <
+// V4: ret i32
+tile.kernel @known_part(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>) {
+  %zero = arith.constant 0 : i64
+  %count = arith.constant 43 : i64
+  %v = tile.load %x[%zero] strides [1] valid[%count] : !tile.ptr<f32> -> tensor<64xf32>
+  %w = arith.negf %v : tensor<64xf32>
+  tile.store %w, %out[%zero] strides [1] valid[%count] : tensor<64xf32>, !tile.ptr<f32>
+  tile.return
+}

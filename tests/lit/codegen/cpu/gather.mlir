@@ -1,0 +1,39 @@
+// Where gather instructions are slow: indices that lie in memory are loaded one by one, and so is what they name, if no
+// index is out of range or counts from the end. Where they are fast, and for offsets that are computed, a gather.
+// RUN: tile-compile %s --emit=60-kernel.s --target=znver4 | FileCheck %s
+// RUN: tile-compile %s --emit=60-kernel.s --target=skylake-avx512 | FileCheck %s --check-prefix=FAST
+
+// CHECK-LABEL: # checked
+// CHECK: vgatherqps
+// CHECK: movq {{[0-9]*}}(%r
+// CHECK: vinsertps $16, (%r
+// FAST-LABEL: # checked
+// FAST: vgatherqps
+// FAST-NOT: vinsertps
+// FAST: retq
+tile.kernel @checked(%index: !tile.ptr<i64>, %x: !tile.ptr<f32>, %out: !tile.ptr<f32>, %row: i64) {
+  %zero = arith.constant 0 : i64
+  %size = arith.constant 100 : i64
+  %i = tile.load %index[%zero] strides [1] : !tile.ptr<i64> -> tensor<8xi64>
+  %safe = tile.check_index %i in %size wrap line 1 : tensor<8xi64> -> tensor<8xi64>
+  %first = tile.splat %row : i64 -> tensor<8xi64>
+  %at = arith.addi %first, %safe : tensor<8xi64>
+  %v = tile.gather %x[%at] : !tile.ptr<f32>, tensor<8xi64> -> tensor<8xf32>
+  tile.store %v, %out[%zero] strides [1] : tensor<8xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+// What may have been overwritten is not read again.
+
+// CHECK-LABEL: # overwritten
+// CHECK: vgatherqps
+// CHECK-NOT: vinsertps
+// CHECK: retq
+tile.kernel @overwritten(%index: !tile.ptr<i64>, %x: !tile.ptr<f32>, %out: !tile.ptr<f32>) {
+  %zero = arith.constant 0 : i64
+  %i = tile.load %index[%zero] strides [1] : !tile.ptr<i64> -> tensor<8xi64>
+  tile.store %i, %index[%zero] strides [1] : tensor<8xi64>, !tile.ptr<i64>
+  %v = tile.gather %x[%i] : !tile.ptr<f32>, tensor<8xi64> -> tensor<8xf32>
+  tile.store %v, %out[%zero] strides [1] : tensor<8xf32>, !tile.ptr<f32>
+  tile.return
+}

@@ -1,0 +1,68 @@
+// RUN: tile-opt %s --split-input-file --graph-inline-producers --graph-split-reductions --graph-form-groups --graph-build-tile-kernels | FileCheck %s
+
+// Results whose innermost axis is short: lanes lie along the axis before it, each point of the short one is computed by
+// itself, without the masks that choose between them, and the results are interleaved.
+
+// CHECK-LABEL: graph.func @pairs(
+// CHECK:         vector axis i0 lanes {{[0-9]+}} interleaved axis i1
+// CHECK:         scf.for
+// CHECK-NOT:       mask
+// CHECK:           %[[X:.*]] = tile.load %arg0{{.*}} strides [2]
+// CHECK:           %[[N:.*]] = arith.negf
+// CHECK-NOT:       mask
+// CHECK:           %[[Y:.*]] = tile.load %arg0{{.*}} strides [2]
+// CHECK-NOT:       arith.select
+// CHECK:           %[[J:.*]] = tile.join
+// CHECK:           %[[R:.*]] = tile.reshape %[[J]]
+// CHECK:           tile.store %[[R]], {{.*}} strides [1]
+graph.func @pairs(%x: !graph.tensor<[1000, 2], f32>) -> !graph.tensor<[1000, 2], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 1000, i1 = 2] -> (!graph.tensor<[1000, 2], f32>) {
+    %i = graph.index_value "i1"
+    %one = arith.constant 1 : i64
+    %zero = arith.constant 0.0 : f32
+    %true = arith.constant true
+    %first = arith.cmpi slt, %i, %one : i64
+    %second = arith.xori %first, %true : i1
+    %v = graph.load %x ["i0", "1"] mask %first other %zero : f32 : !graph.tensor<[1000, 2], f32> -> f32
+    %n = arith.negf %v : f32
+    %w = graph.load %x ["i0", "0"] mask %second other %zero : f32 : !graph.tensor<[1000, 2], f32> -> f32
+    %e = arith.select %first, %n, %w : f32
+    graph.yield %e : f32
+  }
+  graph.return %a : !graph.tensor<[1000, 2], f32>
+}
+
+// -----
+
+// Four, by two steps; the last tile of a size that is not known is stored in part.
+
+// CHECK-LABEL: graph.func @four(
+// CHECK:         interleaved axis i1
+// CHECK:         tile.join
+// CHECK:         tile.join
+// CHECK:         tile.join
+// CHECK:         tile.store {{.*}} strides [1] valid[
+graph.func @four(%x: !graph.tensor<["s0"], f32>, %y: !graph.tensor<[4], f32>) -> !graph.tensor<["s0", 4], f32> attributes {symbols = [#graph.symbol<"s0", min = 2, max = 9223372036854775807, hint = 100>]} {
+  %a = graph.loops [i0 = "s0", i1 = 4] -> (!graph.tensor<["s0", 4], f32>) {
+    %v = graph.load %x ["i0"] : !graph.tensor<["s0"], f32> -> f32
+    %w = graph.load %y ["i1"] : !graph.tensor<[4], f32> -> f32
+    %e = arith.mulf %v, %w : f32
+    graph.yield %e : f32
+  }
+  graph.return %a : !graph.tensor<["s0", 4], f32>
+}
+
+// -----
+
+// What is one run in memory stays one: nothing is to be interleaved.
+
+// CHECK-LABEL: graph.func @run(
+// CHECK-NOT:     interleaved
+graph.func @run(%x: !graph.tensor<[1000, 2], f32>) -> !graph.tensor<[1000, 2], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 1000, i1 = 2] -> (!graph.tensor<[1000, 2], f32>) {
+    %v = graph.load %x ["i0", "i1"] : !graph.tensor<[1000, 2], f32> -> f32
+    %e = arith.negf %v : f32
+    graph.yield %e : f32
+  }
+  graph.return %a : !graph.tensor<[1000, 2], f32>
+}
