@@ -94,6 +94,18 @@ def _stand_in(fake: torch.Tensor) -> torch.Tensor | None:
     return made.requires_grad_(fake.requires_grad and fake.is_floating_point())
 
 
+def _choice(arguments: tuple[Any, ...], scale: float | None) -> int:
+    """Eager's choice, but flash attention before cuDNN's, whose backward is slower and compiles for each kind of call."""
+    if torch.backends.cuda.cudnn_sdp_enabled():
+        torch.backends.cuda.enable_cudnn_sdp(False)
+        try:
+            if (choice := int(torch._fused_sdp_choice(*arguments, scale=scale))) == _FLASH:
+                return choice
+        finally:
+            torch.backends.cuda.enable_cudnn_sdp(True)
+    return int(torch._fused_sdp_choice(*arguments, scale=scale))
+
+
 def _choose(given: dict[str, Any]) -> Callable[..., torch.Tensor] | None:
     """The form of attention that eager takes; None if it is not known to be a fused one."""
     values: dict[str, Any] = {n: v.meta.get("example_value") if isinstance(v, Node) else v for n, v in given.items()}
@@ -118,8 +130,7 @@ def _choose(given: dict[str, Any]) -> Callable[..., torch.Tensor] | None:
                 return None
             # Asked about what it will be given: of a mask with a stride of 0 along the keys it would take none.
             bias = None if made[3] is None else _bias_of(made[3], made[0])
-            choice = torch._fused_sdp_choice(made[0], made[1], made[2], bias, float(dropout), causal, scale=scale)
-            form = _FORMS.get(int(choice))
+            form = _FORMS.get(_choice((made[0], made[1], made[2], bias, float(dropout), causal), scale))
             if form is None:
                 return None
             # What a kernel asks for beyond that, it says when it is called; without dropout, which would draw numbers.
