@@ -460,3 +460,10 @@ def test_configurations_are_pruned_by_what_the_launch_names() -> None:
     x = torch.zeros(96)
     ones[lambda args: (args["n"] // args["B"],)](x, n=96)
     assert (x == 1).all() and ones.best_config.kwargs == {"B": 32}
+
+
+def test_number_of_warps_is_a_power_of_two() -> None:
+    x = torch.zeros(96)
+    with pytest.raises(AssertionError, match="kernel ones: num_warps must be a power of 2, got 3"):
+        ones.warmup(x, n=96, num_warps=3)
+    ones.warmup(x, n=96, num_warps=4)

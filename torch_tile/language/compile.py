@@ -311,6 +311,9 @@ def find_compiled(
     kernel: JITFunction, bound: dict[str, Any], num_warps: int | None = None
 ) -> tuple[CompiledKernel, list[Any]]:
     """The kernel compiled for these arguments, and what is passed to it."""
+    if num_warps is not None and (num_warps < 1 or num_warps & (num_warps - 1)):
+        # The class that Triton raises.
+        raise AssertionError(f"kernel {kernel.fn.__name__}: num_warps must be a power of 2, got {num_warps}")
     found = specialize(kernel, bound)
     if found.device is not None:
         found.key += [found.device, num_warps]
