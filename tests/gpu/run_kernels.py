@@ -3,7 +3,8 @@ moves them back, so that the tests compare what the device computed.
 
     python -m pytest -p tests.gpu.run_kernels tests/language/test_ops.py tests/language/test_control_flow.py -k compile
 
-Pointers inside tensors stay pointers to the CPU's memory: test_table_of_pointers is left out.
+Left out: pointers inside tensors, which stay pointers to the CPU's memory, and the order in which the lanes of a tile
+meet at one atomic, which is that of the lanes on the CPU alone.
 """
 
 from __future__ import annotations
@@ -58,7 +59,14 @@ jit._launcher.cache_clear()
 language.launch = launch_on_device
 
 
+_LEFT_OUT = {
+    "test_table_of_pointers": "pointers to the CPU's memory",
+    "test_colliding_atomics": "the order of lanes is the CPU's",
+}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "test_table_of_pointers" in item.name:
-            item.add_marker(pytest.mark.skip(reason="pointers to the CPU's memory"))
+        reason = _LEFT_OUT.get(getattr(item, "originalname", ""))
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))

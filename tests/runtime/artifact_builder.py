@@ -114,7 +114,16 @@ class Builder:
 
     def kernel(self, name: str, symbol: str, digest: bytes, code: bytes) -> int:
         self.kernels.append(
-            text(name) + text(symbol) + text("cpu") + uint(0) + uint(1) + uint(0) + digest + uint(len(code)) + code + uint(0)
+            text(name)
+            + text(symbol)
+            + text("cpu")
+            + uint(0)
+            + uint(1)
+            + uint(0)
+            + digest
+            + uint(len(code))
+            + code
+            + uint(0)
         )
         return len(self.kernels) - 1
 
