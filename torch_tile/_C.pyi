@@ -62,6 +62,11 @@ class GraphText:
     """FX nodes behind the callables that `graph.pycall` ops name by index."""
     constants: list[torch.Tensor]
     """Tensors the graph module holds: the last inputs of the program."""
+    number_inputs: list[tuple[int, str]]
+    """Position and kind of inputs that are no integers: "float" (the program takes a 0-d float64 tensor), "bool" (0 or
+    1), "nested", the length of a jagged tensor (any integer)."""
+    number_outputs: list[tuple[int, str]]
+    """The same of outputs; "input k" is the k-th input itself."""
     device: str
     """Where kernels run: the first CUDA device of the graph, else the CPU."""
     externs: list[tuple[str, str, str]]

@@ -27,6 +27,11 @@ enum class ElementType : uint8_t {
   UInt16,
   UInt32,
   UInt64,
+  Complex32,
+  Float8E4M3FNUZ,
+  Float8E5M2FNUZ,
+  Float8E8M0FNU,
+  Float4E2M1FNx2, // two to a byte, which is the element
 };
 
 /// BLAKE3 of everything that determines a kernel's code.

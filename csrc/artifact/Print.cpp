@@ -8,9 +8,10 @@ namespace torch_tile::artifact {
 namespace {
 
 const char *name(ElementType type) {
-  static constexpr const char *names[] = {"f64",          "f32",          "f16",  "bf16", "i64",      "i32",
-                                          "i16",          "i8",           "ui8",  "i1",   "f8E4M3FN", "f8E5M2",
-                                          "complex<f32>", "complex<f64>", "ui16", "ui32", "ui64"};
+  static constexpr const char *names[] = {
+      "f64",  "f32",          "f16",        "bf16",       "i64",          "i32",          "i16",  "i8",
+      "ui8",  "i1",           "f8E4M3FN",   "f8E5M2",     "complex<f32>", "complex<f64>", "ui16", "ui32",
+      "ui64", "complex<f16>", "f8E4M3FNUZ", "f8E5M2FNUZ", "f8E8M0FNU",    "f4E2M1FN"};
   return names[static_cast<size_t>(type)];
 }
 

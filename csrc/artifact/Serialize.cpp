@@ -181,7 +181,7 @@ void read(ByteReader &in, std::vector<Value> &args, std::vector<Result> &results
 
 void read(ByteReader &in, Alloc &step) {
   step.slot = in.unsignedInt32();
-  step.type = in.enumerator(ElementType::UInt64, "element type");
+  step.type = in.enumerator(ElementType::Float4E2M1FNx2, "element type");
   read(in, step.sizes);
   read(in, step.strides);
 }
@@ -272,7 +272,7 @@ void read(ByteReader &in, Artifact &artifact) {
     if (input.kind != Input::Kind::Tensor)
       return;
     input.slot = in.unsignedInt32();
-    input.type = in.enumerator(ElementType::UInt64, "element type");
+    input.type = in.enumerator(ElementType::Float4E2M1FNx2, "element type");
     read(in, input.sizes);
     read(in, input.strides);
   });

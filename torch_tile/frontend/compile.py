@@ -114,20 +114,22 @@ def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Du
     if settings["cudagraphs"]:
         against = settings.reason_against_recording
         against = against or cudagraphs.reason_against(gm, graph.device, kind, bool(graph.pycalls))
+        if against is None and (graph.number_inputs or graph.number_outputs):
+            against = "it takes or returns floats or bools"
         if against is None:
-            return cudagraphs.record(_with_constants(program, graph.constants), gm, graph.device, kind)
+            return cudagraphs.record(_as_torch_calls_it(program, graph), gm, graph.device, kind)
         # What a forward that is not recorded saves has no fixed address for its backward.
         settings.reason_against_recording = "its forward is not recorded"
         level = logging.WARNING if graph.device.startswith("cuda") else logging.INFO
         log.log(level, "%s is not recorded as a CUDA graph: %s", name, against)
-    if not graph.constants and not graph.pycalls:
+    if not (graph.constants or graph.pycalls or graph.number_inputs or graph.number_outputs):
         # All that the program is made of; Python callables and tensors would have to be kept too.
         program._fx_graph_cache_key = json.dumps(
             {"name": name, "kind": kind, "text": graph.text, "device": graph.device}
         )
         program._fx_graph_cache_debug_lines = []
         program._boxed_call = True  # wrappers copy what an object has, not what its type has
-    return _with_constants(program, graph.constants)
+    return _as_torch_calls_it(program, graph)
 
 
 def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
@@ -181,13 +183,32 @@ def _sink(dump: Dump | None, recorded: dict[str, str]) -> Callable[[str, str | b
     return write
 
 
-def _with_constants(program: _C.Program, constants: list[torch.Tensor]) -> Callable[..., Any]:
-    if not constants:
+def _for_program(value: Any, kind: str) -> Any:
+    if kind == "nested":
+        return 2  # a length like any other; nothing is computed from it
+    return int(value) if kind == "bool" else torch.tensor(value, dtype=torch.float64)
+
+
+def _as_torch_calls_it(program: _C.Program, graph: _C.GraphText) -> Callable[..., Any]:
+    """Adds the tensors that the graph holds, and turns what is neither tensor nor integer into that and back."""
+    constants, number_inputs, number_outputs = graph.constants, graph.number_inputs, graph.number_outputs
+    if not constants and not number_inputs and not number_outputs:
         return program
+    passed_on = {place: int(kind.split()[1]) for place, kind in number_outputs if kind.startswith("input ")}
 
     def call(inputs: list[Any]) -> Any:
+        given = {place: inputs[source] for place, source in passed_on.items()}
+        for place, kind in number_inputs:
+            inputs[place] = _for_program(inputs[place], kind)
         inputs.extend(constants)
-        return program(inputs)
+        outputs = program(inputs)
+        if not number_outputs:
+            return outputs
+        results: list[Any] = list(outputs)
+        for place, kind in number_outputs:
+            value = results[place]
+            results[place] = given[place] if place in given else bool(value) if kind == "bool" else value.item()
+        return results
 
     call._boxed_call = True  # type: ignore[attr-defined]
     return call

@@ -20,7 +20,8 @@ def make_pycall(gm: GraphModule, node: Node) -> Callable[..., Any]:
     """A function of the values of the node's inputs, in the order of `node.all_input_nodes`, without its modules."""
     constants: dict[Node, Any] = {}
     inputs: list[Node] = []
-    floats = set()  # positions of floats that depend on sizes; they come as 0-d tensors
+    # Positions of floats and bools that depend on sizes; they come as 0-d tensors and integers.
+    floats, bools = set(), set()
     for each in node.all_input_nodes:
         value = _attribute(gm, str(each.target)) if each.op == "get_attr" else None
         if value is not None and not isinstance(value, torch.Tensor):
@@ -28,13 +29,15 @@ def make_pycall(gm: GraphModule, node: Node) -> Callable[..., Any]:
         else:
             if isinstance(each.meta.get("val"), torch.SymFloat):
                 floats.add(len(inputs))
+            elif isinstance(each.meta.get("val"), torch.SymBool):
+                bools.add(len(inputs))
             inputs.append(each)
     target, args, kwargs = node.target, node.args, node.kwargs
     assert callable(target)
 
     def call(*values: Any) -> Any:
-        if floats:
-            values = tuple(v.item() if k in floats else v for k, v in enumerate(values))
+        if floats or bools:
+            values = tuple(v.item() if k in floats else bool(v) if k in bools else v for k, v in enumerate(values))
         environment = {**constants, **dict(zip(inputs, values, strict=True))}
         actual_args, actual_kwargs = torch.fx.map_arg((args, kwargs), environment.__getitem__)
         return target(*actual_args, **actual_kwargs)

@@ -27,6 +27,14 @@ FailureOr<artifact::ElementType> elementTypeOf(Type type) {
     return E::Float8E4M3FN;
   if (isa<Float8E5M2Type>(type))
     return E::Float8E5M2;
+  if (isa<Float8E4M3FNUZType>(type))
+    return E::Float8E4M3FNUZ;
+  if (isa<Float8E5M2FNUZType>(type))
+    return E::Float8E5M2FNUZ;
+  if (isa<Float8E8M0FNUType>(type))
+    return E::Float8E8M0FNU;
+  if (isa<Float4E2M1FNType>(type))
+    return E::Float4E2M1FNx2;
   if (auto integer = dyn_cast<IntegerType>(type)) {
     bool isUnsigned = integer.isUnsigned();
     switch (integer.getWidth()) {
@@ -43,7 +51,9 @@ FailureOr<artifact::ElementType> elementTypeOf(Type type) {
     }
   }
   if (auto complex = dyn_cast<ComplexType>(type))
-    return complex.getElementType().isF64() ? E::Complex128 : E::Complex64;
+    return complex.getElementType().isF64()   ? E::Complex128
+           : complex.getElementType().isF16() ? E::Complex32
+                                              : E::Complex64;
   return failure();
 }
 

@@ -36,7 +36,13 @@ constexpr std::pair<const char *, at::ScalarType> scalarTypes[] = {
     {"float8_e5m2", at::kFloat8_e5m2},
     {"float8_e4m3fnuz", at::kFloat8_e4m3fnuz},
     {"float8_e5m2fnuz", at::kFloat8_e5m2fnuz},
+    {"float8_e8m0fnu", at::kFloat8_e8m0fnu},
+    {"float4_e2m1fn_x2", at::kFloat4_e2m1fn_x2},
+    {"quint8", at::kQUInt8},
+    {"qint8", at::kQInt8},
+    {"qint32", at::kQInt32},
     {"complex32", at::kComplexHalf},
+    {"chalf", at::kComplexHalf},
     {"complex64", at::kComplexFloat},
     {"cfloat", at::kComplexFloat},
     {"complex128", at::kComplexDouble},
@@ -213,10 +219,28 @@ const char *scalarTypeName(at::ScalarType type) {
 }
 
 at::ScalarType toScalarType(ElementType type) {
-  static constexpr at::ScalarType types[] = {
-      at::kDouble,       at::kFloat,         at::kHalf,   at::kBFloat16, at::kLong,          at::kInt,
-      at::kShort,        at::kChar,          at::kByte,   at::kBool,     at::kFloat8_e4m3fn, at::kFloat8_e5m2,
-      at::kComplexFloat, at::kComplexDouble, at::kUInt16, at::kUInt32,   at::kUInt64};
+  static constexpr at::ScalarType types[] = {at::kDouble,
+                                             at::kFloat,
+                                             at::kHalf,
+                                             at::kBFloat16,
+                                             at::kLong,
+                                             at::kInt,
+                                             at::kShort,
+                                             at::kChar,
+                                             at::kByte,
+                                             at::kBool,
+                                             at::kFloat8_e4m3fn,
+                                             at::kFloat8_e5m2,
+                                             at::kComplexFloat,
+                                             at::kComplexDouble,
+                                             at::kUInt16,
+                                             at::kUInt32,
+                                             at::kUInt64,
+                                             at::kComplexHalf,
+                                             at::kFloat8_e4m3fnuz,
+                                             at::kFloat8_e5m2fnuz,
+                                             at::kFloat8_e8m0fnu,
+                                             at::kFloat4_e2m1fn_x2};
   return types[static_cast<size_t>(type)];
 }
 

@@ -21,6 +21,10 @@ struct GraphText {
   pybind11::list pycalls;
   /// Tensors the graph holds itself: its last inputs.
   pybind11::list constants;
+  /// Inputs and outputs that are Python floats or bools, by position: the program takes and gives a float as a 0-d
+  /// tensor of float64, a bool as an integer. The symbolic length of a jagged tensor ("nested") is no number at run
+  /// time: any integer stands for it, and an output that is one is the input itself ("input k").
+  std::vector<std::pair<int, std::string>> numberInputs, numberOutputs;
   /// Where kernels run: the first CUDA device of the graph, else the CPU. What is elsewhere is left to calls outside.
   std::string device = "cpu";
   /// FX node, its op, and why it is not generated.

@@ -21,9 +21,9 @@ void appendTorch(std::string &out, std::string_view kind, py::handle object) {
 
 class ArgumentPrinter {
 public:
-  /// `takesFloats`: a float that depends on sizes may be passed as the 0-d tensor that holds it.
-  ArgumentPrinter(const Importer &importer, Sizes &sizes, bool takesFloats)
-      : importer(importer), sizes(sizes), takesFloats(takesFloats) {}
+  /// `takesNumbers`: a float that depends on sizes may be passed as the 0-d tensor that holds it, a bool as an integer.
+  ArgumentPrinter(const Importer &importer, Sizes &sizes, bool takesNumbers)
+      : importer(importer), sizes(sizes), takesNumbers(takesNumbers) {}
 
   void append(std::string &out, py::handle object, bool isFloat) {
     if (object.is_none()) {
@@ -77,7 +77,7 @@ private:
       out += "unit";
       return;
     case Value::Kind::Size:
-      if (value.isTruth)
+      if (value.isTruth && !takesNumbers)
         throw NotPrintable();
       appendExprAttr(out, value.size);
       return;
@@ -86,7 +86,7 @@ private:
     case Value::Kind::Tensor:
       break;
     }
-    if (value.isPythonFloat && !takesFloats)
+    if (value.isPythonFloat && !takesNumbers)
       throw NotPrintable();
     auto it = std::find_if(operands.begin(), operands.end(), [&](const Value &v) { return v.name == value.name; });
     out.append("#graph.operand<").append(std::to_string(it - operands.begin())).append(">");
@@ -105,14 +105,14 @@ private:
 
   const Importer &importer;
   Sizes &sizes;
-  bool takesFloats;
+  bool takesNumbers;
 };
 
 } // namespace
 
 void Importer::importExtern(py::handle node, const OpInfo &op, std::span<const py::handle> arguments,
                             const char *reason) {
-  ArgumentPrinter printer(*this, sizes, /*takesFloats=*/false);
+  ArgumentPrinter printer(*this, sizes, /*takesNumbers=*/false);
   std::string args;
   std::vector<int64_t> written;
   try {
@@ -146,7 +146,7 @@ void Importer::importExtern(py::handle node, const OpInfo &op, std::span<const p
 
 void Importer::importKernel(py::handle node, py::handle target) {
   auto parts = node.attr("args").cast<py::tuple>();
-  ArgumentPrinter printer(*this, sizes, /*takesFloats=*/false);
+  ArgumentPrinter printer(*this, sizes, /*takesNumbers=*/false);
   std::string args;
   std::vector<int64_t> written;
   std::set<int64_t> positions;
@@ -178,16 +178,15 @@ void Importer::importKernel(py::handle node, py::handle target) {
 }
 
 void Importer::importPyCall(py::handle node, const std::string &callee, const char *reason) {
-  ArgumentPrinter printer(*this, sizes, /*takesFloats=*/true);
+  ArgumentPrinter printer(*this, sizes, /*takesNumbers=*/true);
   std::string args;
   for (py::handle input : node.attr("all_input_nodes")) {
     const NodeValues *values = find(input);
-    bool isModule =
-        values && !values->isList && (values->leaves[0].kind == Value::Kind::Opaque || values->leaves[0].isTruth);
+    bool isModule = values && !values->isList && values->leaves[0].kind == Value::Kind::Opaque;
     if (isModule && input.attr("op").cast<std::string_view>() == "get_attr")
       continue; // the callable takes it from the graph module
     if (isModule || !values)
-      throw UnsupportedGraph{"'" + callee + "' takes a value that is neither tensor, integer nor None"};
+      throw UnsupportedGraph{"'" + callee + "' takes a value that is neither tensor, number nor None"};
     args += args.empty() ? "" : ", ";
     printer.append(args, input, false);
   }

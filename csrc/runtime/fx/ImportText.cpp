@@ -69,14 +69,17 @@ void Importer::emitOutside(std::string_view op, std::span<const Value> operands,
   std::vector<Value> defined(results);
   for (Value &value : defined) {
     if (value.kind == Value::Kind::Size)
-      value.size = sizes.readDefinition(value.meta);
+      value.size = value.isTruth ? sizes.defineTruth(value.meta) : sizes.readDefinition(value.meta);
     for (SizeExpr size : value.type.sizes)
       sizes.define(size);
   }
   appendTypes(body, defined);
   endLine();
   for (size_t i = 0; i < results.size(); ++i)
-    if (results[i].kind == Value::Kind::Size && defined[i].size != results[i].size && sizes.isDefined(results[i].size))
+    if (results[i].isTruth)
+      results[i].size = defined[i].size;
+    else if (results[i].kind == Value::Kind::Size && defined[i].size != results[i].size &&
+             sizes.isDefined(results[i].size))
       emitCheck(sizes.equals(defined[i].size, results[i].size),
                 defined[i].size.str() + " expected to equal " + results[i].size.str());
   for (size_t i = 0; i < results.size(); ++i) {

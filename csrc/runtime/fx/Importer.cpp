@@ -17,7 +17,14 @@ namespace py = pybind11;
 namespace torch_tile::runtime::fx {
 namespace {
 
-bool isSymInt(py::handle object) { return std::string_view(Py_TYPE(object.ptr())->tp_name) == "SymInt"; }
+bool isOfType(py::handle object, std::string_view name) { return Py_TYPE(object.ptr())->tp_name == name; }
+bool isSymInt(py::handle object) { return isOfType(object, "SymInt"); }
+/// The length that tells a jagged tensor's ragged dimension from others: a name more than a number.
+bool isNestedInt(py::handle object) {
+  return isSymInt(object) && object.attr("node").attr("is_nested_int")().cast<bool>();
+}
+bool isSymFloat(py::handle object) { return isOfType(object, "SymFloat"); }
+bool isSymBool(py::handle object) { return isOfType(object, "SymBool"); }
 
 /// Attribute names asked of every node, interned once.
 struct Names {
@@ -220,13 +227,60 @@ SizeExpr Importer::storageOffset(const Value &value) {
 
 void Importer::importPlaceholder(py::handle node) {
   NodeValues values = valuesOf(metaOf(node));
+  if (!values.isList && values.leaves[0].kind == Value::Kind::Opaque)
+    values.leaves[0] = numberInput(values.meta);
   if (values.isList || values.leaves[0].kind == Value::Kind::None || values.leaves[0].kind == Value::Kind::Opaque)
-    throw UnsupportedGraph{"graph input is neither a tensor nor an integer"};
+    throw UnsupportedGraph{"graph input is neither a tensor nor a number"};
   Value &value = values.leaves[0];
+  if (value.kind == Value::Kind::Size && isNestedInt(values.meta))
+    result.numberInputs.emplace_back(static_cast<int>(inputs.size()), "nested");
   value.name = "%" + std::to_string(nextName++);
   value.isForeignStorage = true;
   inputs.push_back(value);
   define(node, std::move(values));
+}
+
+Value Importer::numberInput(py::handle meta) {
+  Value value;
+  value.kind = Value::Kind::Opaque;
+  bool isFloat = isSymFloat(meta) || PyFloat_Check(meta.ptr()), isBool = isSymBool(meta);
+  if (isFloat) {
+    value.kind = Value::Kind::Tensor;
+    value.type = makeType(at::kDouble, {});
+    value.type.device = c10::Device(c10::DeviceType::CPU);
+    value.isPythonFloat = true;
+  } else if (isBool) {
+    value.kind = Value::Kind::Size;
+    value.size = sizes.readCondition(meta);
+    value.isTruth = true;
+  }
+  value.meta = meta.ptr();
+  if (isFloat || isBool)
+    result.numberInputs.emplace_back(static_cast<int>(inputs.size()), isFloat ? "float" : "bool");
+  return value;
+}
+
+Value Importer::numberOutput(Value value, py::handle meta) {
+  if (!meta.is_none() && PyFloat_Check(meta.ptr())) {
+    value = full(Scalar::of(meta.cast<double>()), makeType(at::kDouble, {}));
+    value.isPythonFloat = true;
+  } else if (!meta.is_none() && PyBool_Check(meta.ptr())) {
+    value.kind = Value::Kind::Size;
+    value.size = sizes.constant(meta.ptr() == Py_True);
+    value.isTruth = true;
+  }
+  if (value.kind == Value::Kind::Size && isNestedInt(meta)) {
+    auto isSource = [&](const auto &input) {
+      return input.second == "nested" && inputs[static_cast<size_t>(input.first)].size == value.size;
+    };
+    auto source = std::find_if(result.numberInputs.begin(), result.numberInputs.end(), isSource);
+    if (source == result.numberInputs.end())
+      throw UnsupportedGraph{"an output that is the length of a jagged tensor which is no input"};
+    result.numberOutputs.emplace_back(static_cast<int>(outputs.size()), "input " + std::to_string(source->first));
+  }
+  if (value.isPythonFloat || value.isTruth)
+    result.numberOutputs.emplace_back(static_cast<int>(outputs.size()), value.isTruth ? "bool" : "float");
+  return value;
 }
 
 /// Read from memory: under the fake tensor mode of the compile no op on a real tensor would do.
@@ -379,7 +433,7 @@ void Importer::importCall(py::handle node) {
     define(node, valuesOf(metaOf(node)));
     return;
   }
-  if (op.fullName == "aten::_local_scalar_dense" && importFloatItem(node))
+  if (op.fullName == "aten::_local_scalar_dense" && importItem(node))
     return;
   Call call(*this, node, op, metaOf(node));
   const char *reason = op.rule ? importWithRule(call, node) : "there is no rule for this operator";
@@ -389,19 +443,31 @@ void Importer::importCall(py::handle node) {
     importExtern(node, op, call.arguments, reason);
 }
 
-bool Importer::importFloatItem(py::handle node) {
+bool Importer::importItem(py::handle node) {
   NodeValues values;
   values.meta = metaOf(node);
   const NodeValues *source = find(node.attr(names().args).cast<py::tuple>()[0]);
-  bool isFloat = std::string_view(Py_TYPE(values.meta.ptr())->tp_name) == "SymFloat";
-  if (!isFloat || !source || !source->leaves[0].isTensor() || !isGenerated(source->leaves[0].type.dtype))
+  bool isFloat = isSymFloat(values.meta), isBool = isSymBool(values.meta);
+  if ((!isFloat && !isBool) || !source || !source->leaves[0].isTensor() || !isGenerated(source->leaves[0].type.dtype))
     return false;
   Value value = source->leaves[0];
   if (value.type.rank() > 0)
     value = emit("view", {value}, "", makeType(value.type.dtype, {}));
-  value = cast(value, at::kDouble);
-  value.isPythonFloat = true;
-  values.leaves.push_back(std::move(value));
+  value = cast(value, isFloat ? at::kDouble : at::kLong);
+  if (isFloat) {
+    value.isPythonFloat = true;
+    values.leaves.push_back(std::move(value));
+  } else {
+    Value &truth = values.leaves.emplace_back();
+    truth.kind = Value::Kind::Size;
+    truth.isTruth = true;
+    truth.meta = values.meta.ptr();
+    emitOutside("extern", {&value, 1},
+                joinAttrs({stringAttr("op", "aten::_local_scalar_dense"), stringAttr("overload", ""),
+                           "args = [#graph.operand<0>]", stringAttr("reason", "the host asks for the value")}),
+                values.leaves);
+    result.externs.emplace_back(nodeName, "aten::_local_scalar_dense", "the host asks for the value");
+  }
   define(node, std::move(values));
   return true;
 }
@@ -464,6 +530,19 @@ Value Importer::roundToDigits(const Value &x, py::handle digits) {
   return emit(isFraction ? "div" : "mul", {emit("round", {scaled}, "", type), scale}, "", type);
 }
 
+bool Importer::compareFloats(py::handle node, py::handle target, Value &truth) {
+  static constexpr std::array<std::string_view, 6> relations = {"eq", "ne", "lt", "le", "gt", "ge"};
+  auto name = target.attr("__name__").cast<std::string>();
+  if (std::find(relations.begin(), relations.end(), name) == relations.end())
+    return false;
+  std::vector<Value> operands;
+  for (py::handle argument : node.attr(names().args))
+    operands.push_back(scalarOperand(argument));
+  truth = emit(name, operands, "", makeType(at::kBool, {}));
+  truth.isPythonFloat = true;
+  return true;
+}
+
 bool Importer::importScalarCall(py::handle node, py::handle target) {
   NodeValues values = valuesOf(metaOf(node));
   if (values.isList)
@@ -472,19 +551,21 @@ bool Importer::importScalarCall(py::handle node, py::handle target) {
     define(node, std::move(values));
     return true;
   }
-  std::string_view type = Py_TYPE(values.meta.ptr())->tp_name;
-  if (type == "SymBool") {
+  if (isSymBool(values.meta)) {
     Value &truth = values.leaves[0];
     try {
       truth.size = sizes.readCondition(values.meta);
       truth.kind = Value::Kind::Size;
       truth.isTruth = true;
-    } catch (const UnsupportedGraph &) { // fine where nothing but a check uses it
+    } catch (const UnsupportedGraph &) {
+      if (!compareFloats(node, target, truth)) { // fine where nothing but a check uses it
+        truth.kind = Value::Kind::Opaque;
+      }
     }
     define(node, std::move(values));
     return true;
   }
-  if (type != "SymFloat")
+  if (!isSymFloat(values.meta))
     return false;
   struct Function {
     std::string_view name, op;
@@ -536,11 +617,9 @@ void Importer::importOutput(py::handle node) {
       const NodeValues *values = find(item);
       if (!values || values->isList)
         throw UnsupportedGraph{"an output that is a list"};
-      value = values->leaves[0];
-      if (value.isPythonFloat || value.isTruth)
-        throw UnsupportedGraph{"an output that is a float or a bool"};
+      value = numberOutput(values->leaves[0], values->meta);
     } else {
-      value = valueOf(item);
+      value = numberOutput(valueOf(item), item);
     }
     if (value.kind == Value::Kind::None) {
       startLine(value.name, 1);
@@ -555,7 +634,7 @@ void Importer::importOutput(py::handle node) {
       body += '>';
       endLine();
     } else if (value.name.empty()) {
-      throw UnsupportedGraph{"an output that is neither a value of the graph, an integer nor None"};
+      throw UnsupportedGraph{"an output that is neither a value of the graph, a number nor None"};
     }
     outputs.push_back(std::move(value));
   }

@@ -98,10 +98,15 @@ private:
   void importConstant(pybind11::handle node);
   void importCall(pybind11::handle node);
   void importGetItem(pybind11::handle node);
-  /// tensor.item() that is a float: it stays in memory, nothing waits for it.
-  bool importFloatItem(pybind11::handle node);
+  /// tensor.item() that is a float or a bool. A float stays in memory, nothing waits for it; a bool is an integer.
+  bool importItem(pybind11::handle node);
+  /// Python floats and bools among the graph's inputs and outputs, as what the program takes and gives.
+  Value numberInput(pybind11::handle meta);
+  Value numberOutput(Value value, pybind11::handle meta);
   /// A Python function over numbers: no op for an integer (its expression says all), float ops in f64.
   bool importScalarCall(pybind11::handle node, pybind11::handle target);
+  /// A comparison of floats that depend on sizes: in memory, as the floats are.
+  bool compareFloats(pybind11::handle node, pybind11::handle target, Value &truth);
   void importOutput(pybind11::handle node);
   void define(pybind11::handle node, NodeValues values);
   pybind11::object metaOf(pybind11::handle node) const;

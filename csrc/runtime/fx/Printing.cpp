@@ -39,6 +39,16 @@ const char *elementTypeName(at::ScalarType dtype) {
     return "f8E4M3FN";
   case at::kFloat8_e5m2:
     return "f8E5M2";
+  case at::kFloat8_e4m3fnuz:
+    return "f8E4M3FNUZ";
+  case at::kFloat8_e5m2fnuz:
+    return "f8E5M2FNUZ";
+  case at::kFloat8_e8m0fnu:
+    return "f8E8M0FNU";
+  case at::kFloat4_e2m1fn_x2:
+    return "f4E2M1FN";
+  case at::kComplexHalf:
+    return "complex<f16>";
   case at::kComplexFloat:
     return "complex<f32>";
   case at::kComplexDouble:

@@ -87,6 +87,8 @@ SizeExpr Sizes::read(py::handle value) {
 }
 
 SizeExpr Sizes::readExpression(py::handle expression, py::handle shapeEnv) {
+  if (py::type::of(expression).attr("__name__").cast<std::string_view>() == "Piecewise")
+    return readChoice(expression, shapeEnv);
   std::string text = py::str(expression).cast<std::string>(), error;
   if (text.find('.') != std::string::npos) // sympy shortens floats
     text = py::module_::import("torch_tile.frontend.sizes").attr("exact_text")(expression).cast<std::string>();
@@ -99,6 +101,20 @@ SizeExpr Sizes::readExpression(py::handle expression, py::handle shapeEnv) {
   return renamed;
 }
 
+SizeExpr Sizes::readChoice(py::handle expression, py::handle shapeEnv) {
+  auto cases = expression.attr("args").cast<py::tuple>();
+  SizeExpr chosen = context.constant(0);
+  for (size_t i = cases.size(); i-- > 0;) {
+    auto value = cases[i].attr("expr"), condition = cases[i].attr("cond");
+    SizeExpr truth = readTruth(condition, shapeEnv);
+    chosen = context.add(context.mul(truth, readExpression(value, shapeEnv)),
+                         context.mul(context.sub(context.constant(1), truth), chosen));
+  }
+  if (!chosen.isValid())
+    throw UnsupportedGraph{"size expression '" + py::str(expression).cast<std::string>() + "' overflows 64 bits"};
+  return chosen;
+}
+
 SizeExpr Sizes::readDefinition(py::handle value) {
   SizeExpr known = read(value);
   if (define(known) || !py::hasattr(value, "node"))
@@ -107,6 +123,16 @@ SizeExpr Sizes::readDefinition(py::handle value) {
   SizeExpr raw = readExpression(node.attr("_expr"), node.attr("shape_env"));
   define(raw);
   return raw;
+}
+
+SizeExpr Sizes::defineTruth(py::handle value) {
+  py::object node = value.attr("node");
+  py::list symbols(node.attr("expr").attr("free_symbols")); // a later trace may have given it another name
+  if (symbols.size() != 1)
+    throw UnsupportedGraph{"condition '" + py::str(value).cast<std::string>() + "' of more than one number"};
+  SizeExpr truth = readExpression(symbols[0], node.attr("shape_env"));
+  define(truth);
+  return truth;
 }
 
 bool Sizes::define(SizeExpr size) {

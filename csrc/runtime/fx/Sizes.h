@@ -33,6 +33,8 @@ public:
   /// 1 where the two are the same, else 0.
   SizeExpr equals(SizeExpr a, SizeExpr b);
   /// Of a bool or torch.SymBool: 1 where it holds, else 0.
+  /// The symbol behind a SymBool that a call returns as 0 or 1, which is defined with it.
+  SizeExpr defineTruth(pybind11::handle value);
   SizeExpr readCondition(pybind11::handle value);
   /// Items of a torch.Size, tuple or list.
   std::vector<SizeExpr> readAll(pybind11::handle sequence);
@@ -44,6 +46,8 @@ public:
   SizeContext context;
 
 private:
+  /// `a if condition else b` of sizes.
+  SizeExpr readChoice(pybind11::handle expression, pybind11::handle shapeEnv);
   SizeExpr readExpression(pybind11::handle expression, pybind11::handle shapeEnv);
   SizeExpr readTruth(pybind11::handle condition, pybind11::handle shapeEnv);
   SizeExpr rename(std::string_view torchName, pybind11::handle shapeEnv);

@@ -32,7 +32,8 @@ struct TensorType {
 struct Value {
   enum class Kind : uint8_t { None, Tensor, Size, Opaque };
   Kind kind = Kind::None;
-  /// A Python float held in a 0-d f64 tensor: takes part in promotion as a scalar does.
+  /// A Python float held in a 0-d f64 tensor, which takes part in promotion as a scalar does, or what a comparison of
+  /// such floats gives.
   bool isPythonFloat = false;
   /// A Python bool that depends on sizes, as an integer that is 0 or 1.
   bool isTruth = false;

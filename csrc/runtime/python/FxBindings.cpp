@@ -31,6 +31,8 @@ void bindFx(py::module_ &m) {
       .def_readonly("symbols", &fx::GraphText::symbols)
       .def_readonly("pycalls", &fx::GraphText::pycalls)
       .def_readonly("constants", &fx::GraphText::constants)
+      .def_readonly("number_inputs", &fx::GraphText::numberInputs)
+      .def_readonly("number_outputs", &fx::GraphText::numberOutputs)
       .def_readonly("device", &fx::GraphText::device)
       .def_readonly("externs", &fx::GraphText::externs);
   m.def("print_graph", &printGraphForPython, py::arg("graph_module"));

@@ -12,15 +12,20 @@ from typing import Any
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 
+from torch_tile.formulas.airy import airy_functions
 from torch_tile.formulas.bessel import bessel_functions
+from torch_tile.formulas.polynomials import polynomials
 from torch_tile.formulas.special import special_functions
 from torch_tile.frontend.decompositions.adaptive_pooling import adaptive_pooling
 from torch_tile.frontend.decompositions.distances import distances
+from torch_tile.frontend.decompositions.float_parts import float_parts
 from torch_tile.frontend.decompositions.foreach import foreach
 from torch_tile.frontend.decompositions.grid_sample import grid_sample
+from torch_tile.frontend.decompositions.indexing import indexing
 from torch_tile.frontend.decompositions.padding import padding
 from torch_tile.frontend.decompositions.pointwise import pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
+from torch_tile.frontend.decompositions.products import products
 from torch_tile.frontend.decompositions.views import views
 from torch_tile.frontend.decompositions.zero_dim import zero_dim
 
@@ -79,12 +84,7 @@ _OUTSIDE = (
     aten._scaled_dot_product_flash_attention_for_cpu_backward,
     aten.baddbmm,
     aten.bernoulli,
-    aten.dot,
-    aten.max_unpool2d,
-    aten.max_unpool3d,
-    aten.mv,
     aten.native_dropout,
-    aten.vdot,
 )
 # Beyond core ATen.
 _ALSO = (
@@ -191,12 +191,17 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
     table.update(get_decompositions([aten.std_mean]))
     table.update((op, _laid_out(table[op])) for op in _BATCH_NORMS if op in table)
     table.update(pointwise())
+    table.update(polynomials())
     table.update(pooling())
     table.update(adaptive_pooling())
+    table.update(airy_functions())
     table.update(bessel_functions())
     table.update(distances())
+    table.update(float_parts())
     table.update(grid_sample())
+    table.update(indexing())
     table.update(padding())
+    table.update(products())
     table.update(special_functions())
     table.update(views())
     table.update(zero_dim())

@@ -1,0 +1,178 @@
+"""Operators that torch leaves to kernels of their own and that become arithmetic, scans and ordered writes here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.compiling import IS_TILE, assert_same, compiled, count, fresh
+from torch_tile.formulas.airy import airy_ai
+from torch_tile.formulas.polynomials import polynomials
+from torch_tile.frontend.decompositions import decomposition_table
+
+aten = torch.ops.aten
+TABLE = decomposition_table()
+
+
+def check_generated(function: Callable[..., Any], *arguments: Any, dynamic: bool = False) -> None:
+    if IS_TILE:
+        fresh()
+    result = compiled(function, dynamic=dynamic)(*arguments)
+    assert_same(result, function(*arguments))
+    if IS_TILE:
+        assert count("externs") == 0 and count("fallbacks") == 0
+
+
+# numbers and their parts
+
+EDGES = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 0.5, 2.0, 3.0, -4.0]
+FLOATS = {
+    torch.float64: torch.int64,
+    torch.float32: torch.int32,
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+}
+
+
+def any_bits(dtype: torch.dtype, count: int = 4000) -> torch.Tensor:
+    """Numbers of all magnitudes, and the ends of the format."""
+    limits, info = torch.iinfo(FLOATS[dtype]), torch.finfo(dtype)
+    bits = torch.randint(limits.min, limits.max, (count,), dtype=FLOATS[dtype])
+    smallest = torch.tensor([1, 2, 3], dtype=FLOATS[dtype]).view(dtype)
+    ends = torch.tensor([info.max, info.min, info.tiny, -info.tiny, *EDGES], dtype=dtype)
+    powers = torch.tensor([2.0**k for k in range(-14, 15)], dtype=dtype)
+    return torch.cat([bits.view(dtype), smallest, -smallest, ends, powers, -powers])
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_mantissa_and_exponent(dtype: torch.dtype) -> None:
+    x = any_bits(dtype)
+    check_generated(torch.frexp, x)
+    for result, expected in zip(TABLE[aten.frexp.Tensor](x), torch.frexp(x), strict=True):
+        assert_same(result, expected, exact=True)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_neighbours(dtype: torch.dtype) -> None:
+    x = any_bits(dtype)
+    targets = [x.flip(0), -x, x.clone(), torch.zeros_like(x), torch.full_like(x, math.inf)]
+    for towards in targets:
+        expected = torch.nextafter(x, towards)
+        result = TABLE[aten.nextafter.default](x, towards)
+        assert_same(result, expected, exact=True)
+        assert torch.equal(torch.signbit(result[~result.isnan()]), torch.signbit(expected[~expected.isnan()]))
+    check_generated(torch.nextafter, x, x.flip(0))
+
+
+# functions
+
+
+@pytest.mark.parametrize("op", [op for op in polynomials() if op._overloadname == "default"], ids=str)
+def test_polynomials(op: Any) -> None:
+    x = torch.cat([torch.linspace(-3, 3, 601, dtype=torch.float64), torch.tensor([0.0, 1.0, -1.0, 2.0])])
+    for n in range(-2, 12):
+        degree = torch.full_like(x, n)
+        expected = op(x, degree)
+        torch.testing.assert_close(TABLE[op](x, degree), expected, rtol=1e-9, atol=1e-9, equal_nan=True)
+        degree += 0.75 if n >= 0 else 0.0  # the fraction is cut off
+        torch.testing.assert_close(TABLE[op](x, degree), expected, rtol=1e-9, atol=1e-9, equal_nan=True)
+    nothing = torch.tensor([math.nan], dtype=torch.float64)
+    assert [TABLE[op](nothing, n).item() for n in (-1, 0)] == [0.0, 1.0]
+    assert all(TABLE[op](nothing, n).isnan() for n in (1, 2, 9))
+    small = torch.tensor([-2, -1, 0, 1, 2, 3])
+    assert_same(TABLE[op](small, 4), op(small, torch.tensor(4)))
+
+
+def test_degrees_that_are_data() -> None:
+    x, n = torch.randn(50), torch.arange(50) % 9
+    check_generated(torch.special.chebyshev_polynomial_t, x, n)
+    check_generated(lambda x: torch.special.shifted_chebyshev_polynomial_w(x, 5), x)
+
+
+def test_airy() -> None:
+    x = torch.cat([torch.linspace(-40, 30, 7001, dtype=torch.float64), torch.tensor(EDGES, dtype=torch.float64)])
+    torch.testing.assert_close(airy_ai(x), torch.special.airy_ai(x), rtol=1e-9, atol=5e-6, equal_nan=True)
+    is_exact = (x > -2.0) | (x < -5.0) | x.isnan()  # ATen's series is cut short between
+    torch.testing.assert_close(
+        airy_ai(x)[is_exact], torch.special.airy_ai(x)[is_exact], rtol=1e-9, atol=1e-12, equal_nan=True
+    )
+    check_generated(torch.special.airy_ai, x.float())
+
+
+# products with vectors
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
+def test_products_with_vectors(dtype: torch.dtype) -> None:
+    matrix, vector, x = (torch.randint(-4, 5, shape).to(dtype) for shape in ((7, 33), (33,), (7,)))
+    check_generated(torch.mv, matrix, vector)
+    check_generated(torch.mv, matrix.t(), x)
+    check_generated(torch.dot, vector, vector.flip(0))
+    check_generated(torch.vdot, vector, vector)
+    check_generated(lambda x, m, v: torch.addmv(x, m, v, beta=2, alpha=3), x, matrix, vector)
+    check_generated(lambda x, m, v: torch.addmv(x, m, v, beta=0), x, matrix, vector)
+    check_generated(lambda m, v: (m @ v).relu() + 1, matrix, vector, dynamic=True)
+    if dtype is torch.float32:
+        check_generated(lambda x, m, v: torch.addmv(x, m, v, beta=0), torch.full_like(x, math.nan), matrix, vector)
+
+
+def test_products_of_complex_vectors_stay_calls() -> None:
+    a, b = torch.randn(5, dtype=torch.complex64), torch.randn(5, dtype=torch.complex64)
+    assert_same(compiled(torch.vdot)(a, b), torch.vdot(a, b))
+    with pytest.raises(RuntimeError, match="size|same"):
+        compiled(torch.dot)(torch.randn(3), torch.randn(4))
+
+
+# placing elements
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_unpooling(dimensions: int) -> None:
+    pool = (F.max_pool1d, F.max_pool2d, F.max_pool3d)[dimensions - 1]
+    unpool = (F.max_unpool1d, F.max_unpool2d, F.max_unpool3d)[dimensions - 1]
+    x = torch.randn(2, 3, *(6, 4, 8)[:dimensions])
+    values, indices = pool(x, 2, return_indices=True)
+    check_generated(lambda v, i: unpool(v, i, 2) * 2, values, indices)
+    check_generated(lambda v, i: unpool(v, i, 2), values[0], indices[0])
+    if dimensions == 2:
+        values, indices = (t.contiguous(memory_format=torch.channels_last) for t in (values, indices))
+        check_generated(lambda v, i: unpool(v, i, 2), values, indices)
+    repeated = torch.zeros_like(indices)  # the last write stays
+    check_generated(lambda v, i: unpool(v, i, 2), values, repeated)
+    with pytest.raises((RuntimeError, IndexError)):
+        compiled(lambda v, i: unpool(v, i, 2))(values, indices + 10000)
+
+
+def test_masked_scatter() -> None:
+    x, source = torch.randn(5, 6), torch.randn(40)
+    mask = torch.rand(5, 6) > 0.4
+    check_generated(lambda x, m, s: x.masked_scatter(m, s) + 1, x, mask, source)
+    check_generated(torch.masked_scatter, x.t(), mask.t(), source, dynamic=True)
+    check_generated(torch.masked_scatter, x, mask[0], source.view(8, 5))
+    check_generated(torch.masked_scatter, x[0], mask, source)
+    check_generated(torch.masked_scatter, x, torch.zeros_like(mask), source[:1])
+    with pytest.raises((RuntimeError, IndexError)):
+        compiled(torch.masked_scatter)(x, torch.ones_like(mask), source[:10])
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_put(accumulate: bool) -> None:
+    x, source = torch.randn(5, 6), torch.randn(2, 4)
+    index = torch.tensor([[3, -1, 3, 0], [29, -30, 7, 7]])
+    check_generated(lambda x, i, s: x.put(i, s, accumulate) * 2, x, index, source)
+    with pytest.raises((RuntimeError, IndexError)):
+        compiled(lambda x, i, s: x.put(i, s, accumulate))(x, index + 30, source)
+
+
+@pytest.mark.parametrize("size", [0, 3, 8, 50])
+def test_positions_of_what_is_not_zero(size: int) -> None:
+    for x in (torch.tensor([[0, 1, 2], [3, 0, 0], [0, 0, 5]]), torch.tensor([False, True]), torch.tensor(2.0)):
+        check_generated(lambda x: torch.nonzero_static(x, size=size, fill_value=-7), x)
+    assert torch.equal(
+        compiled(lambda x: torch.nonzero_static(x, size=size))(torch.zeros(0, 3)), torch.full((size, 2), -1)
+    )

@@ -1,0 +1,83 @@
+"""Operators that place elements where a mask or indices say, by scans, checked indexing and ordered writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+
+def _is_rearranged(x: torch.Tensor) -> bool:
+    """Whether ATen's copies of x lie in another order than row by row."""
+    return torch.empty_like(x).stride() != torch.empty_like(x, memory_format=torch.contiguous_format).stride()
+
+
+def _max_unpool(x: torch.Tensor, indices: torch.Tensor, output_size: Sequence[Any]) -> torch.Tensor:
+    rank = len(output_size)
+    planes = list(x.shape[: x.dim() - rank])
+    flat = x.new_zeros((*planes, math.prod(output_size)))
+    result = flat.scatter(-1, indices.reshape((*planes, -1)), x.reshape((*planes, -1)))
+    return result.view((*planes, *output_size))
+
+
+def _max_unpool2d(x: torch.Tensor, indices: torch.Tensor, output_size: Sequence[Any]) -> Any:
+    if x.numel() == 0:
+        return NotImplemented
+    result = _max_unpool(x, indices, output_size)
+    # ATen's channels come last where the operand's do.
+    return result.contiguous(memory_format=torch._prims_common.suggest_memory_format(x))
+
+
+def _max_unpool3d(x: torch.Tensor, indices: torch.Tensor, output_size: Sequence[Any], stride: Any, padding: Any) -> Any:
+    return NotImplemented if x.numel() == 0 else _max_unpool(x, indices, output_size)
+
+
+def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> Any:
+    """The k-th true element of the mask takes the k-th of the source; an index past its end is an error."""
+    if x.dtype.is_complex or mask.dtype is not torch.bool or source.numel() == 0 or source.dtype is not x.dtype:
+        return NotImplemented
+    x, mask = torch.broadcast_tensors(x, mask)  # type: ignore[no-untyped-call]
+    count = torch.cumsum(mask.reshape(-1), 0).view(mask.shape)
+    place = torch.where(mask, count - 1, 0)
+    return torch.where(mask, aten.index.Tensor(source.reshape(-1), [place]), x).contiguous()
+
+
+def _put(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate: bool = False) -> Any:
+    if x.dtype.is_complex or x.numel() == 0 or index.numel() == 0 or _is_rearranged(x):
+        return NotImplemented
+    flat = aten.index_put.default(x.reshape(-1), [index.reshape(-1)], source.reshape(-1), accumulate)
+    return flat.view(x.shape)
+
+
+def _nonzero_static(x: torch.Tensor, *, size: int, fill_value: int = -1) -> Any:
+    """Positions of what is not 0 are written in order to as many places as there are; one more takes the others."""
+    if x.dtype.is_complex or not isinstance(size, int):
+        return NotImplemented
+    if x.dim() == 0 or x.numel() == 0:
+        return torch.full((size, x.dim()), fill_value, dtype=torch.int64, device=x.device)
+    is_wanted = (x != 0).reshape(-1)
+    order = torch.cumsum(is_wanted, 0) - 1
+    place = torch.where(is_wanted & (order < size), order, size)
+    position = torch.arange(x.numel(), device=x.device)
+    found = torch.full((size + 1,), -1, dtype=torch.int64, device=x.device).scatter(0, place, position)[:size]
+    columns = []
+    stride = x.numel()
+    for length in x.shape:
+        stride //= length
+        columns.append(torch.where(found < 0, fill_value, (found // stride) % length))
+    return torch.stack(columns, 1)
+
+
+def indexing() -> dict[Any, Callable[..., Any]]:
+    """Overload -> decomposition."""
+    return {
+        aten.masked_scatter.default: _masked_scatter,
+        aten.max_unpool2d.default: _max_unpool2d,
+        aten.max_unpool3d.default: _max_unpool3d,
+        aten.nonzero_static.default: _nonzero_static,
+        aten.put.default: _put,
+    }
