@@ -94,6 +94,17 @@ def test_degrees_that_are_data() -> None:
     check_generated(lambda x: torch.special.shifted_chebyshev_polynomial_w(x, 5), x)
 
 
+@pytest.mark.parametrize(
+    "name", ["hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"]
+)
+def test_recurrent_polynomials(name: str) -> None:
+    x = torch.linspace(-3, 3, 61, dtype=torch.float64)
+    op = getattr(torch.special, name)
+    for n in (-1, 0, 1, 2, 7, 3.5):
+        check_generated(lambda x, n=n: op(x, n), x)
+    check_generated(lambda x: op(x, 4), torch.arange(-3, 4))
+
+
 def test_airy() -> None:
     x = torch.cat([torch.linspace(-40, 30, 7001, dtype=torch.float64), torch.tensor(EDGES, dtype=torch.float64)])
     torch.testing.assert_close(airy_ai(x), torch.special.airy_ai(x), rtol=1e-9, atol=5e-6, equal_nan=True)
@@ -124,7 +135,7 @@ def test_products_with_vectors(dtype: torch.dtype) -> None:
 def test_products_of_complex_vectors_stay_calls() -> None:
     a, b = torch.randn(5, dtype=torch.complex64), torch.randn(5, dtype=torch.complex64)
     assert_same(compiled(torch.vdot)(a, b), torch.vdot(a, b))
-    with pytest.raises(RuntimeError, match="size|same"):
+    with pytest.raises(RuntimeError, match=r"size|same"):
         compiled(torch.dot)(torch.randn(3), torch.randn(4))
 
 
@@ -167,6 +178,43 @@ def test_put(accumulate: bool) -> None:
     check_generated(lambda x, i, s: x.put(i, s, accumulate) * 2, x, index, source)
     with pytest.raises((RuntimeError, IndexError)):
         compiled(lambda x, i, s: x.put(i, s, accumulate))(x, index + 30, source)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_masks_that_take_values(accumulate: bool) -> None:
+    def put(x: torch.Tensor, mask: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        return x.index_put((mask,), values, accumulate) * 2
+
+    x, mask = torch.randn(5, 6), torch.rand(5, 6) > 0.4
+    mask[0, :2] = True
+    count_true = int(mask.sum())
+    check_generated(put, x, mask, torch.randn(count_true))
+    check_generated(put, x, mask[:, 0], torch.randn(int(mask[:, 0].sum()), 6))
+    check_generated(put, x, torch.tensor([0, 0, 1, 0, 0]) > 0, torch.randn(1, 6))
+    check_generated(put, x, mask, torch.randn(1))
+    for length in (count_true - 1, count_true + 1):
+        with pytest.raises((RuntimeError, IndexError)):
+            compiled(put)(x, mask, torch.randn(length))
+
+
+def test_gradient_of_embedding_scaled_by_frequency() -> None:
+    weight, indices = torch.randn(10, 4, requires_grad=True), torch.tensor([[1, 2, 2], [9, 2, 0]])
+
+    def gradient(weight: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
+        result = F.embedding(indices, weight, padding_idx=0, scale_grad_by_freq=True)
+        return torch.autograd.grad((result * torch.arange(1, 5)).sum(), weight)[0]
+
+    assert_same(compiled(gradient, fullgraph=False)(weight, indices), gradient(weight, indices))
+    check_generated(
+        lambda g, i: torch.ops.aten.embedding_dense_backward(g, i, 10, 0, True), torch.randn(2, 3, 4), indices
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_repeats_of_known_total(dtype: torch.dtype) -> None:
+    repeats = torch.tensor([2, 0, 3, 1], dtype=dtype)
+    check_generated(lambda r: torch.repeat_interleave(r, output_size=6), repeats)
+    check_generated(lambda x, r: torch.repeat_interleave(x, r, 0, output_size=6) + 1, torch.randn(4, 3), repeats)
 
 
 @pytest.mark.parametrize("size", [0, 3, 8, 50])

@@ -1,4 +1,5 @@
-"""Chebyshev polynomials of a degree that is data: circular functions within [-1, 1], hyperbolic ones outside.
+"""Chebyshev polynomials of a degree that is data: circular functions within [-1, 1], hyperbolic ones outside. Those of
+Hermite, Laguerre and Legendre of a degree that is a small number, by recurrence.
 
 Computed in float64 by kernels for the CPU, as the functions of `special.py`.
 """
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from torch_tile.formulas.special import computed
 
 aten = torch.ops.aten
 
@@ -78,6 +81,43 @@ def _shifted(kind: _Kind) -> _Kind:
     return lambda x, n: kind(x + x - 1.0, n)
 
 
+# The longest recurrence that is written out.
+_MOST_STEPS = 32
+
+
+def _next_hermite(x: Any, k: int, last: Any, before: Any) -> Any:
+    return 2.0 * (x * last - k * before)
+
+
+def _next_probabilist(x: Any, k: int, last: Any, before: Any) -> Any:
+    return x * last - k * before
+
+
+def _next_laguerre(x: Any, k: int, last: Any, before: Any) -> Any:
+    return ((2 * k + 1 - x) * last - k * before) / (k + 1)
+
+
+def _next_legendre(x: Any, k: int, last: Any, before: Any) -> Any:
+    return ((2 * k + 1) * x * last - k * before) / (k + 1)
+
+
+def _recurrent(first: Callable[[Any], Any], following: Callable[..., Any]) -> Callable[..., Any]:
+    def decomposition(x: torch.Tensor, n: Any) -> Any:
+        if not isinstance(n, (int, float)) or not -_MOST_STEPS <= n <= _MOST_STEPS or x.dtype.is_complex:
+            return NotImplemented
+        degree = int(n)
+
+        def value(x: torch.Tensor) -> torch.Tensor:
+            last, before = torch.ones_like(x), torch.zeros_like(x)
+            for k in range(degree):
+                last, before = first(x) if k == 0 else following(x, k, last, before), last
+            return last if degree >= 0 else before
+
+        return computed(value)(x)
+
+    return decomposition
+
+
 def _computed(kind: _Kind) -> Callable[..., Any]:
     def decomposition(x: Any, n: Any) -> Any:
         dtype = torch.result_type(x, n)
@@ -106,4 +146,12 @@ def polynomials() -> dict[Any, Callable[..., Any]]:
             packet = getattr(aten, f"special_{prefix}chebyshev_polynomial_{name}")
             for overload in ("default", "x_scalar", "n_scalar"):
                 table[getattr(packet, overload)] = _computed(function)
+    recurrences: dict[str, tuple[Callable[[Any], Any], Callable[..., Any]]] = {
+        "hermite_polynomial_h": (lambda x: 2.0 * x, _next_hermite),
+        "hermite_polynomial_he": (lambda x: x, _next_probabilist),
+        "laguerre_polynomial_l": (lambda x: 1.0 - x, _next_laguerre),
+        "legendre_polynomial_p": (lambda x: x, _next_legendre),
+    }
+    for name, recurrence in recurrences.items():
+        table[getattr(aten, f"special_{name}").n_scalar] = _recurrent(*recurrence)
     return table

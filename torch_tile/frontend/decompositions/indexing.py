@@ -72,12 +72,62 @@ def _nonzero_static(x: torch.Tensor, *, size: int, fill_value: int = -1) -> Any:
     return torch.stack(columns, 1)
 
 
+def _repeat_interleave(repeats: torch.Tensor, *, output_size: Any = None) -> Any:
+    if output_size is None or repeats.shape[0] == 0:
+        return NotImplemented
+    ends = torch.cumsum(repeats, 0)
+    position = torch.arange(output_size, dtype=ends.dtype, device=repeats.device)
+    found = aten.searchsorted.Tensor(ends, position, right=True)
+    return found.clamp(max=repeats.shape[0] - 1).to(repeats.dtype)
+
+
+def _index_put(
+    x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
+) -> Any:
+    """The one case that the graph dialect has no op for: a mask over leading dimensions, whose k-th true element takes
+    the k-th of the values."""
+    mask = indices[0] if indices else None
+    if len(indices) != 1 or mask is None or mask.dtype is not torch.bool or x.dtype.is_complex:
+        return NotImplemented
+    rest = x.dim() - mask.dim()
+    if mask.dim() == 0 or rest < 0 or values.dim() != rest + 1 or values.dtype is not x.dtype:
+        return NotImplemented
+    length = values.shape[0]
+    if not isinstance(length, int) or length == 0 or values.shape[1:] != x.shape[mask.dim() :]:
+        return NotImplemented
+    count = torch.cumsum(mask.reshape(-1), 0)
+    if length == 1:
+        taken = values
+    else:
+        # As many values as true elements, or an index past their end.
+        place = torch.where(count[-1] == length, count.view(mask.shape) - 1, length)
+        taken = aten.index.Tensor(values, [torch.where(mask, place, 0)])
+    if accumulate:
+        taken = x + taken
+    return torch.where(mask.reshape((*mask.shape, *[1] * rest)), taken, x).contiguous()
+
+
+def _embedding_dense_backward(
+    grad: torch.Tensor, indices: torch.Tensor, num_weights: Any, padding_idx: Any, scale_grad_by_freq: bool
+) -> Any:
+    if not scale_grad_by_freq:
+        return NotImplemented
+    places, ones = indices.reshape(-1), torch.ones_like(indices).reshape(-1)
+    counts = torch.zeros((num_weights,), dtype=indices.dtype, device=indices.device)
+    counts = aten.index_put.default(counts, [places], ones, True)
+    scale = aten.index.Tensor(counts, [indices]).to(grad.dtype).unsqueeze(-1)
+    return aten.embedding_dense_backward.default(grad / scale, indices, num_weights, padding_idx, False)
+
+
 def indexing() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
+        aten.embedding_dense_backward.default: _embedding_dense_backward,
+        aten.index_put.default: _index_put,
         aten.masked_scatter.default: _masked_scatter,
         aten.max_unpool2d.default: _max_unpool2d,
         aten.max_unpool3d.default: _max_unpool3d,
         aten.nonzero_static.default: _nonzero_static,
         aten.put.default: _put,
+        aten.repeat_interleave.Tensor: _repeat_interleave,
     }
