@@ -311,7 +311,7 @@ def test_interpreter_says_that_it_wants_the_cpu() -> None:
 
 @pytest.mark.parametrize("kind", ["print", "assert"])
 def test_messages(kind: str) -> None:
-    body = 'tl.device_print(" x", x)' if kind == "print" else 'tl.device_assert(x < 3, "three is too much")'
+    body = 'tl.device_print(" x: ", x)' if kind == "print" else 'tl.device_assert(x < 3, "three is too much")'
     source = f"""
         import torch, torch_tile
         import torch_tile.language as tl

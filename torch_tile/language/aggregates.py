@@ -52,7 +52,7 @@ def aggregate(cls: Any) -> Any:
     """
     for base in cls.__mro__[1:-1]:
         if "__aggregate_fields__" not in vars(base):
-            raise TypeError(f"{cls.__name__}: aggregates can only inherit from other aggregates, got {base.__name__}")
+            raise TypeError(f"{cls.__name__}: Aggregates can only inherit from other aggregates, got {base.__name__}")
     fields = _fields(cls)
     defaults: dict[str, Any] = dict(getattr(cls, "__aggregate_defaults__", {}))
     for name in inspect.get_annotations(cls):
