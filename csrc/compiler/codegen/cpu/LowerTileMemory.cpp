@@ -158,8 +158,16 @@ void TileLowering::storeContiguous(Value value, Value ptr, Value count) {
 // Most vectors lie whole inside: those are moved without a mask. Masked moves take twice as long where memory is the
 // limit, and where there are none of the width, the lanes go one by one.
 
+/// Longer masks than a register of 64 lanes would be taken apart lane by lane.
+Value TileLowering::areAllTrue(Value mask) {
+  constexpr int64_t registerLanes = 64;
+  for (int64_t lanes = lanesOf(mask.getType()); lanes > registerLanes && lanes % 2 == 0; lanes /= 2)
+    mask = arith::AndIOp::create(b, slice(mask, 0, lanes / 2), slice(mask, lanes / 2, lanes / 2));
+  return LLVM::vector_reduce_and::create(b, b.getI1Type(), mask);
+}
+
 Value TileLowering::loadMasked(Type type, Value ptr, Value mask, Value other) {
-  Value isWhole = LLVM::vector_reduce_and::create(b, b.getI1Type(), mask);
+  Value isWhole = areAllTrue(mask);
   auto branch = scf::IfOp::create(b, TypeRange{type}, isWhole, /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToEnd(branch.thenBlock());
@@ -175,7 +183,7 @@ Value TileLowering::loadMasked(Type type, Value ptr, Value mask, Value other) {
 
 void TileLowering::storeMasked(Value value, Value ptr, Value mask) {
   Type type = value.getType();
-  Value isWhole = LLVM::vector_reduce_and::create(b, b.getI1Type(), mask);
+  Value isWhole = areAllTrue(mask);
   auto branch = scf::IfOp::create(b, isWhole, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());

@@ -65,6 +65,7 @@ private:
   std::pair<mlir::Value, Rows> elementAddresses(mlir::Value base, mlir::Value offsets);
   /// Pointers to base + offsets, or to the addresses `offsets` where base is null.
   /// Neighbours in memory under a mask of any form; `other` may be null.
+  mlir::Value areAllTrue(mlir::Value mask);
   mlir::Value loadMasked(mlir::Type type, mlir::Value ptr, mlir::Value mask, mlir::Value other);
   void storeMasked(mlir::Value value, mlir::Value ptr, mlir::Value mask);
   mlir::Value lanePtr(mlir::Value base, mlir::Type element, mlir::Value offsets);
