@@ -13,6 +13,21 @@ namespace {
 constexpr const char *kNoTensor = "expected tensors of at least one dimension";
 constexpr const char *kNoIndex = "an index is neither int64 nor int32";
 
+/// Kernels keep the order of writes and of running folds, which leaves a GPU nearly idle where torch's own are
+/// parallel. A few points that are only set are worth it: a cache that is updated in place is not copied.
+const char *refuseOrder(const Call &call, bool isFold, std::span<const Value> indices = {}) {
+  constexpr int64_t most = 1024;
+  auto isFew = [](const Value &index) {
+    int64_t points = 1;
+    for (SizeExpr size : index.type.sizes)
+      points = points <= most ? points * std::clamp<int64_t>(size.constant().value_or(most + 1), 1, most + 1) : points;
+    return points <= most;
+  };
+  if (!call.importer.isOnGpu() || (!isFold && std::all_of(indices.begin(), indices.end(), isFew)))
+    return nullptr;
+  return "a GPU would do it in order, and torch's kernel is parallel";
+}
+
 bool isIndexType(at::ScalarType dtype) { return dtype == at::kLong || dtype == at::kInt; }
 
 std::string combineAttr(std::string_view combine) {
@@ -150,6 +165,8 @@ const char *importIndexPut(Call &call) {
   for (const Value &index : indices)
     if (!isIndexType(index.type.dtype))
       return kNoIndex;
+  if (const char *reason = refuseOrder(call, accumulate, indices))
+    return reason;
   call.set(writeAt(call, indices, dims, /*wrap=*/true)(*x, *values, accumulate ? "add" : ""));
   return nullptr;
 }
@@ -160,6 +177,8 @@ const char *importEmbeddingBackward(Call &call) {
   std::optional<Scalar> padding = call.scalar(3);
   if (!grad || !indices)
     return kNoTensor;
+  if (const char *reason = refuseOrder(call, /*isFold=*/true))
+    return reason;
   if (!isIndexType(indices->type.dtype))
     return kNoIndex;
   if (call.flag(4))
@@ -180,6 +199,8 @@ const char *importIndexWrite(Call &call) {
   if (!x || !index || !source || x->type.rank() == 0 || index->type.rank() != 1 ||
       source->type.rank() != x->type.rank())
     return "expected an index of one dimension and a source of the operand's rank";
+  if (const char *reason = refuseOrder(call, std::string_view(call.op()) == "add", {index, 1}))
+    return reason;
   if (!isIndexType(index->type.dtype))
     return kNoIndex;
   Value values = *source;
@@ -203,6 +224,8 @@ const char *importIndexFill(Call &call) {
   Operands fill(call);
   if (!x || !index || !fill.add(3) || x->type.rank() == 0)
     return kNoTensor;
+  if (const char *reason = refuseOrder(call, /*isFold=*/false, {index, 1}))
+    return reason;
   if (!isIndexType(index->type.dtype))
     return kNoIndex;
   Value value = fill.castTo(x->type.dtype)[0];
@@ -216,6 +239,8 @@ const char *importIndexReduce(Call &call) {
   if (!x || !index || !source || x->type.rank() == 0 || index->type.rank() != 1 ||
       source->type.rank() != x->type.rank())
     return "expected an index of one dimension and a source of the operand's rank";
+  if (const char *reason = refuseOrder(call, /*isFold=*/true))
+    return reason;
   if (!isIndexType(index->type.dtype))
     return kNoIndex;
   return setReduced(call, *x, *source, call.text(4), call.flag(5),
@@ -229,6 +254,8 @@ const char *importScatter(Call &call) {
   Operands source(call);
   if (!x || !index || !source.add(3) || x->type.rank() == 0 || index->type.rank() != x->type.rank())
     return kNoTensor;
+  if (const char *reason = refuseOrder(call, !std::string_view(call.op()).empty(), {index, 1}))
+    return reason;
   if (!isIndexType(index->type.dtype))
     return kNoIndex;
   Value values = source.castTo(x->type.dtype)[0];
@@ -253,6 +280,8 @@ const char *importScan(Call &call) {
   const Value *x = call.tensor(0);
   if (!x)
     return "expected a tensor operand";
+  if (const char *reason = refuseOrder(call, /*isFold=*/true))
+    return reason;
   at::ScalarType dtype = call.type().dtype;
   bool isPair = call.numResults() == 2;
   if (!isPair && dtype == at::kBool)

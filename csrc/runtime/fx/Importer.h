@@ -47,6 +47,8 @@ public:
   explicit Importer(pybind11::handle graphModule);
   GraphText run();
 
+  bool isOnGpu() const { return device.is_cuda(); }
+
   /// Prints one op of one result and gives the value.
   Value emit(std::string_view op, std::span<const Value> operands, std::string_view attrs, TensorType type);
   Value emit(std::string_view op, std::initializer_list<Value> operands, std::string_view attrs, TensorType type) {
