@@ -84,7 +84,7 @@ def build_extension() -> None:
     jobs = int(os.environ.get("JOBS", os.cpu_count() or 1))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         files = list(pool.map(compile_one, sources))
-    # The C++ library that torch has loaded, before any archive of it that the compiler would rather take: two of them in
+    # The C++ library that torch has loaded, before any archive of it that the compiler would rather take: two in
     # one process disagree about locales.
     maps = Path("/proc/self/maps").read_text().split() if Path("/proc/self/maps").exists() else []
     files += [path for path in dict.fromkeys(maps) if "/libstdc++.so" in path]

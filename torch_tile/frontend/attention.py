@@ -95,14 +95,15 @@ def _stand_in(fake: torch.Tensor) -> torch.Tensor | None:
 
 
 def _choice(arguments: tuple[Any, ...], scale: float | None) -> int:
-    """Eager's choice, but flash attention before cuDNN's, whose backward is slower and compiles for each kind of call."""
-    if torch.backends.cuda.cudnn_sdp_enabled():
-        torch.backends.cuda.enable_cudnn_sdp(False)
+    """Eager's choice, but flash attention before cuDNN's, which compiles for each kind of call."""
+    backends: Any = torch.backends.cuda
+    if backends.cudnn_sdp_enabled():
+        backends.enable_cudnn_sdp(False)
         try:
             if (choice := int(torch._fused_sdp_choice(*arguments, scale=scale))) == _FLASH:
                 return choice
         finally:
-            torch.backends.cuda.enable_cudnn_sdp(True)
+            backends.enable_cudnn_sdp(True)
     return int(torch._fused_sdp_choice(*arguments, scale=scale))
 
 

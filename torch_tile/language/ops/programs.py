@@ -96,6 +96,13 @@ def static_print(*values: Any, sep: str = " ", end: str = "\n", file: Any = None
     print(*[unwrap(v) for v in values], sep=sep, end=end, file=file, flush=flush)
 
 
+def _label(prefix: str) -> str:
+    """The prefix apart from what it stands between, as in Triton: ` x: ` for `x`, ` x`, `x ` and `x:`."""
+    label = prefix if prefix.endswith(" ") else prefix + " "
+    label = label if label.endswith(": ") else label[:-1] + ": "
+    return label if label.startswith(" ") or label == ": " else " " + label
+
+
 @named(SECTION)
 def device_print(prefix: Any, *args: Any, hex: bool = False) -> None:
     """Prints values at run time, with the program's ids and each element's index.
@@ -112,9 +119,10 @@ def device_print(prefix: Any, *args: Any, hex: bool = False) -> None:
     if not isinstance(prefix, str):
         raise error(f"tl.device_print expected a text as its first argument, got {describe(prefix)}")
     values = [as_tensor(a, "an argument of tl.device_print") for a in args]
+    label = _label(prefix) if values else prefix
     run = current()
     if run.tracing:
-        run.print(prefix, values, bool(unwrap(hex)))
+        run.print(label, values, bool(unwrap(hex)))
         return
     where = f"pid ({', '.join(str(int(i)) for i in run.ids)})"
     if not values:
@@ -127,7 +135,7 @@ def device_print(prefix: Any, *args: Any, hex: bool = False) -> None:
                 f"0x{item & ((1 << value.dtype.primitive_bitwidth) - 1):x}" if hex and isinstance(item, int) else item
             )
             position = f" idx ({', '.join(map(str, index))})" if index else ""
-            print(f"{where}{position} {prefix}{'' if prefix.endswith((' ', ':', '=')) else ': '}{text}")
+            print(f"{where}{position}{label}{text}")
 
 
 @named(SECTION)
