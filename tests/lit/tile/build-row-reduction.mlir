@@ -78,3 +78,43 @@ graph.func @empty(%x: !graph.tensor<[4, 0], f32>) -> !graph.tensor<[4], f32> att
   }
   graph.return %a : !graph.tensor<[4], f32>
 }
+
+// -----
+
+// Rows of a few elements: lanes lie along the rows, whose loads are shuffled.
+
+// CHECK-LABEL: graph.func @short_rows(
+// CHECK:         vector axis i0
+// CHECK:         tile.load {{.*}} strides [3]
+graph.func @short_rows(%x: !graph.tensor<[10000, 3], f32>) -> !graph.tensor<[10000], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 10000, reduce r0 = 3] -> (!graph.tensor<[10000], f32>) {
+    %v = graph.load %x ["i0", "r0"] : !graph.tensor<[10000, 3], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%acc: f32, %val: f32):
+    %s = arith.addf %acc, %val : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[10000], f32>
+}
+
+// -----
+
+// An axis that was split and joined again is one run.
+
+// CHECK-LABEL: graph.func @joined(
+// CHECK-NOT:     tile.gather
+// CHECK:         tile.load {{.*}} strides [1]
+// CHECK-NOT:     tile.gather
+// CHECK:         tile.reduce
+graph.func @joined(%x: !graph.tensor<[16, 40, 40], f32>) -> !graph.tensor<[16, 50], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 16, i1 = 50, reduce r0 = 32] -> (!graph.tensor<[16, 50], f32>) {
+    %v = graph.load %x ["i0", "(i1*32 + r0)//40", "Mod(i1*32 + r0, 40)"] : !graph.tensor<[16, 40, 40], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%acc: f32, %val: f32):
+    %s = arith.addf %acc, %val : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[16, 50], f32>
+}

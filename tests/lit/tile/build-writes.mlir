@@ -6,14 +6,13 @@
 // CHECK-LABEL: graph.func @rows(
 // CHECK:         tile.kernel @kernel_1
 // CHECK-SAME:    axes [i0 = 64, reduce r0 = 4096]
-// CHECK-SAME:    vector axis i0 lanes 32 innermost
+// CHECK-SAME:    vector axis i0 lanes 64 innermost
 // CHECK:         scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c1_
-// CHECK:         scf.for %{{.*}} = %{{.*}} to %{{.*}} step %c32
 // CHECK:         %[[I:.*]] = tile.load %{{.*}} strides [] : !tile.ptr<i64> -> i64
 // CHECK:         %[[J:.*]] = tile.check_index %[[I]]
-// CHECK:         %[[V:.*]] = math.exp %{{.*}} : tensor<32xf32>
+// CHECK:         %[[V:.*]] = math.exp %{{.*}} : tensor<64xf32>
 // CHECK:         %[[BASE:.*]] = arith.muli %[[J]]
-// CHECK:         %[[HELD:.*]] = tile.load %[[DEST:.*]][%{{.*}}] strides [1] : !tile.ptr<f32> -> tensor<32xf32>
+// CHECK:         %[[HELD:.*]] = tile.load %[[DEST:.*]][%{{.*}}] strides [1] : !tile.ptr<f32> -> tensor<64xf32>
 // CHECK:         %[[SUM:.*]] = arith.addf %[[HELD]], %[[V]]
 // CHECK:         tile.store %[[SUM]], %[[DEST]]
 graph.func @rows(%x: !graph.tensor<[1000, 64], f32>, %i: !graph.tensor<[4096], i64>, %g: !graph.tensor<[4096, 64], f32>) -> !graph.tensor<[1000, 64], f32> attributes {symbols = []} {

@@ -13,10 +13,20 @@ using namespace mlir;
 
 namespace torch_tile::codegen {
 
+/// f64 inline where it fills registers of 512 bits, for what is faster so.
+static Value inlineF64(MathBuilder &b, Value x, StringRef stem) {
+  if (!b.fillsAvx512F64())
+    return {};
+  return stem == "exp" ? expF64(b, x) : stem == "sin" ? sinF64(b, x) : stem == "cos" ? cosF64(b, x) : Value();
+}
+
 /// f32 inline, f64 by the library. (Sleef's f32 sinh, cosh, asinh and acosh overflow long before the result does.)
 template <typename Inline>
 static Value inlineOrLibrary(MathBuilder &b, Value x, StringRef stem, StringRef ulpSuffix, Inline expand) {
-  return b.elementType().isF32() ? expand(b, x) : b.callLibrary(stem, ulpSuffix, x);
+  if (b.elementType().isF32())
+    return expand(b, x);
+  Value inlined = inlineF64(b, x, stem);
+  return inlined ? inlined : b.callLibrary(stem, ulpSuffix, x);
 }
 
 static Value clampF(MathBuilder &b, math::ClampFOp op) {
@@ -92,7 +102,7 @@ static Value expandFloatOp(MathBuilder &b, Operation *op, ValueRange x) {
       .Case([&](math::AtanhOp) { return library("atanh"); })
       .Case([&](math::CbrtOp) { return library("cbrt"); })
       .Case([&](math::FPowIOp power) { return fpowi(b, x[0], power.getRhs()); })
-      .Case([&](arith::RemFOp remainder) { return remainderF(b, remainder.getLhs(), remainder.getRhs()); })
+      .Case([&](arith::RemFOp) { return remainderF(b, x[0], x[1]); })
       .Default(Value());
 }
 
@@ -182,9 +192,10 @@ void expandMath(Operation *root, const ExpandMathOptions &options) {
   Dialect *math = context->getLoadedDialect<math::MathDialect>();
   SmallVector<Operation *> worklist;
   root->walk([&](Operation *op) {
-    bool isCandidate = (math && op->getDialect() == math) || isa<arith::ExtFOp, arith::TruncFOp>(op) ||
-                       (!options.hasLibrary &&
-                        (isa<arith::RemFOp>(op) || (isa<arith::DivFOp>(op) && op->hasAttr(approximateAttrName))));
+    bool isCandidate =
+        (math && op->getDialect() == math) || isa<arith::ExtFOp, arith::TruncFOp>(op) ||
+        (isa<arith::RemFOp>(op) && (!options.hasLibrary || isa<VectorType>(op->getResult(0).getType()))) ||
+        (!options.hasLibrary && isa<arith::DivFOp>(op) && op->hasAttr(approximateAttrName));
     if (isCandidate && llvm::all_of(op->getOperandTypes(), isScalarOr1D))
       worklist.push_back(op);
   });

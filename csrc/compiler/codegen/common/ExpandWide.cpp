@@ -435,11 +435,13 @@ Value remainderOfScalars(MathBuilder &b, Value x, Value y) {
   Value rest = after->getArgument(0);
   Value steps = b.subI(b.subI(exponentOf(rest), divisorExponent), integer(50));
   steps = arith::MaxSIOp::create(b, steps, integer(0));
-  Value half = b.shrs(steps, integer(1));
+  // At most 2047, in three factors that are finite.
+  Value third = arith::DivUIOp::create(b, steps, integer(3));
   auto power = [&](Value k) -> Value {
     return arith::BitcastOp::create(b, f64, b.shl(b.addI(k, integer(1023)), integer(52)));
   };
-  Value scaled = b.mul(b.mul(c, power(half)), power(b.subI(steps, half)));
+  Value most = b.mul(b.mul(c, power(third)), power(third));
+  Value scaled = b.mul(most, power(b.subI(steps, b.addI(third, third))));
   Value quotient = math::FloorOp::create(b, b.div(rest, scaled));
   Value next = b.fma(b.neg(quotient), scaled, rest);
   next = b.select(b.less(next, constant(0)), b.add(next, scaled), next);
@@ -470,28 +472,52 @@ Value callWide(MathBuilder &b, StringRef stem, ValueRange operands) {
   return result;
 }
 
+/// x - trunc(x / y) * y in f64, and whether that is the remainder of all lanes: quotients with few enough bits for the
+/// product to be exact. Between floats that were f32 such a quotient never rounds up to a whole number; else the sign
+/// of what is left tells.
+static std::pair<Value, Value> remainderOfModerate(MathBuilder &b, Value x, Value y, bool wasNarrow) {
+  Value magnitude = b.abs(x), divisor = b.abs(y);
+  Value quotient = math::TruncOp::create(b, b.div(magnitude, divisor));
+  Value isModerate = b.less(quotient, b.fp(wasNarrow ? 0x1p28 : 0x1p52)); // false for NaN
+  Value rest = b.fma(b.neg(quotient), divisor, magnitude);
+  if (!wasNarrow)
+    rest = b.select(b.less(rest, b.fp(0)), b.add(rest, divisor), rest);
+  rest = b.select(b.equal(quotient, b.fp(0)), magnitude, rest); // of an infinite divisor too
+  Value all = vector::ReductionOp::create(b, vector::CombiningKind::AND, isModerate);
+  return {b.copySign(rest, x), all};
+}
+
 Value remainderF(MathBuilder &b, Value x, Value y) {
   Type given = x.getType();
   b.setShape(b.shaped(b.getF64Type()));
-  auto widen = [&](Value value) -> Value {
-    return value.getType() == b.floatType() ? value : arith::ExtFOp::create(b, b.floatType(), value).getResult();
-  };
-  x = widen(x);
-  y = widen(y);
   Type wide = b.floatType();
-  Value result;
-  if (auto vectorType = dyn_cast<VectorType>(wide)) {
-    result = arith::ConstantOp::create(b, b.getZeroAttr(wide));
-    for (int64_t lane = 0; lane < vectorType.getNumElements(); ++lane) {
-      Value one = vector::ExtractOp::create(b, x, lane), other = vector::ExtractOp::create(b, y, lane);
-      Value value = remainderOfScalars(b, one, other);
-      result = vector::InsertOp::create(b, value, result, lane);
-    }
-  } else {
-    result = remainderOfScalars(b, x, y);
+  auto widen = [&](Value value) -> Value {
+    return value.getType() == wide ? value : arith::ExtFOp::create(b, wide, value).getResult();
+  };
+  auto narrow = [&](Value value) -> Value {
+    b.setShape(given);
+    return given == wide ? value : arith::TruncFOp::create(b, given, value).getResult();
+  };
+  Value wideX = widen(x), wideY = widen(y);
+  auto vectorType = dyn_cast<VectorType>(wide);
+  if (!vectorType)
+    return narrow(remainderOfScalars(b, wideX, wideY));
+  if (b.options().hasLibrary) { // lanes one by one, by the C library's function, where one of them needs it
+    auto [moderate, all] = remainderOfModerate(b, wideX, wideY, given != wide);
+    auto branch = scf::IfOp::create(b, TypeRange{given}, all, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(&branch.getThenRegion().front());
+    scf::YieldOp::create(b, narrow(moderate));
+    b.setInsertionPointToStart(&branch.getElseRegion().front());
+    scf::YieldOp::create(b, arith::RemFOp::create(b, x, y).getResult());
+    return branch.getResult(0);
   }
-  b.setShape(given);
-  return given == wide ? result : arith::TruncFOp::create(b, given, result).getResult();
+  Value result = arith::ConstantOp::create(b, b.getZeroAttr(wide));
+  for (int64_t lane = 0; lane < vectorType.getNumElements(); ++lane) {
+    Value one = vector::ExtractOp::create(b, wideX, lane), other = vector::ExtractOp::create(b, wideY, lane);
+    result = vector::InsertOp::create(b, remainderOfScalars(b, one, other), result, lane);
+  }
+  return narrow(result);
 }
 
 } // namespace torch_tile::codegen

@@ -179,6 +179,12 @@ static Value scalarConstant(MathBuilder &b, Type type, int64_t value) {
 }
 
 Value MathBuilder::scaleByPower(Value x, Value n) {
+  if (element.isF64())
+    return byRegister(8, {x, n}, [&](ValueRange parts) {
+      Value allLanes = scalarConstant(*this, getI8Type(), -1), currentRounding = scalarConstant(*this, getI32Type(), 4);
+      return callIntrinsic(*this, "llvm.x86.avx512.mask.scalef.pd.512", parts[0].getType(),
+                           {parts[0], parts[1], parts[0], allLanes, currentRounding});
+    });
   return byRegister(16, {x, n}, [&](ValueRange parts) {
     Type type = parts[0].getType();
     Value allLanes = scalarConstant(*this, getI16Type(), -1), currentRounding = scalarConstant(*this, getI32Type(), 4);

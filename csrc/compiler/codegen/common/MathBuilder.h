@@ -94,7 +94,8 @@ public:
 
   /// Whether the values fill registers of 512 bits for which there are the instructions below.
   bool fillsAvx512() const { return expandOptions.hasAvx512 && element.isF32() && isVector() && lanes % 16 == 0; }
-  /// x * 2^n for an integral n, rounded once; for `fillsAvx512`.
+  bool fillsAvx512F64() const { return expandOptions.hasAvx512 && element.isF64() && isVector() && lanes % 8 == 0; }
+  /// x * 2^n for an integral n, rounded once; for `fillsAvx512` and `fillsAvx512F64`.
   Value scaleByPower(Value x, Value n);
   /// f32 -> bf16, for `fillsAvx512`; exact where no lane is subnormal or NaN. And whether some lane is.
   Value truncToBF16ByInstruction(Value x);
@@ -143,6 +144,14 @@ mlir::Value log10F32(MathBuilder &b, mlir::Value x);
 mlir::Value log1pF32(MathBuilder &b, mlir::Value x);
 mlir::Value asinhF32(MathBuilder &b, mlir::Value x);
 mlir::Value acoshF32(MathBuilder &b, mlir::Value x);
+/// @}
+
+/// f64 on AVX-512, below one unit in the last place, in half the time that Sleef takes: for `fillsAvx512F64`. Arguments
+/// of sine and cosine that are not moderate are the library's.
+/// @{
+mlir::Value expF64(MathBuilder &b, mlir::Value x);
+mlir::Value sinF64(MathBuilder &b, mlir::Value x);
+mlir::Value cosF64(MathBuilder &b, mlir::Value x);
 /// @}
 
 /// f32: inline for moderate arguments, else the library's.

@@ -20,7 +20,7 @@ struct Product {
 } // namespace
 
 /// value * multiplier as 64 bits. Vectors of even size multiply even and odd lanes in 64-bit lanes (vpmuludq), without
-/// widening shuffles.
+/// widening shuffles, for the high halves; the low ones are a product of 32 bits.
 static Product multiplyWide(MathBuilder &b, Value value, uint32_t multiplier) {
   Type i64 = b.getI64Type();
   if (!b.isVector() || b.numLanes() % 2) {
@@ -39,9 +39,9 @@ static Product multiplyWide(MathBuilder &b, Value value, uint32_t multiplier) {
         highMask = wideConstant(0xffffffff00000000), shift = wideConstant(32);
   Value even = b.mulI(b.andI(pairs, lowMask), factor);
   Value odd = b.mulI(b.shru(pairs, shift), factor);
-  Value low = b.orI(b.andI(even, lowMask), b.shl(odd, shift));
+  Value low = b.mulI(value, b.bits(b.getI32Type(), multiplier));
   Value high = b.orI(b.shru(even, shift), b.andI(odd, highMask));
-  return {vector::BitCastOp::create(b, narrowType, low), vector::BitCastOp::create(b, narrowType, high)};
+  return {low, vector::BitCastOp::create(b, narrowType, high)};
 }
 
 SmallVector<Value, 4> philox4x32(ImplicitLocOpBuilder &builder, Value keyLo, Value keyHi, ValueRange counters) {

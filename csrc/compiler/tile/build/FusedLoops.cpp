@@ -39,7 +39,8 @@ FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols)
       if (auto load = dyn_cast<LoadOp>(inner)) {
         SmallVector<SizeExpr> indices = llvm::map_to_vector(
             load.indexExprs(), [&](SizeExpr e) { return groupFacts.simplify(map.apply(context, e)); });
-        exprs[load] = linearOffset(context, indices, load.getSource().getType().getStrides());
+        // Together, indices of an axis that was split and joined again are one run.
+        exprs[load] = groupFacts.simplify(linearOffset(context, indices, load.getSource().getType().getStrides()));
       } else if (auto index = dyn_cast<IndexOp>(inner)) {
         exprs[index] = groupFacts.simplify(map.apply(context, index.getExpr().getValue()));
       } else if (auto write = dyn_cast<WriteAtOp>(inner)) {

@@ -29,7 +29,8 @@ constexpr int64_t transposedRowBytes = 128, transposedRun = 256, transposedSquar
 class Chooser {
 public:
   Chooser(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes)
-      : loops(loops), cost(loops, foldsLanes), vectorBytes(vectorBytes), isOrdered(loops.isOrdered()) {}
+      : loops(loops), cost(loops, foldsLanes, /*shufflesLoads=*/true), vectorBytes(vectorBytes),
+        isOrdered(loops.isOrdered()) {}
 
   Schedule run() {
     Schedule schedule;
@@ -59,14 +60,18 @@ private:
       LoopsOp op = member.op;
       for (Operation &inner : *op.bodyBlock())
         for (Type type : inner.getResultTypes())
-          // Index arithmetic is scalar but for gathers, whose cost is elsewhere.
-          if (type.isIntOrFloat() && !isa<IndexOp, CheckIndexOp>(inner))
+          // Index arithmetic is scalar but for gathers, whose cost is elsewhere; so is what is loaded for all lanes.
+          if (type.isIntOrFloat() && !isa<IndexOp, CheckIndexOp>(inner) &&
+              !(isa<LoadOp>(inner) && isShared(inner.getResult(0))))
             bytes = std::max(bytes, torch_tile::fusion::elementBytes(type));
     }
     return bytes;
   }
 
+  bool isShared(Value value) { return vectorName.empty() ? false : !loops.variesAlong(value, vectorName); }
+
   int64_t chooseLanes(int axis) {
+    vectorName = loops.axes[axis].name;
     // In units of one register of 4-byte elements: several chains in flight for short bodies, one for long ones, whose
     // values would spill.
     int work = loops.work();
@@ -163,6 +168,8 @@ private:
   ScheduleCost cost;
   int64_t vectorBytes;
   bool isOrdered;
+  /// Of the vector axis, once it is chosen.
+  std::string vectorName;
 };
 
 } // namespace

@@ -13,6 +13,8 @@ namespace torch_tile::tile_build {
 /// Relative cost of one element of an access by its stride along the lanes: contiguous, the same for all lanes, or each
 /// on its own.
 static constexpr double contiguousCost = 1, uniformCost = 0.2, gatherCost = 10;
+/// Of loads that code for registers shuffles.
+static constexpr int64_t largestShuffledStride = 4;
 /// Of lanes along an axis whose order matters: the steps of a scan, or lanes one by one.
 static constexpr double orderedLanesCost = 3;
 /// Each step of a scan along lanes costs as much as the combiner; so does each point of one across them.
@@ -32,7 +34,11 @@ double ScheduleCost::accessCost(const FusedLoops::Access &access, const Axis &ax
     return gatherCost;
   if (stride->isConstant(0))
     return uniformCost;
-  return stride->isConstant(1) ? contiguousCost : gatherCost;
+  std::optional<int64_t> known = stride->constant();
+  // Read as that many vectors and shuffles.
+  if (shufflesLoads && access.load && known && *known >= 2 && *known <= largestShuffledStride)
+    return contiguousCost * (double)*known;
+  return known == 1 ? contiguousCost : gatherCost;
 }
 
 /// What a scan's combiner takes.
@@ -123,7 +129,7 @@ int ScheduleCost::interleavedAxis() {
       return -1;
     // Larger strides are gathers, as they are along the short axis.
     std::optional<int64_t> stride = along->constant();
-    if (!stride || *stride < 0 || *stride > 4)
+    if (!stride || *stride < 0 || *stride > largestShuffledStride)
       return -1;
     if (!access.load && (!across->isConstant(1) || *stride != *length))
       return -1;

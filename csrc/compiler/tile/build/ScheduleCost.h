@@ -8,8 +8,10 @@ namespace torch_tile::tile_build {
 class ScheduleCost {
 public:
   /// `foldsLanes`: whether lanes along an axis that keeps its order can be folded one after the other.
-  ScheduleCost(FusedLoops &loops, bool foldsLanes)
-      : loops(loops), foldsLanes(foldsLanes), isOrdered(loops.isOrdered()), accesses(loops.accesses()) {}
+  /// `shufflesLoads`: whether elements a few apart are loaded as vectors and shuffled.
+  ScheduleCost(FusedLoops &loops, bool foldsLanes, bool shufflesLoads = false)
+      : loops(loops), foldsLanes(foldsLanes), shufflesLoads(shufflesLoads), isOrdered(loops.isOrdered()),
+        accesses(loops.accesses()) {}
 
   int64_t extent(const fusion::Axis &axis) const { return std::max<int64_t>(1, loops.facts().estimate(axis.extent)); }
   size_t numAccesses() const { return accesses.size(); }
@@ -29,7 +31,7 @@ private:
   double vectorCost(const fusion::Axis &axis);
 
   FusedLoops &loops;
-  bool foldsLanes, isOrdered;
+  bool foldsLanes, shufflesLoads, isOrdered;
   llvm::SmallVector<FusedLoops::Access> accesses;
 };
 

@@ -28,3 +28,20 @@ tile.kernel @rounding(%x: !tile.ptr<f32>, %out: !tile.ptr<bf16>) {
   tile.store %e, %out[%zero] strides [1] : tensor<32xbf16>, !tile.ptr<bf16>
   tile.return
 }
+
+// f64: the same, for exp, sine and cosine; what large angles take is the library's.
+
+// CHECK-LABEL: # wide
+// CHECK-NOT: Sleef_exp
+// CHECK: vscalefpd
+// CHECK: Sleef_sind8_u10
+// V3-LABEL: # wide
+// V3: Sleef_expd4_u10
+tile.kernel @wide(%x: !tile.ptr<f64>, %out: !tile.ptr<f64>) {
+  %zero = arith.constant 0 : i64
+  %v = tile.load %x[%zero] strides [1] : !tile.ptr<f64> -> tensor<16xf64>
+  %e = math.exp %v : tensor<16xf64>
+  %s = math.sin %e : tensor<16xf64>
+  tile.store %s, %out[%zero] strides [1] : tensor<16xf64>, !tile.ptr<f64>
+  tile.return
+}
