@@ -29,7 +29,8 @@ def test_double_backward_of_the_result() -> None:
     x = torch.randn(4, 3, requires_grad=True)
     weight = torch.randn(3, 5)
     program = compiled(lambda x: _loss(x, weight))
-    with pytest.raises(RuntimeError, match="double backward"):
+    # Before torch 2.13 the gradient has no graph.
+    with pytest.raises(RuntimeError, match=r"double backward|does not require grad"):
         penalty(program, x).backward()
 
 

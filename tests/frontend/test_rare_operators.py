@@ -132,6 +132,14 @@ def test_products_with_vectors(dtype: torch.dtype) -> None:
         check_generated(lambda x, m, v: torch.addmv(x, m, v, beta=0), torch.full_like(x, math.nan), matrix, vector)
 
 
+def test_small_bilinear_layers() -> None:
+    a, b, weight, bias = torch.randn(4, 3), torch.randn(4, 5), torch.randn(6, 3, 5), torch.randn(6)
+    check_generated(F.bilinear, a, b, weight, bias)
+    check_generated(F.bilinear, a.bfloat16(), b.bfloat16(), weight.bfloat16())
+    wide = torch.randn(64, 80), torch.randn(64, 90), torch.randn(20, 80, 90)
+    torch.testing.assert_close(compiled(F.bilinear)(*wide), F.bilinear(*wide), rtol=1e-4, atol=1e-3)
+
+
 def test_products_of_complex_vectors_stay_calls() -> None:
     a, b = torch.randn(5, dtype=torch.complex64), torch.randn(5, dtype=torch.complex64)
     assert_same(compiled(torch.vdot)(a, b), torch.vdot(a, b))

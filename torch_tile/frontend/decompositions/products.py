@@ -3,7 +3,8 @@ as a library's, and takes what comes before and after along."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ import torch
 aten = torch.ops.aten
 
 _LOW = (torch.float16, torch.bfloat16)
+# Beyond this many multiplications a product of three tensors is left to ATen, which makes products of matrices of it.
+_FEW = 1 << 22
 
 
 def _summed(a: torch.Tensor, b: torch.Tensor, dim: int) -> torch.Tensor:
@@ -50,9 +53,34 @@ def _addmv(x: torch.Tensor, matrix: torch.Tensor, vector: torch.Tensor, *, beta:
     return product.to(matrix.dtype)
 
 
+def _trilinear(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Any:
+    is_known = all(isinstance(size, int) for x in (a, b, c) for size in x.shape)
+    if not _is_plain(a, b, c) or not sumdim or not is_known:
+        return NotImplemented
+    factors = []
+    for x, expanded in ((a, expand1), (b, expand2), (c, expand3)):
+        for dim in sorted(expanded):
+            x = x.unsqueeze(dim)
+        factors.append(x.float() if x.dtype in _LOW else x)
+    count = math.prod(max(sizes) for sizes in zip(*(x.shape for x in factors), strict=True))
+    if count > _FEW:
+        return NotImplemented
+    return (factors[0] * factors[1] * factors[2]).sum(list(sumdim), dtype=factors[0].dtype).to(a.dtype)
+
+
 def products() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
+        aten._trilinear.default: _trilinear,
         aten.addmv.default: _addmv,
         aten.dot.default: _dot,
         aten.mv.default: _mv,
