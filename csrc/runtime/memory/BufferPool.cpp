@@ -113,7 +113,8 @@ at::Tensor emptyOnCpu(at::IntArrayRef sizes, at::IntArrayRef strides, at::Scalar
 #if defined(__linux__)
 
 void *BufferPool::map(size_t numBytes) {
-  size_t peak = std::max(peakBytes, usedBytes + numBytes) + slackBytes;
+  size_t peak = std::max(peakBytes, usedBytes + numBytes);
+  peak += std::clamp(peak / 8, slackBytes / 4, slackBytes);
   shrink(peak - usedBytes - numBytes);
   bool isHuge = numBytes >= hugePageBytes;
   size_t mappedBytes = numBytes + (isHuge ? hugePageBytes : 0);
