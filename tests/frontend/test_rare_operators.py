@@ -140,6 +140,15 @@ def test_small_bilinear_layers() -> None:
     torch.testing.assert_close(compiled(F.bilinear)(*wide), F.bilinear(*wide), rtol=1e-4, atol=1e-3)
 
 
+def test_large_matrices_stored_by_columns_stay_calls() -> None:
+    matrix, vector = torch.randn(300, 301).t(), torch.randn(300)
+    if IS_TILE:
+        fresh()
+    torch.testing.assert_close(compiled(torch.mv)(matrix, vector), torch.mv(matrix, vector), rtol=1e-4, atol=1e-4)
+    if IS_TILE:
+        assert count("externs") == 1
+
+
 def test_products_of_complex_vectors_stay_calls() -> None:
     a, b = torch.randn(5, dtype=torch.complex64), torch.randn(5, dtype=torch.complex64)
     assert_same(compiled(torch.vdot)(a, b), torch.vdot(a, b))

@@ -28,6 +28,13 @@ def _is_plain(*operands: torch.Tensor) -> bool:
     return not first.is_complex and all(x.dtype is first for x in operands)
 
 
+def _is_for_library(matrix: torch.Tensor) -> bool:
+    """Large and stored by columns: sums along rows then walk memory in the wrong order."""
+    is_by_columns = isinstance(matrix.stride(0), int) and matrix.stride(0) == 1
+    is_small = all(isinstance(size, int) for size in matrix.shape) and matrix.numel() <= 1 << 16
+    return is_by_columns and not is_small and matrix.dtype in (torch.float32, torch.float64)
+
+
 def _dot(a: torch.Tensor, b: torch.Tensor) -> Any:
     if not _is_plain(a, b) or a.shape != b.shape:
         return NotImplemented
@@ -35,13 +42,13 @@ def _dot(a: torch.Tensor, b: torch.Tensor) -> Any:
 
 
 def _mv(matrix: torch.Tensor, vector: torch.Tensor) -> Any:
-    if not _is_plain(matrix, vector) or matrix.shape[1] != vector.shape[0]:
+    if not _is_plain(matrix, vector) or matrix.shape[1] != vector.shape[0] or _is_for_library(matrix):
         return NotImplemented
     return _summed(matrix, vector, 1).to(matrix.dtype)
 
 
 def _addmv(x: torch.Tensor, matrix: torch.Tensor, vector: torch.Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    if not _is_plain(matrix, vector, x) or matrix.shape[1] != vector.shape[0]:
+    if not _is_plain(matrix, vector, x) or matrix.shape[1] != vector.shape[0] or _is_for_library(matrix):
         return NotImplemented
     if not matrix.dtype.is_floating_point:
         alpha, beta = int(alpha), int(beta)
