@@ -115,6 +115,7 @@ private:
 
     // From the inside out, axes stay in the program until it has enough to do.
     double points = reducedPoints;
+    int64_t mostPoints = pointsPerProgram;
     if (schedule.interleavedAxis >= 0)
       points *= (double)extent(loops.axes[schedule.interleavedAxis]);
     if (vectorIsParallel) {
@@ -129,6 +130,10 @@ private:
         for (const Axis &axis : loops.axes)
           all *= (double)extent(axis);
         int64_t rows = std::max(schedule.rows, transposedRowBytes / widestElement());
+        mostPoints = rows * transposedRun;
+        // Runs that end early, with no axis between to go on along: more rows.
+        if (schedule.rowAxis + 1 == schedule.vectorAxis && e < transposedRun)
+          rows = std::min<int64_t>(mostPoints / (int64_t)llvm::PowerOf2Ceil((uint64_t)e), 4 * rows);
         schedule.rowBlock = all > (double)squareBytes ? transposedSquare : rows;
         wanted = all > (double)squareBytes ? transposedSquare : transposedRun;
       }
@@ -139,7 +144,6 @@ private:
       if (schedule.rowAxis >= 0)
         points *= (double)std::min<int64_t>(extent(loops.axes[schedule.rowAxis]), schedule.rowBlock);
     }
-    int64_t mostPoints = schedule.rowAxis >= 0 ? schedule.rowBlock * transposedRun : pointsPerProgram;
     schedule.numGridAxes = numParallel;
     for (int k = numParallel; k-- > 0;) {
       if (k == schedule.vectorAxis || k == schedule.rowAxis || k == schedule.interleavedAxis)
