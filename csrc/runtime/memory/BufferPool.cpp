@@ -114,7 +114,7 @@ at::Tensor emptyOnCpu(at::IntArrayRef sizes, at::IntArrayRef strides, at::Scalar
 
 void *BufferPool::map(size_t numBytes) {
   size_t peak = std::max(peakBytes, usedBytes + numBytes);
-  peak += std::clamp(peak / 8, slackBytes / 4, slackBytes);
+  peak += slackBytes;
   shrink(peak - usedBytes - numBytes);
   bool isHuge = numBytes >= hugePageBytes;
   size_t mappedBytes = numBytes + (isHuge ? hugePageBytes : 0);

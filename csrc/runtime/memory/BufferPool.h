@@ -14,8 +14,8 @@
 namespace torch_tile::runtime {
 
 /// Blocks that are mapped one by one. Freed ones are kept for later requests of about their size, within two bounds:
-/// `limit`, and what has been in use at one time, so that keeping never raises the peak by more than an eighth of it,
-/// or `slack`; small peaks by a quarter of `slack`.
+/// `limit`, and what has been in use at one time, so that keeping never raises the peak by more than `slack`. With less
+/// slack, training maps blocks anew in each step, which costs more than the kernels that fill them.
 class BufferPool final : public c10::Allocator {
 public:
   /// Smaller buffers cost little and are left to torch's allocator, to which all requests go when the pool is off.
