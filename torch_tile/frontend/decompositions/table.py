@@ -146,6 +146,14 @@ def _nll_loss_backward(
     return torch.where((classes == target) & is_kept, -grad_output, zero)
 
 
+_NEAREST = (
+    aten.upsample_nearest1d.default,
+    aten.upsample_nearest2d.default,
+    aten.upsample_nearest3d.default,
+    aten._upsample_nearest_exact1d.default,
+    aten._upsample_nearest_exact2d.default,
+    aten._upsample_nearest_exact3d.default,
+)
 # Forward batch norms, whose result ATen lays out in the memory format that the operand suggests.
 _BATCH_NORMS = (
     aten._batch_norm_with_update.default,
@@ -166,6 +174,17 @@ def _laid_out(function: Callable[..., Any]) -> Callable[..., Any]:
     return decomposition
 
 
+def _core_decompositions() -> dict[Any, Callable[..., Any]]:
+    """torch's decompositions to its core operators, without those that dispatch takes apart before a graph sees them.
+
+    To list these takes torch a twelfth of the first call of a process.
+    """
+    post_autograd = getattr(torch._decomp, "_core_aten_decompositions_post_autograd", None)
+    if post_autograd is None:  # a private part of torch
+        return dict(core_aten_decompositions())
+    return {**post_autograd(), **get_decompositions(_NEAREST)}
+
+
 @functools.cache
 def decomposition_table(is_training: bool = False, has_foreach: bool = False) -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition. Made once; do not change it.
@@ -175,7 +194,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
             ops, so that the cut can save a maximum and a sum for each row and compute the rest again.
         has_foreach: whether operators on lists of tensors occur; to find them takes 20 ms.
     """
-    table: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
+    table = _core_decompositions()
     table.update(get_decompositions(list(_ALSO)))
     for packet in (*_GENERATED, *_OUTSIDE):
         overloads: list[str] = packet.overloads()  # type: ignore[no-untyped-call]
