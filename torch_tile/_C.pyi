@@ -32,6 +32,8 @@ class Program:
     num_launches: int
     num_externs: int
     num_pycalls: int
+    num_packed: int
+    """Dispatcher calls whose constant weight has been packed so far."""
     kernels: list[KernelRow]
     externs: list[ExternRow]
     steps: str
@@ -146,6 +148,24 @@ def compile_graph(
 
     Raises:
         torch_tile.errors.TileError: one of its subclasses, with stage, text and line.
+    """
+
+def freeze_program(
+    program: Program,
+    arguments: list[tuple[int, torch.Tensor]],
+    constants: list[torch.Tensor],
+    packable: list[int],
+    otherwise: Callable[[list[Any]], Any],
+) -> Program:
+    """The same program for calls in which some arguments never change.
+
+    Args:
+        program: its last inputs are `constants`.
+        arguments: position and tensor of arguments that are checked and not passed on. A call in which one of them is
+            another tensor, or has been written, goes to `otherwise`.
+        constants: what the program has in their place.
+        packable: which of the constants are never written, so that oneDNN may keep them in an order of its own.
+        otherwise: takes the arguments of a call as a list.
     """
 
 def load_artifact(

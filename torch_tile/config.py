@@ -107,6 +107,13 @@ KNOBS: dict[str, Knob] = {
             "Keep every rounding to float16 and bfloat16 that eager mode makes.",
             is_for_compiler=True,
         ),
+        Knob(
+            "freezing",
+            bool,
+            False,
+            ("TORCH_TILE_FREEZING",),
+            "Parameters are constants in graphs that need no gradients: computed with once, and packed.",
+        ),
         Knob("fusion", bool, True, ("TORCH_TILE_FUSION",), "Fuse ops into shared kernels.", is_for_compiler=True),
         Knob(
             "matmul_library",

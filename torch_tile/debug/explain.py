@@ -40,6 +40,8 @@ def _graph_lines(graph: record.GraphRecord) -> list[str]:
     if graph.fallback:
         return [f"{graph.name} ({graph.kind}): runs in eager mode, see the warning"]
     lines = [f"{graph.name} ({graph.kind}): {graph.loaded_from} in {graph.compile_ms:.1f} ms"]
+    if graph.freezing is not None:
+        lines += [f"  {line}" for line in graph.freezing.lines()]
     for kernel in graph.kernels:
         size = "bytes depend on sizes" if kernel.bytes_moved is None else f"{kernel.bytes_moved} bytes"
         lines.append(f"  kernel {kernel.name}: {kernel.launches} launches, {size}")

@@ -37,10 +37,19 @@ class GraphRecord:
     loaded_from: str = ""
     import_ms: float = 0.0
     compile_ms: float = 0.0
+    freezing: Any = None
+    """What freezing parameters made of it (frontend/freezing/constants.py, Report); None if it is off."""
 
     @staticmethod
     def of(
-        gm: GraphModule, graph: Any, program: Any, name: str, kind: str, stages: dict[str, str], import_ms: float
+        gm: GraphModule,
+        graph: Any,
+        program: Any,
+        name: str,
+        kind: str,
+        stages: dict[str, str],
+        import_ms: float,
+        freezing: Any = None,
     ) -> GraphRecord:
         if not is_active():
             return GraphRecord(name, kind)
@@ -54,6 +63,7 @@ class GraphRecord:
             loaded_from=program.loaded_from,
             import_ms=import_ms,
             compile_ms=program.compile_ms,
+            freezing=freezing,
         )
 
 

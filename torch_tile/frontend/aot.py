@@ -16,6 +16,7 @@ from torch_tile.config import Settings
 from torch_tile.frontend.attention import keep_attention
 from torch_tile.frontend.compile import compile_graph, reload_graph
 from torch_tile.frontend.decompositions import decomposition_table
+from torch_tile.frontend.freezing import compile_frozen, parameters_of
 from torch_tile.frontend.fx_passes import run_passes
 from torch_tile.frontend.partition import partition
 from torch_tile.frontend.tracing import untraced
@@ -66,6 +67,11 @@ def compile_with_autograd(
 
 
 def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings) -> Callable[..., Any]:
+    is_training = _is_training(example_inputs)
+    parameters = parameters_of(gm, example_inputs) if settings["freezing"] else []
+    if settings["freezing"] and is_training:
+        log.info("parameters are not frozen: gradients are enabled, and an input asks for one (torch.no_grad())")
+
     def forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         return compile_graph(gm, example_inputs, "forward", settings)
 
@@ -76,6 +82,8 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
 
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         run_passes(gm, settings)
+        if settings["freezing"]:
+            return compile_frozen(gm, example_inputs, parameters, settings)
         return compile_graph(gm, example_inputs, "inference", settings)
 
     def partition_joint(joint: torch.fx.GraphModule, joint_inputs: Sequence[Any], **kwargs: Any) -> Any:
@@ -87,7 +95,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         "bw_compiler": backward,
         "inference_compiler": inference,
         "partition_fn": partition_joint,
-        "decompositions": decomposition_table(_is_training(example_inputs), _calls_foreach(gm)),
+        "decompositions": decomposition_table(is_training, _calls_foreach(gm)),
     }
     dynamo_counters["aot_autograd"]["total"] += 1
     try:

@@ -174,6 +174,8 @@ def _folder_of(mod: Any, inputs: Sequence[Any], aot_config: Any, settings: Setti
     Raises:
         BypassAOTAutogradCache: the graph holds something a key cannot tell apart.
     """
+    if settings["freezing"]:
+        raise BypassAOTAutogradCache("parameters are frozen")
     gm = mod.gm if isinstance(mod, torch._dynamo.utils.GmWrapper) else mod
     cache_dir = settings.cache_dir()
     assert cache_dir is not None

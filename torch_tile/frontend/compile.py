@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import time
@@ -29,7 +30,23 @@ from torch_tile.frontend.triton_kernels import replace_triton_kernels
 log = logging.getLogger(__name__)
 
 
-def compile_graph(gm: GraphModule, inputs: Sequence[Any], kind: str, settings: Settings) -> Callable[..., Any]:
+@dataclasses.dataclass
+class Binding:
+    """What a program is bound to besides its graph: arguments of a call that it has as constants (frontend/freezing).
+
+    `otherwise` takes the arguments of a call in which one of them has changed.
+    """
+
+    frozen: dict[int, torch.Tensor]
+    packable: list[int]
+    """`id` of the constants that never change."""
+    otherwise: Callable[[list[Any]], Any] | None
+    report: Any
+
+
+def compile_graph(
+    gm: GraphModule, inputs: Sequence[Any], kind: str, settings: Settings, binding: Binding | None = None
+) -> Callable[..., Any]:
     """A boxed callable: takes one list, empties it, returns the outputs.
 
     Args:
@@ -37,6 +54,7 @@ def compile_graph(gm: GraphModule, inputs: Sequence[Any], kind: str, settings: S
         inputs: fake inputs.
         kind: forward, backward or inference.
         settings: of this torch.compile call.
+        binding: of a graph whose parameters are frozen. The callable takes them too.
 
     Raises:
         TileError: only under `strict`.
@@ -48,7 +66,7 @@ def compile_graph(gm: GraphModule, inputs: Sequence[Any], kind: str, settings: S
         dump.write_graph(gm)
         dump.write_script(gm)
     try:
-        return _compile(gm, name, kind, settings, dump)
+        return _compile(gm, name, kind, settings, dump, binding)
     except TileError as error:
         dump = dump or _dump_failure(gm, name)
         if settings["strict"]:
@@ -56,7 +74,7 @@ def compile_graph(gm: GraphModule, inputs: Sequence[Any], kind: str, settings: S
         _warn(name, error, dump)
     counters.add("fallbacks")
     record.add(record.GraphRecord(name=name, kind=kind, fallback=True))
-    return make_boxed_func(gm.forward)
+    return _without_frozen(make_boxed_func(gm.forward), binding)
 
 
 def _dump_failure(gm: GraphModule, name: str) -> Dump:
@@ -76,9 +94,11 @@ def _warn(name: str, error: TileError, dump: Dump) -> None:
     )
 
 
-def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Dump | None) -> Callable[..., Any]:
+def _compile(
+    gm: GraphModule, name: str, kind: str, settings: Settings, dump: Dump | None, binding: Binding | None
+) -> Callable[..., Any]:
     start = time.perf_counter()
-    if kind != "backward":
+    if kind != "backward" and binding is None:
         view_inputs(gm)
     gm = replace_language_kernels(replace_triton_kernels(gm))
     graph = _C.print_graph(gm)
@@ -106,7 +126,9 @@ def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Du
             error.text += f"; from {node}"
         raise
     _count(program, name)
-    record.add(record.GraphRecord.of(gm, graph, program, name, kind, recorded, printed_ms))
+    record.add(
+        record.GraphRecord.of(gm, graph, program, name, kind, recorded, printed_ms, binding.report if binding else None)
+    )
     for node_name, op, reason in graph.externs:
         log.debug("%s: %s (%s) runs outside: %s", name, node_name, op, reason)
     if dump:
@@ -117,11 +139,14 @@ def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Du
         if against is None and (graph.number_inputs or graph.number_outputs):
             against = "it takes or returns floats or bools"
         if against is None:
-            return cudagraphs.record(_as_torch_calls_it(program, graph), gm, graph.device, kind)
+            recorded_calls = cudagraphs.record(_as_torch_calls_it(program, graph), gm, graph.device, kind)
+            return _without_frozen(recorded_calls, binding)
         # What a forward that is not recorded saves has no fixed address for its backward.
         settings.reason_against_recording = "its forward is not recorded"
         level = logging.WARNING if graph.device.startswith("cuda") else logging.INFO
         log.log(level, "%s is not recorded as a CUDA graph: %s", name, against)
+    if binding is not None:
+        return _bind(program, graph, binding)
     if not (graph.constants or graph.pycalls or graph.number_inputs or graph.number_outputs):
         # All that the program is made of; Python callables and tensors would have to be kept too.
         program._fx_graph_cache_key = json.dumps(
@@ -130,6 +155,38 @@ def _compile(gm: GraphModule, name: str, kind: str, settings: Settings, dump: Du
         program._fx_graph_cache_debug_lines = []
         program._boxed_call = True  # wrappers copy what an object has, not what its type has
     return _as_torch_calls_it(program, graph)
+
+
+def _bind(program: _C.Program, graph: _C.GraphText, binding: Binding) -> Callable[..., Any]:
+    if not binding.frozen or binding.otherwise is None or graph.number_inputs or graph.number_outputs:
+        return _without_frozen(_as_torch_calls_it(program, graph), binding)
+    packable = [i for i, constant in enumerate(graph.constants) if id(constant) in binding.packable]
+    bound = _C.freeze_program(program, list(binding.frozen.items()), graph.constants, packable, binding.otherwise)
+    bound.__name__ = program.__name__
+    return bound
+
+
+def _without_frozen(function: Callable[[list[Any]], Any], binding: Binding | None) -> Callable[..., Any]:
+    """Checks and drops frozen arguments, as `_C.freeze_program` does."""
+    if binding is None or not binding.frozen:
+        return function
+    expected = [(place, t, t.data_ptr(), t.is_inference() or t._version) for place, t in binding.frozen.items()]
+
+    def call(inputs: list[Any]) -> Any:
+        for place, tensor, data, version in expected:
+            if (
+                inputs[place] is not tensor
+                or tensor.data_ptr() != data
+                or version != (tensor.is_inference() or tensor._version)
+            ):
+                assert binding.otherwise is not None
+                return binding.otherwise(inputs)
+        rest = [value for place, value in enumerate(inputs) if place not in binding.frozen]
+        inputs.clear()
+        return function(rest)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
 
 
 def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:

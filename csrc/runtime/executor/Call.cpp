@@ -1,3 +1,4 @@
+#include "runtime/executor/FrozenInputs.h"
 #include "runtime/executor/Program.h"
 #include "runtime/memory/BufferPool.h"
 
@@ -43,10 +44,17 @@ bool Call::isPlain(const at::Tensor &tensor) const {
                                             c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::ZeroTensor}));
 }
 
-Call::Call(const Program &program, Host &host)
-    : program(program), host(host), values(program.sizes.constants().data()), slots(program.source.numSlots) {
+Call::Call(const Program &program, Host &host, const FrozenInputs *frozen)
+    : program(program), host(host), frozen(frozen), values(program.sizes.constants().data()),
+      slots(program.source.numSlots) {
   if (program.tensorInputs.size() != program.source.inputs.size())
     ints.resize(program.source.inputs.size());
+  if (!frozen)
+    return;
+  const std::vector<at::Tensor> &constants = frozen->constants();
+  size_t first = program.source.inputs.size() - constants.size();
+  for (size_t i = 0; i < constants.size(); ++i)
+    setTensor(static_cast<uint32_t>(first + i), constants[i]);
 }
 
 //===-- symbols and inputs --------------------------------------------------------------------------------------===//
@@ -150,7 +158,7 @@ void Call::runSteps() {
       launch(program.launches[step.index]);
       break;
     case Program::StepKind::Extern:
-      callExtern(program.externs[step.index]);
+      callExtern(step.index);
       break;
     case Program::StepKind::PyCall:
       callPython(program.pyCalls[step.index]);
@@ -268,13 +276,14 @@ void Call::launch(const Program::LaunchStep &step) {
 
 //===-- calls out -----------------------------------------------------------------------------------------------===//
 
-void Call::callExtern(const Program::ExternStep &step) {
+void Call::callExtern(uint32_t number) {
+  const Program::ExternStep &step = program.externs[number];
   if (!isReleased) {
     host.release();
     isReleased = true;
   }
   torch::jit::Stack stack;
-  step.call.call(slots.data(), values, stack);
+  step.call.call(slots.data(), values, stack, frozen ? frozen->weight(number) : nullptr);
   const char *callee = step.call.name().c_str();
   bool hasLists = std::any_of(stack.begin(), stack.end(), [](const c10::IValue &v) { return v.isList(); });
   if (!hasLists)

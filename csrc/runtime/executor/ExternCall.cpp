@@ -271,7 +271,8 @@ ExternCall::ExternCall(const artifact::Extern &step, const SizeProgram &sizes, M
   }
 }
 
-void ExternCall::call(const at::Tensor *slots, const int64_t *values, torch::jit::Stack &stack) const {
+void ExternCall::call(const at::Tensor *slots, const int64_t *values, torch::jit::Stack &stack,
+                      const PackedWeight *weight) const {
   stack.reserve(arguments.size());
   for (const Argument &argument : arguments) {
     switch (argument.kind) {
@@ -289,6 +290,8 @@ void ExternCall::call(const at::Tensor *slots, const int64_t *values, torch::jit
       break;
     }
   }
+  if (weight && weight->call(stack))
+    return;
   if (!direct || !direct(stack))
     op.callBoxed(stack);
 }

@@ -3,6 +3,7 @@
 
 #include "artifact/Artifact.h"
 #include "runtime/executor/MatrixProduct.h"
+#include "runtime/executor/PackedWeight.h"
 #include "runtime/executor/SizeProgram.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -16,8 +17,8 @@ public:
   /// Throws if no such operator is registered or an argument does not fit its schema.
   ExternCall(const artifact::Extern &step, const SizeProgram &sizes, MatmulLibrary matmul);
 
-  /// Calls the operator; `stack` comes back with its returns.
-  void call(const at::Tensor *slots, const int64_t *values, torch::jit::Stack &stack) const;
+  /// Calls the operator; `stack` comes back with its returns. `weight` may be null.
+  void call(const at::Tensor *slots, const int64_t *values, torch::jit::Stack &stack, const PackedWeight *weight) const;
 
   const std::string &name() const { return displayName; }
 

@@ -154,10 +154,12 @@ MatmulLibrary parseMatmulLibrary(std::string_view name) {
   return MatmulLibrary::OneDnn;
 }
 
+bool prefersOneDnn(MatmulLibrary library) {
+  return library != MatmulLibrary::Aten && hasInstructions() && (library == MatmulLibrary::OneDnn || isFaster());
+}
+
 DirectCall findMatrixProduct(const c10::OperatorName &op, MatmulLibrary library) {
-  if (library == MatmulLibrary::Aten || !hasInstructions() || !at::native::mkldnn_matmul)
-    return nullptr;
-  if (library == MatmulLibrary::Auto && !isFaster())
+  if (!prefersOneDnn(library) || !at::native::mkldnn_matmul)
     return nullptr;
   if (!op.overload_name.empty())
     return nullptr;

@@ -18,6 +18,9 @@ enum class MatmulLibrary : uint8_t {
 /// "auto", "aten" or "onednn"; throws on another name.
 MatmulLibrary parseMatmulLibrary(std::string_view name);
 
+/// Whether oneDNN multiplies float32 matrices under this setting, on this processor.
+bool prefersOneDnn(MatmulLibrary library);
+
 /// Takes the arguments of one operator from the stack and pushes its result; false if this call is not for it, with the
 /// stack as it was.
 using DirectCall = bool (*)(torch::jit::Stack &stack);

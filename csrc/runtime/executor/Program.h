@@ -17,6 +17,7 @@
 namespace torch_tile::runtime {
 
 class Call;
+class FrozenInputs;
 
 /// What a program needs from the language it is embedded in.
 class Host {
@@ -48,6 +49,7 @@ public:
   /// What was loaded, without the code of kernels.
   const artifact::Artifact &artifact() const { return source; }
   const SizeProgram &sizeProgram() const { return sizes; }
+  MatmulLibrary matmulLibrary() const { return options.matmul; }
 
 private:
   friend class Call;
@@ -126,7 +128,8 @@ private:
 /// One run of a program: set every input, run, take the outputs.
 class Call {
 public:
-  Call(const Program &program, Host &host);
+  /// `frozen` may be null; its constants take the place of the program's last inputs.
+  Call(const Program &program, Host &host, const FrozenInputs *frozen = nullptr);
   Call(const Call &) = delete;
   Call &operator=(const Call &) = delete;
 
@@ -156,7 +159,7 @@ private:
   void launchOnCopies(const GpuKernel &kernel, const artifact::Launch &launch, std::span<void *> pointers,
                       std::span<const int64_t> integers, const GpuGrid &grid);
   at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type);
-  void callExtern(const Program::ExternStep &step);
+  void callExtern(uint32_t number);
   void callPython(const Program::PyCallStep &step);
   void setResults(const std::vector<artifact::Result> &results, const Program::LateSymbols &late,
                   c10::ArrayRef<c10::IValue> flat, const char *callee);
@@ -166,6 +169,7 @@ private:
 
   const Program &program;
   Host &host;
+  const FrozenInputs *frozen;
   bool isReleased = false;
   std::optional<GpuScope> gpu;
   const int64_t *values;

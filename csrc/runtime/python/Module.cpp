@@ -10,6 +10,7 @@
 #include "runtime/python/ProgramObject.h"
 
 #include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <optional>
 
@@ -104,6 +105,8 @@ PYBIND11_MODULE(_C, m) {
         py::arg("cache_limit_bytes"), py::arg("dump"), py::arg("pycalls"), py::arg("force_compile") = false,
         py::arg("poison") = false, py::arg("device") = "cpu", py::arg("architecture") = "",
         py::arg("matmul_library") = "auto");
+  m.def("freeze_program", &freezeProgram, py::arg("program"), py::arg("arguments"), py::arg("constants"),
+        py::arg("packable"), py::arg("otherwise"));
   m.def("load_artifact", &loadArtifactForPython, py::arg("data"), py::arg("pycalls") = py::list(),
         py::arg("poison") = false, py::arg("matmul_library") = "auto");
   m.def("assembler", &assemblerName);

@@ -1,12 +1,14 @@
 #include "runtime/python/ProgramObject.h"
 
 #include "artifact/Serialize.h"
+#include "runtime/executor/FrozenInputs.h"
 #include "runtime/python/PyCallArguments.h"
 
 #include <structmember.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <memory>
 #include <set>
 
 namespace py = pybind11;
@@ -22,6 +24,8 @@ struct ProgramObject {
   PyObject *attributes; // what callers set on it
   PyObject *weakReferences;
   PyObject *callables; // tuple
+  PyObject *otherwise; // called where a frozen argument is another one; null if nothing is frozen
+  std::shared_ptr<const FrozenInputs> frozen;
   CompiledGraph compiled;
 };
 
@@ -57,21 +61,36 @@ private:
   PyThreadState *state = nullptr;
 };
 
-void setInputs(const Artifact &artifact, PyObject *const *items, size_t count, Call &call) {
-  TORCH_CHECK(count == artifact.inputs.size(), "expected ", artifact.inputs.size(), " inputs, got ", count);
-  for (uint32_t i = 0; i < count; ++i) {
-    PyObject *item = items[i];
-    if (artifact.inputs[i].kind == Input::Kind::Tensor) {
-      TORCH_CHECK(THPVariable_Check(item), "input ", i, " expected a tensor, got ", Py_TYPE(item)->tp_name);
-      call.setTensor(i, THPVariable_Unpack(item));
+void setInput(const Artifact &artifact, uint32_t number, PyObject *item, Call &call) {
+  if (artifact.inputs[number].kind == Input::Kind::Tensor) {
+    TORCH_CHECK(THPVariable_Check(item), "input ", number, " expected a tensor, got ", Py_TYPE(item)->tp_name);
+    call.setTensor(number, THPVariable_Unpack(item));
+    return;
+  }
+  TORCH_CHECK(PyIndex_Check(item), "input ", number, " expected an integer, got ", Py_TYPE(item)->tp_name);
+  int64_t value = PyLong_AsLongLong(item);
+  if (value == -1 && PyErr_Occurred())
+    throw python_error();
+  call.setInt(number, value);
+}
+
+/// False if a frozen argument is not what it was; nothing is set then that matters.
+bool setInputs(const Artifact &artifact, const FrozenInputs *frozen, PyObject *const *items, size_t count, Call &call) {
+  size_t numFrozen = frozen ? frozen->numArguments() : 0, numConstants = frozen ? frozen->constants().size() : 0;
+  size_t expected = artifact.inputs.size() - numConstants + numFrozen;
+  TORCH_CHECK(count == expected, "expected ", expected, " inputs, got ", count);
+  uint32_t input = 0;
+  size_t next = 0; // of the frozen ones
+  for (size_t i = 0; i < count; ++i) {
+    if (next < numFrozen && frozen->position(next) == i) {
+      if (!THPVariable_Check(items[i]) || !frozen->isSame(next, THPVariable_Unpack(items[i])))
+        return false;
+      ++next;
     } else {
-      TORCH_CHECK(PyIndex_Check(item), "input ", i, " expected an integer, got ", Py_TYPE(item)->tp_name);
-      int64_t value = PyLong_AsLongLong(item);
-      if (value == -1 && PyErr_Occurred())
-        throw python_error();
-      call.setInt(i, value);
+      setInput(artifact, input++, items[i], call);
     }
   }
+  return true;
 }
 
 PyObject *takeOutputs(const Artifact &artifact, const Call &call) {
@@ -103,16 +122,26 @@ PyObject *callProgram(PyObject *self, PyObject *const *args, size_t flags, PyObj
   PyObject *list = count == 1 && PyList_CheckExact(args[0]) ? args[0] : nullptr;
   // Held here, for a callable may drop the last reference to the object.
   std::shared_ptr<const Program> program = object->compiled.program;
+  std::shared_ptr<const FrozenInputs> frozen = object->frozen;
   auto callables = py::reinterpret_borrow<py::object>(object->callables);
   PythonHost host(callables.ptr());
-  Call call(*program, host);
-  if (list) {
-    setInputs(program->artifact(), PySequence_Fast_ITEMS(list), static_cast<size_t>(PyList_GET_SIZE(list)), call);
-    if (PyList_SetSlice(list, 0, PY_SSIZE_T_MAX, nullptr) != 0)
+  Call call(*program, host, frozen.get());
+  PyObject *const *items = list ? PySequence_Fast_ITEMS(list) : args;
+  count = list ? static_cast<size_t>(PyList_GET_SIZE(list)) : count;
+  if (C10_UNLIKELY(!setInputs(program->artifact(), frozen.get(), items, count, call))) {
+    auto otherwise = py::reinterpret_borrow<py::object>(object->otherwise);
+    py::list arguments(count);
+    for (size_t i = 0; i < count; ++i)
+      arguments[i] = py::reinterpret_borrow<py::object>(items[i]);
+    if (list && PyList_SetSlice(list, 0, PY_SSIZE_T_MAX, nullptr) != 0)
       throw python_error();
-  } else {
-    setInputs(program->artifact(), args, count, call);
+    PyObject *result = PyObject_CallOneArg(otherwise.ptr(), arguments.ptr());
+    if (!result)
+      throw python_error();
+    return result;
   }
+  if (list && PyList_SetSlice(list, 0, PY_SSIZE_T_MAX, nullptr) != 0)
+    throw python_error();
   call.run();
   host.takeBack();
   return takeOutputs(program->artifact(), call);
@@ -220,6 +249,10 @@ std::string stepsText(PyObject *self) { return print(artifactOf(self)); }
 const char *loadedFrom(PyObject *self) {
   return reinterpret_cast<ProgramObject *>(self)->compiled.isFromDisk ? "disk" : "compiled";
 }
+size_t numPacked(PyObject *self) {
+  auto *object = reinterpret_cast<ProgramObject *>(self);
+  return object->frozen ? object->frozen->numPacked() : 0;
+}
 double compileMs(PyObject *self) { return reinterpret_cast<ProgramObject *>(self)->compiled.compileMs; }
 
 PyGetSetDef getters[] = {
@@ -227,6 +260,7 @@ PyGetSetDef getters[] = {
     {"num_launches", getter<numLaunches>, nullptr, "kernel launches in one call", nullptr},
     {"num_externs", getter<numExterns>, nullptr, "dispatcher calls in one call", nullptr},
     {"num_pycalls", getter<numPyCalls>, nullptr, "Python callables run in one call", nullptr},
+    {"num_packed", getter<numPacked>, nullptr, "calls whose constant weight has been packed", nullptr},
     {"kernels", getter<kernelRows>, nullptr, "one dict per distinct kernel", nullptr},
     {"externs", getter<externRows>, nullptr, "one dict per dispatcher call", nullptr},
     {"steps", getter<stepsText>, nullptr, "listing of the step program", nullptr},
@@ -242,6 +276,7 @@ int traverse(PyObject *self, visitproc visit, void *arg) {
   auto *object = reinterpret_cast<ProgramObject *>(self);
   Py_VISIT(object->attributes);
   Py_VISIT(object->callables);
+  Py_VISIT(object->otherwise);
   Py_VISIT(Py_TYPE(self));
   return 0;
 }
@@ -260,6 +295,8 @@ void deallocate(PyObject *self) {
     PyObject_ClearWeakRefs(self);
   Py_CLEAR(object->attributes);
   Py_CLEAR(object->callables);
+  Py_CLEAR(object->otherwise);
+  std::destroy_at(&object->frozen);
   object->compiled.~CompiledGraph();
   PyTypeObject *type = Py_TYPE(self);
   type->tp_free(self);
@@ -301,19 +338,46 @@ void bindProgram(py::module_ &m) {
   type.release(); // lives as long as the process
 }
 
+namespace {
+
+ProgramObject *newProgram(CompiledGraph compiled, py::object callables, py::object &object) {
+  object = py::reinterpret_steal<py::object>(programType->tp_alloc(programType, 0));
+  if (!object)
+    throw py::error_already_set();
+  auto *self = reinterpret_cast<ProgramObject *>(object.ptr());
+  new (&self->compiled) CompiledGraph(std::move(compiled));
+  new (&self->frozen) std::shared_ptr<const FrozenInputs>();
+  self->vectorcall = callProgram;
+  self->callables = callables.release().ptr();
+  return self;
+}
+
+} // namespace
+
 py::object makeProgram(CompiledGraph compiled, const py::list &callables) {
   for (const Step &step : compiled.program->artifact().steps) {
     auto *call = std::get_if<PyCall>(&step.action);
     TORCH_CHECK_VALUE(!call || call->callable < callables.size(), "the program needs Python callable ",
                       call ? call->callable : 0, ", got ", callables.size(), " callables");
   }
-  auto object = py::reinterpret_steal<py::object>(programType->tp_alloc(programType, 0));
-  if (!object)
-    throw py::error_already_set();
-  auto *self = reinterpret_cast<ProgramObject *>(object.ptr());
-  new (&self->compiled) CompiledGraph(std::move(compiled));
-  self->vectorcall = callProgram;
-  self->callables = py::tuple(callables).release().ptr();
+  py::object object;
+  newProgram(std::move(compiled), py::tuple(callables), object);
+  return object;
+}
+
+py::object freezeProgram(const py::object &program, const std::vector<std::pair<uint32_t, at::Tensor>> &arguments,
+                         std::vector<at::Tensor> constants, const std::vector<uint32_t> &packable,
+                         py::object otherwise) {
+  TORCH_CHECK_TYPE(Py_TYPE(program.ptr()) == programType, "expected a program, got ", Py_TYPE(program.ptr())->tp_name);
+  auto *given = reinterpret_cast<ProgramObject *>(program.ptr());
+  std::vector<FrozenInputs::Argument> frozen;
+  for (const auto &[position, tensor] : arguments)
+    frozen.push_back({position, tensor});
+  py::object object;
+  ProgramObject *self = newProgram(given->compiled, py::reinterpret_borrow<py::object>(given->callables), object);
+  self->otherwise = otherwise.release().ptr();
+  self->frozen =
+      std::make_shared<const FrozenInputs>(*given->compiled.program, std::move(frozen), std::move(constants), packable);
   return object;
 }
 

@@ -3,7 +3,12 @@
 
 #include "runtime/compiler/CompileGraph.h"
 
+#include <ATen/core/Tensor.h>
 #include <pybind11/pybind11.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace torch_tile::runtime {
 
@@ -12,5 +17,12 @@ void bindProgram(pybind11::module_ &m);
 
 /// A Program object. `callables` is a list of the functions that PyCall steps name.
 pybind11::object makeProgram(CompiledGraph compiled, const pybind11::list &callables);
+
+/// The same program for calls in which some arguments never change (FrozenInputs.h): `arguments` by position. A call
+/// in which one of them has changed goes to `otherwise`, with a list.
+pybind11::object freezeProgram(const pybind11::object &program,
+                               const std::vector<std::pair<uint32_t, at::Tensor>> &arguments,
+                               std::vector<at::Tensor> constants, const std::vector<uint32_t> &packable,
+                               pybind11::object otherwise);
 
 } // namespace torch_tile::runtime

@@ -1,0 +1,122 @@
+"""Programs with frozen parameters, and what happens when a parameter is not what it was."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from torch_tile.config import Settings
+from torch_tile.frontend.compile import Binding, compile_graph
+from torch_tile.frontend.freezing.channels_last import put_channels_last
+from torch_tile.frontend.freezing.constants import Constants, Report, fold, freeze_inputs, outside_of_tracing
+from torch_tile.frontend.freezing.scaling import scale_weights
+from torch_tile.frontend.input_views import view_inputs
+
+log = logging.getLogger(__name__)
+
+# Parameters change between calls in training, where freezing makes no sense.
+_MOST_PROGRAMS = 8
+
+
+def parameters_of(gm: Any, inputs: Sequence[Any]) -> list[torch.Tensor | None]:
+    """For each input of the graph that AOTAutograd makes of Dynamo's, the parameter or buffer behind it, if any."""
+    if not isinstance(gm, GraphModule):
+        return []
+    lifted = [*gm.named_parameters(remove_duplicate=False), *gm.named_buffers(remove_duplicate=False)]
+    found: list[torch.Tensor | None] = list(dict(lifted).values())
+    for node, value in zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=False):
+        is_static = bool(node.meta.get("tensor_dict", {}).get("_dynamo_static_input_type"))
+        is_parameter = isinstance(value, torch.nn.Parameter)
+        found.append(value if isinstance(value, torch.Tensor) and (is_static or is_parameter) else None)
+    return found
+
+
+def _state(tensor: torch.Tensor) -> tuple[int, int, int]:
+    """Changes when the tensor is another one or has been written, as far as torch keeps count."""
+    return id(tensor), tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
+
+
+class _Programs:
+    """The programs of one graph: one for each set of parameters, and one that freezes none."""
+
+    def __init__(self, gm: GraphModule, inputs: Sequence[Any], settings: Settings) -> None:
+        self.gm = gm
+        self.inputs = inputs
+        self.settings = settings
+        self.is_static: list[bool] = []
+        self.programs: list[tuple[dict[int, torch.Tensor], list[tuple[int, int, int]], Callable[..., Any]]] = []
+        self.num_compiled = 0
+        self.unfrozen: Callable[..., Any] | None = None
+
+    def compile(self, sources: Sequence[torch.Tensor | None]) -> Callable[..., Any]:
+        self.is_static = [value is not None for value in sources]
+        gm = GraphModule(self.gm, copy.deepcopy(self.gm.graph))
+        gm.meta.update(self.gm.meta)
+        constants, report = Constants(gm), Report()
+        with outside_of_tracing():
+            frozen = freeze_inputs(constants, sources, report)
+            if frozen:
+                optimize(constants, report)
+        gm.graph.eliminate_dead_code()
+        constants.remove_unused()
+        gm.recompile()
+        for name, reason in report.kept:
+            log.info("%s is not frozen: %s", name, reason)
+        binding = Binding(frozen, [id(t) for t in constants.tensors()], self, report)
+        inputs = [x for i, x in enumerate(self.inputs) if i not in frozen]
+        program = compile_graph(gm, inputs, "inference", self.settings, binding)
+        self.num_compiled += 1
+        self.programs.append((frozen, [_state(t) for t in frozen.values()], program))
+        return program
+
+    def __call__(self, arguments: list[Any]) -> Any:
+        """A call for which the program at hand is not made."""
+        current = []
+        for frozen, state, program in self.programs:
+            given = [arguments[i] for i in frozen]
+            if [_state(t) for t in given] == state:
+                return program(arguments)
+            # What was made of values that a tensor had before is of no use any more.
+            if [_state(t) for t in frozen.values()] == state:
+                current.append((frozen, state, program))
+        self.programs = current
+        if self.num_compiled >= _MOST_PROGRAMS:
+            if self.unfrozen is None:
+                log.warning("parameters changed %d times since they were frozen; they are inputs now", _MOST_PROGRAMS)
+                self.unfrozen = compile_graph(
+                    self.gm, self.inputs, "inference", self.settings, Binding({}, [], None, None)
+                )
+                self.programs.clear()
+            return self.unfrozen(arguments)
+        log.info("frozen parameters have changed; the graph is compiled again")
+        pairs = zip(self.is_static, arguments, strict=True)
+        return self.compile([value if is_static else None for is_static, value in pairs])(arguments)
+
+
+def optimize(constants: Constants, report: Report) -> None:
+    """Everything that constants make possible."""
+    fold(constants, report)
+    scale_weights(constants, report)
+    put_channels_last(constants, report)
+
+
+def compile_frozen(
+    gm: GraphModule, inputs: Sequence[Any], sources: Sequence[torch.Tensor | None], settings: Settings
+) -> Callable[..., Any]:
+    """As `compile_graph`, with parameters as constants.
+
+    A call in which a parameter is another tensor, or has been written since, compiles the graph again.
+
+    Args:
+        gm: an inference graph of AOTAutograd.
+        inputs: fake inputs.
+        sources: for each input the parameter or buffer behind it, if it is one.
+        settings: of this torch.compile call.
+    """
+    view_inputs(gm)  # which goes by positions of inputs
+    return _Programs(gm, inputs, settings).compile(sources)
