@@ -161,3 +161,30 @@ def test_fork() -> None:
         """
     )
     assert "fine" in done
+
+
+def test_operators_take_from_the_pool() -> None:
+    """Only those that a program calls: what the user allocates is torch's business as before."""
+    layer = torch.nn.Conv2d(16, 16, 3, padding=1)
+    x = torch.randn(4, 16, 64, 64)
+    function = compiled(lambda x: layer(x) + 1)
+    with torch.no_grad():
+        expected = layer(x) + 1
+        assert_same(function(x), expected, rtol=1e-5, atol=1e-5)
+        before = _C.buffer_statistics()
+        assert_same(function(x), expected, rtol=1e-5, atol=1e-5)
+        after = _C.buffer_statistics()
+    assert after["requests"] >= before["requests"] + 1 and after["mapped"] == before["mapped"]
+    held = [of_megabytes(2) for _ in range(3)]
+    copy = held[0].clone()
+    held[1].resize_(MEGABYTE)
+    assert _C.buffer_statistics()["requests"] == after["requests"]
+    assert_same(copy, held[0])
+
+
+def test_operators_without_a_pool() -> None:
+    _C.set_buffer_limit(0)
+    layer = torch.nn.Conv2d(16, 16, 3, padding=1)
+    x = torch.randn(4, 16, 64, 64)
+    with torch.no_grad():
+        assert_same(compiled(lambda x: layer(x) + 1, buffer_limit_bytes=0)(x), layer(x) + 1, rtol=1e-5, atol=1e-5)

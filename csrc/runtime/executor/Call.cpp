@@ -1,6 +1,7 @@
 #include "runtime/executor/FrozenInputs.h"
 #include "runtime/executor/Program.h"
 #include "runtime/memory/BufferPool.h"
+#include "runtime/memory/OperatorAllocator.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty_strided.h>
@@ -283,6 +284,9 @@ void Call::callExtern(uint32_t number) {
     isReleased = true;
   }
   torch::jit::Stack stack;
+  std::optional<PooledOperators> pooled;
+  if (!gpu)
+    pooled.emplace();
   step.call.call(slots.data(), values, stack, frozen ? frozen->weight(number) : nullptr);
   const char *callee = step.call.name().c_str();
   bool hasLists = std::any_of(stack.begin(), stack.end(), [](const c10::IValue &v) { return v.isList(); });

@@ -1,4 +1,5 @@
 #include "runtime/memory/BufferPool.h"
+#include "runtime/memory/OperatorAllocator.h"
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/CPUAllocator.h>
@@ -36,12 +37,12 @@ BufferPool::BufferPool() {
 
 c10::DataPtr BufferPool::allocate(size_t numBytes) {
   if (numBytes < minBytes)
-    return c10::GetCPUAllocator()->allocate(numBytes);
+    return originalCpuAllocator()->allocate(numBytes);
   void *address = nullptr;
   {
     std::lock_guard lock(mutex);
     if (limitBytes == 0)
-      return c10::GetCPUAllocator()->allocate(numBytes);
+      return originalCpuAllocator()->allocate(numBytes);
     size_t rounded = roundUp(numBytes, pageBytes);
     ++numRequests;
     address = takeKept(rounded);
@@ -51,7 +52,7 @@ c10::DataPtr BufferPool::allocate(size_t numBytes) {
       dropOld();
   }
   if (!address) // says how much was asked for
-    return c10::GetCPUAllocator()->allocate(numBytes);
+    return originalCpuAllocator()->allocate(numBytes);
   c10::profiledCPUMemoryReporter().New(address, numBytes);
   return {address, address, &BufferPool::release, c10::Device(c10::DeviceType::CPU)};
 }
@@ -71,19 +72,26 @@ void *BufferPool::takeKept(size_t numBytes) {
 
 void BufferPool::release(void *address) {
   if (address)
-    get().free(address);
+    get().releaseIfOwn(address);
 }
 
-void BufferPool::free(void *address) {
+bool BufferPool::releaseIfOwn(void *address) {
+  size_t size;
+  {
+    std::lock_guard lock(mutex);
+    auto it = used.find(address);
+    if (it == used.end())
+      return false;
+    size = it->second;
+    used.erase(it);
+    usedBytes -= size;
+  }
   c10::profiledCPUMemoryReporter().Delete(address);
   std::lock_guard lock(mutex);
-  auto it = used.find(address);
-  size_t size = it->second;
-  used.erase(it);
-  usedBytes -= size;
   kept.emplace(size, Block{address, size, numRequests});
   keptBytes += size;
   shrink(limitBytes);
+  return true;
 }
 
 void BufferPool::setLimit(size_t numBytes) {

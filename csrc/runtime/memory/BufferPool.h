@@ -41,6 +41,8 @@ public:
   /// Gives all free blocks back to the system.
   void clear();
   Statistics statistics();
+  /// Frees a block; false if it is none of the pool's.
+  bool releaseIfOwn(void *address);
 
 private:
   struct Block {
@@ -52,7 +54,6 @@ private:
 
   BufferPool();
   static void release(void *address);
-  void free(void *address);
   /// A kept block of at least `numBytes`, and not much more, or null.
   void *takeKept(size_t numBytes);
   void *map(size_t numBytes);
