@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
-from tests.compiling import IS_TILE, assert_same, compiled, count, fresh
+from tests.compiling import IS_TILE, assert_same, compiled, count
 
 if not IS_TILE:
     pytest.skip("about the backend tile", allow_module_level=True)
 
 
-@pytest.fixture(autouse=True)
-def captured() -> Iterator[None]:
-    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
-        fresh()
-        yield
+pytestmark = pytest.mark.usefixtures("captured")
 
 
 NUMBERS: dict[str, Callable[[torch.Tensor], Any]] = {

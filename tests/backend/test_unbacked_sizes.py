@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,17 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch._dynamo.utils import counters
 
-from tests.compiling import IS_TILE, assert_same, compiled, fresh, gradients
+from tests.compiling import IS_TILE, assert_same, compiled, gradients
 
 if not IS_TILE:
     pytest.skip("about the backend tile", allow_module_level=True)
 
 
-@pytest.fixture(autouse=True)
-def captured() -> Iterator[None]:
-    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
-        fresh()
-        yield
+pytestmark = pytest.mark.usefixtures("captured")
 
 
 def prefix_sum(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:

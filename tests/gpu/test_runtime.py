@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.compiling import ROOT, assert_same, compiled, count, fresh
+from torch_tile.debug.record import recording
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
@@ -146,9 +147,11 @@ def test_masked_attention_is_one_call(length: int) -> None:
     expected = torch.autograd.grad(function(q, k, v, mask), (q, k, v))
     result = torch.autograd.grad(compiled(function)(q, k, v, mask), (q, k, v))
     assert_same(result, expected, 3e-2, 3e-2, check_stride=False)
-    with torch.no_grad():
+    with torch.no_grad(), recording() as graphs:
         fresh()
         assert_same(compiled(function)(q, k, v, mask), function(q, k, v, mask), 3e-2, 3e-2)
+    called = [op for graph in graphs for _, op, _ in graph.externs]
+    assert len(called) == 1 and "scaled_dot_product" in called[0]
 
 
 def test_argmax_takes_the_first() -> None:

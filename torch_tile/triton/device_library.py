@@ -6,6 +6,7 @@ import triton.language as tl
 from triton import jit
 from triton.language.extra.cuda import libdevice as cuda
 
+from torch_tile.formulas import orders
 from torch_tile.triton import special
 
 # Triton's front end reads these functions; annotations of theirs would be those of constants.
@@ -172,40 +173,6 @@ def _largest(n):  # type: ignore[no-untyped-def]
     return tl.max(n) if n.type.is_block() else n
 
 
-@jit
-def yn(arg0, arg1):  # type: ignore[no-untyped-def]
-    x = arg1.to(tl.float64)
-    before, now = special.y0(x), special.y1(x)
-    result = tl.where(arg0 == 0, before, now)
-    for k in range(1, _largest(arg0)):
-        after = now * (2.0 * k) / x - before
-        before, now = now, after
-        result = tl.where(arg0 == k + 1, now, result)
-    return tl.where((arg0 < 0) | (x < 0), float("nan"), result).to(arg1.dtype)
-
-
-@jit
-def jn(arg0, arg1):  # type: ignore[no-untyped-def]
-    x = tl.abs(arg1.to(tl.float64))
-    largest = _largest(arg0)
-    before, now = special.j0(x), special.j1(x)
-    up = tl.where(arg0 == 0, before, now)
-    for k in range(1, largest):
-        after = now * (2.0 * k) / x - before
-        before, now = now, after
-        up = tl.where(arg0 == k + 1, now, up)
-    # Orders above the argument come down from a greater one, and are scaled by the sum of all even ones.
-    high, here, total, down = x * 0.0, x * 0.0 + 1.0, x * 0.0, x * 0.0
-    top = (largest + tl.sqrt(160.0 * largest).to(tl.int32)) // 2 * 2
-    for step in range(top):
-        k = top - step
-        lower = here * (2.0 * k) / x - high
-        high, here = here, lower
-        shrink = tl.where(tl.abs(here) > 1e10, 1e-10, 1.0)
-        high, here, total, down = high * shrink, here * shrink, total * shrink, down * shrink
-        total += here * ((k - 1) % 2 == 0).to(tl.float64)
-        down = tl.where(arg0 == k, high, down)
-    down = tl.where(x == 0, 0.0, down / (2.0 * total - here))
-    result = tl.where((arg0 < 2) | (x >= arg0), up, down)
-    result = tl.where((arg1 < 0) & (arg0 % 2 == 1), -result, result)
-    return tl.where(arg0 < 0, float("nan"), result).to(arg1.dtype)
+_names = {"tl": tl, "bessel": special, "largest": _largest}
+yn = jit(orders.bound(orders.yn, **_names))
+jn = jit(orders.bound(orders.jn, **_names))

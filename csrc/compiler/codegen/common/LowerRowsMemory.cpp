@@ -74,28 +74,3 @@ void RowLowering::guardedStore(Value condition, function_ref<void()> store) {
   b.setInsertionPointToStart(branch.thenBlock());
   store();
 }
-
-LLVM::AtomicBinOp RowLowering::atomicBinary(tile::AtomicKind kind, bool isFloat) {
-  using LLVM::AtomicBinOp;
-  switch (kind) {
-  case tile::AtomicKind::And:
-    return AtomicBinOp::_and;
-  case tile::AtomicKind::Or:
-    return AtomicBinOp::_or;
-  case tile::AtomicKind::Xor:
-    return AtomicBinOp::_xor;
-  case tile::AtomicKind::Add:
-    return isFloat ? AtomicBinOp::fadd : AtomicBinOp::add;
-  case tile::AtomicKind::Max:
-    return isFloat ? AtomicBinOp::fmax : AtomicBinOp::max;
-  case tile::AtomicKind::Min:
-    return isFloat ? AtomicBinOp::fmin : AtomicBinOp::min;
-  case tile::AtomicKind::UMax:
-    return AtomicBinOp::umax;
-  case tile::AtomicKind::UMin:
-    return AtomicBinOp::umin;
-  case tile::AtomicKind::Exchange:
-    return AtomicBinOp::xchg;
-  }
-  llvm_unreachable("a kind of tile.atomic_rmw");
-}

@@ -117,7 +117,16 @@ protected:
   /// A scalar that is read only under a condition; `other` (zero if null) stands for it elsewhere.
   mlir::Value guardedLoad(mlir::Type type, mlir::Value ptr, mlir::Value condition, mlir::Value other);
   void guardedStore(mlir::Value condition, llvm::function_ref<void()> store);
-  static mlir::LLVM::AtomicBinOp atomicBinary(mlir::tile::AtomicKind kind, bool isFloat);
+
+  //===-- effects on single elements (LowerRowsEffects.cpp) -----------------------------------------------------===//
+
+  /// Combines `value` with the element at `ptr`, and gives what was there, as it is stored. `scope` is of the target's.
+  mlir::Value updateAtomically(mlir::tile::AtomicRmwOp op, mlir::Value ptr, mlir::Value value,
+                               llvm::StringRef scope = {});
+  /// The start of a printed line, in the form of printf: program, index, prefix. `operand` is -1 where there is one.
+  static std::string printedPlace(llvm::ArrayRef<int64_t> shape, llvm::StringRef prefix, int64_t operand);
+  /// How printf writes `value`, which becomes what it takes: a pointer, f64 or i64.
+  std::string printedValue(mlir::tile::PrintOp op, mlir::Value &value, bool isUnsigned);
 
   //===-- reductions (LowerRowsReduce.cpp) ----------------------------------------------------------------------===//
 

@@ -32,36 +32,8 @@ LogicalResult TileLowering::lowerAtomicRmw(tile::AtomicRmwOp op) {
   Type element = elementOf(op.getType()), storage = storageOf(element);
   Value offset = op.getOffsets() ? createIndexCast(scalar(op.getOffsets()), b.getI64Type(), /*isSigned=*/true) : i64(0);
   Value value = scalar(op.getValue()), base = scalar(op.getBase());
-  bool isFloat = isa<FloatType>(element), isExchange = op.getKind() == tile::AtomicKind::Exchange;
-  bool isSmallFloat = isFloat && element.getIntOrFloatBitWidth() < 32 && !isExchange;
   Value old = guarded(element, op.getMask() ? scalar(op.getMask()) : Value(), [&]() -> Value {
-    Value ptr = elementPtr(base, storage, offset);
-    if (!isSmallFloat) {
-      bool isBits = storage != element;
-      Value operand = isBits ? toStorage(value) : value;
-      Value before = LLVM::AtomicRMWOp::create(b, atomicBinary(op.getKind(), isFloat && !isBits), ptr, operand,
-                                               LLVM::AtomicOrdering::acq_rel);
-      return isBits ? fromStorage(before, element) : before;
-    }
-    // Small floats are added in f32 and rounded: try until nobody came in between.
-    Value first = loadElements(storage, ptr);
-    auto loop = scf::WhileOp::create(b, TypeRange{storage}, ValueRange{first});
-    OpBuilder::InsertionGuard guard(b);
-    Block *before = b.createBlock(&loop.getBefore(), {}, {storage}, {b.getLoc()});
-    Value seen = before->getArgument(0);
-    Value left = convertFloat(fromStorage(seen, element), b.getF32Type()), right = convertFloat(value, b.getF32Type());
-    Value sum = op.getKind() == tile::AtomicKind::Add   ? arith::AddFOp::create(b, left, right).getResult()
-                : op.getKind() == tile::AtomicKind::Max ? arith::MaxNumFOp::create(b, left, right).getResult()
-                                                        : arith::MinNumFOp::create(b, left, right).getResult();
-    Value wanted = toStorage(convertFloat(sum, element));
-    Value pair = LLVM::AtomicCmpXchgOp::create(b, ptr, seen, wanted, LLVM::AtomicOrdering::acq_rel,
-                                               LLVM::AtomicOrdering::acquire);
-    Value found = LLVM::ExtractValueOp::create(b, pair, 0), isDone = LLVM::ExtractValueOp::create(b, pair, 1);
-    scf::ConditionOp::create(b, arith::XOrIOp::create(b, isDone, constant(b.getI1Type(), 1)), ValueRange{found});
-    Block *after = b.createBlock(&loop.getAfter(), {}, {storage}, {b.getLoc()});
-    scf::YieldOp::create(b, after->getArguments());
-    b.setInsertionPointAfter(loop);
-    return fromStorage(loop.getResult(0), element);
+    return fromStorage(updateAtomically(op, elementPtr(base, storage, offset), value), element);
   });
   set(op.getResult(), {old});
   return success();
@@ -110,38 +82,18 @@ Value TileLowering::textConstant(StringRef text) {
 LogicalResult TileLowering::lowerPrint(tile::PrintOp op) {
   auto shape = op->getAttrOfType<DenseI64ArrayAttr>("tile.shape");
   auto operandIndex = op->getAttrOfType<IntegerAttr>("tile.operand");
-  std::string format = "pid (%lld, %lld, %lld) idx (";
+  ArrayRef<int64_t> sizes = shape ? shape.asArrayRef() : ArrayRef<int64_t>();
+  size_t rank = sizes.size();
+  std::string format = printedPlace(sizes, op.getPrefix(), operandIndex ? operandIndex.getInt() : -1);
   SmallVector<Value> arguments(std::begin(programIds), std::end(programIds));
-  unsigned rank = shape ? shape.size() : 0;
-  for (unsigned axis = 0; axis < rank; ++axis) {
-    std::string width = std::to_string(std::to_string(shape[axis] - 1).size());
-    format += (axis ? ", %" : "%") + width + "lld";
-    arguments.push_back(scalar(op.getValues()[axis]));
-  }
-  format += ")";
-  for (char c : op.getPrefix())
-    format += c == '%' ? "%%" : std::string(1, c);
-  if (operandIndex && operandIndex.getInt() >= 0)
-    format += "(operand " + std::to_string(operandIndex.getInt()) + ") ";
+  for (Value place : op.getValues().take_front(rank))
+    arguments.push_back(scalar(place));
   ArrayRef<int32_t> isSigned = op.getIsSigned().value_or(ArrayRef<int32_t>());
   for (auto [index, value] : llvm::enumerate(op.getValues().drop_front(rank))) {
     if (failed(expectScalar(op, value.getType())))
       return failure();
     Value argument = scalar(value);
-    Type type = argument.getType();
-    bool isUnsigned = index < isSigned.size() && !isSigned[index];
-    if (isa<LLVM::LLVMPointerType>(type)) {
-      format += "%p";
-    } else if (isa<FloatType>(type)) {
-      argument = convertFloat(argument, b.getF64Type());
-      format += op.getHex() ? "%a" : "%f";
-    } else {
-      unsigned width = type.getIntOrFloatBitWidth();
-      format += op.getHex()                ? "0x%0" + std::to_string(std::max(1u, width / 4)) + "llx"
-                : isUnsigned || width == 1 ? "%llu"
-                                           : "%lld";
-      argument = createIndexCast(argument, b.getI64Type(), /*isSigned=*/!isUnsigned && width > 1 && !op.getHex());
-    }
+    format += printedValue(op, argument, /*isUnsigned=*/index < isSigned.size() && !isSigned[index]);
     if (index + 1 < op.getValues().size() - rank)
       format += ", ";
     arguments.push_back(argument);

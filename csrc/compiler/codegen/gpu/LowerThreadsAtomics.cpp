@@ -64,35 +64,9 @@ LogicalResult ThreadLowering::lowerAtomic(Operation *op, Value base, Value offse
 }
 
 LogicalResult ThreadLowering::lowerAtomicRmw(tile::AtomicRmwOp op) {
-  Type element = elementOf(op.getType()), storage = storageOf(element);
-  bool isFloat = isa<FloatType>(element), isExchange = op.getKind() == tile::AtomicKind::Exchange;
-  bool isSmallFloat = isFloat && element.getIntOrFloatBitWidth() < 32 && !isExchange;
   const Rows values = rows(op.getValue());
   auto update = [&](Value ptr, int64_t piece, int64_t lane) -> Value {
-    Value value = extract(values[values.size() == 1 ? 0 : piece], lane);
-    if (!isSmallFloat) {
-      bool isBits = storage != element;
-      return LLVM::AtomicRMWOp::create(b, atomicBinary(op.getKind(), isFloat && !isBits), ptr,
-                                       isBits ? toStorage(value) : value, LLVM::AtomicOrdering::acq_rel, deviceScope);
-    }
-    // Small floats are combined in f32 and rounded: try until nobody came in between.
-    Value first = loadElements(storage, ptr);
-    auto loop = scf::WhileOp::create(b, TypeRange{storage}, ValueRange{first});
-    OpBuilder::InsertionGuard guard(b);
-    Block *before = b.createBlock(&loop.getBefore(), {}, {storage}, {b.getLoc()});
-    Value seen = before->getArgument(0);
-    Value left = convertFloat(fromStorage(seen, element), b.getF32Type()), right = convertFloat(value, b.getF32Type());
-    Value combined = op.getKind() == tile::AtomicKind::Add   ? arith::AddFOp::create(b, left, right).getResult()
-                     : op.getKind() == tile::AtomicKind::Max ? arith::MaxNumFOp::create(b, left, right).getResult()
-                                                             : arith::MinNumFOp::create(b, left, right).getResult();
-    Value wanted = toStorage(convertFloat(combined, element));
-    Value pair = LLVM::AtomicCmpXchgOp::create(b, ptr, seen, wanted, LLVM::AtomicOrdering::acq_rel,
-                                               LLVM::AtomicOrdering::acquire, deviceScope);
-    Value found = LLVM::ExtractValueOp::create(b, pair, 0), isDone = LLVM::ExtractValueOp::create(b, pair, 1);
-    scf::ConditionOp::create(b, arith::XOrIOp::create(b, isDone, constant(b.getI1Type(), 1)), ValueRange{found});
-    Block *after = b.createBlock(&loop.getAfter(), {}, {storage}, {b.getLoc()});
-    scf::YieldOp::create(b, after->getArguments());
-    return loop.getResult(0);
+    return updateAtomically(op, ptr, extract(values[values.size() == 1 ? 0 : piece], lane), deviceScope);
   };
   return lowerAtomic(op, op.getBase(), op.getOffsets(), op.getMask(), update);
 }

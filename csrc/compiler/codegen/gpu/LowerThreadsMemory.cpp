@@ -280,6 +280,20 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
   return success();
 }
 
+void ThreadLowering::storeWholeOr(Value condition, function_ref<void()> storeWhole, function_ref<void()> storeSingle) {
+  auto branch = scf::IfOp::create(b, TypeRange{}, condition, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  storeWhole();
+  b.setInsertionPointToStart(branch.elseBlock());
+  storeSingle();
+  for (Block *block : {branch.thenBlock(), branch.elseBlock()})
+    if (!block->mightHaveTerminator()) {
+      b.setInsertionPointToEnd(block);
+      scf::YieldOp::create(b);
+    }
+}
+
 LogicalResult ThreadLowering::lowerStore(tile::StoreOp op) {
   if (op.getMask())
     return op.emitOpError("unsupported on gpu: a store with a mask");
@@ -330,18 +344,9 @@ LogicalResult ThreadLowering::lowerStore(tile::StoreOp op) {
         LLVM::StoreOp::create(b, value, part.ptr, elementBytes * lanes);
         return;
       }
-      auto branch = scf::IfOp::create(b, TypeRange{}, both(access->isAligned, part.isFull), /*addThenBlock=*/true,
-                                      /*addElseBlock=*/true);
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(branch.thenBlock());
-      LLVM::StoreOp::create(b, value, part.ptr, elementBytes * lanes);
-      b.setInsertionPointToStart(branch.elseBlock());
-      storeSingle();
-      for (Block *block : {branch.thenBlock(), branch.elseBlock()})
-        if (!block->mightHaveTerminator()) {
-          b.setInsertionPointToEnd(block);
-          scf::YieldOp::create(b);
-        }
+      storeWholeOr(
+          both(access->isAligned, part.isFull),
+          [&] { LLVM::StoreOp::create(b, value, part.ptr, elementBytes * lanes); }, storeSingle);
     });
   }
   return success();

@@ -77,34 +77,17 @@ LogicalResult ThreadLowering::lowerPrint(tile::PrintOp op) {
 
 void ThreadLowering::printElement(tile::PrintOp op, Value value, ArrayRef<int64_t> shape, ArrayRef<Value> position,
                                   int64_t operand, bool isUnsigned) {
-  std::string format = "pid (%lld, %lld, %lld) idx (";
+  std::string format = printedPlace(shape, op.getPrefix(), operand);
   SmallVector<Value> arguments;
   for (StringRef axis : {"x", "y", "z"})
     arguments.push_back(arith::ExtUIOp::create(b, b.getI64Type(), readRegister(("ctaid." + axis).str())));
-  for (auto [axis, place] : llvm::enumerate(position)) {
-    std::string width = std::to_string(std::to_string(shape[axis] - 1).size());
-    format += (axis ? ", %" : "%") + width + "lld";
+  for (Value place : position)
     arguments.push_back(arith::ExtUIOp::create(b, b.getI64Type(), place));
-  }
-  format += ")";
-  for (char c : op.getPrefix())
-    format += c == '%' ? "%%" : std::string(1, c);
-  if (operand >= 0)
-    format += "(operand " + std::to_string(operand) + ") ";
-  Type type = value.getType();
-  if (isa<LLVM::LLVMPointerType>(type)) {
-    format += "%p";
+  format += printedValue(op, value, isUnsigned);
+  if (isa<LLVM::LLVMPointerType>(value.getType()))
     value = LLVM::PtrToIntOp::create(b, b.getI64Type(), value);
-  } else if (isa<FloatType>(type)) {
-    value = arith::BitcastOp::create(b, b.getI64Type(), convertFloat(value, b.getF64Type()));
-    format += op.getHex() ? "%a" : "%f";
-  } else {
-    unsigned width = type.getIntOrFloatBitWidth();
-    format += op.getHex()                ? "0x%0" + std::to_string(std::max(1u, width / 4)) + "llx"
-              : isUnsigned || width == 1 ? "%llu"
-                                         : "%lld";
-    value = createIndexCast(value, b.getI64Type(), /*isSigned=*/!isUnsigned && width > 1 && !op.getHex());
-  }
+  else if (isa<FloatType>(value.getType()))
+    value = arith::BitcastOp::create(b, b.getI64Type(), value);
   arguments.push_back(value);
   // The arguments lie side by side in the thread's own memory.
   Value buffer;

@@ -137,17 +137,8 @@ LogicalResult ThreadLowering::scatterPointers(tile::ScatterOp op) {
     storeIf(type ? isOwned(type, piece) : isFirstThread(), [&, &part = part] {
       if (!part.isWhole)
         return storeSingle();
-      auto branch = scf::IfOp::create(b, TypeRange{}, part.isWhole, /*addThenBlock=*/true, /*addElseBlock=*/true);
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(branch.thenBlock());
-      LLVM::StoreOp::create(b, value, part.lanes[0], unsigned(bytesOf(value.getType()) * lanesOf(value.getType())));
-      b.setInsertionPointToStart(branch.elseBlock());
-      storeSingle();
-      for (Block *block : {branch.thenBlock(), branch.elseBlock()})
-        if (!block->mightHaveTerminator()) {
-          b.setInsertionPointToEnd(block);
-          scf::YieldOp::create(b);
-        }
+      unsigned bytes = unsigned(bytesOf(value.getType()) * lanesOf(value.getType()));
+      storeWholeOr(part.isWhole, [&] { LLVM::StoreOp::create(b, value, part.lanes[0], bytes); }, storeSingle);
     });
   }
   return success();

@@ -89,6 +89,9 @@ private:
 
   //===-- memory (LowerThreadsMemory.cpp) -----------------------------------------------------------------------===//
 
+  /// One access of a whole piece where the condition holds, else one for each element.
+  void storeWholeOr(mlir::Value condition, llvm::function_ref<void()> storeWhole,
+                    llvm::function_ref<void()> storeSingle);
   /// Whether all memory that is accessed in pieces starts at a multiple of 16 bytes; asked once, at the kernel's start,
   /// unless the kernel's attribute answers.
   mlir::Value areArgumentsAligned();
