@@ -43,16 +43,57 @@ private:
     return columns > rows;
   }
 
+  /// Whether all that `op` reads lies along `outer` and `inner` as along one axis.
+  bool areOneAxis(LoopsOp op, AxisAttr outer, AxisAttr inner) {
+    for (Operation &each : *op.bodyBlock()) {
+      if (isa<IndexOp, CheckIndexOp>(each))
+        return false;
+      auto load = dyn_cast<LoadOp>(each);
+      if (!load)
+        continue;
+      SizeExpr offset = linearOffset(sizes, load.indexExprs(), load.getSource().getType().getStrides());
+      std::optional<SizeExpr> far = strideAlong(sizes, offset, outer.getName().getValue());
+      std::optional<SizeExpr> near = strideAlong(sizes, offset, inner.getName().getValue());
+      if (!far || !near || facts.equal(*far, sizes.mul(*near, inner.getExtent())) != Proof::Yes)
+        return false;
+    }
+    return true;
+  }
+
+  /// Makes neighbouring reduced axes one where memory allows it: more lengths divide 16 * 197 than 197.
+  void mergeReducedAxes(LoopsOp op) {
+    for (bool isChanged = true; isChanged;) {
+      isChanged = false;
+      SmallVector<AxisAttr> reduced = op.reducedAxes();
+      for (size_t k = 0; k + 1 < reduced.size() && !isChanged; ++k) {
+        AxisAttr outer = reduced[k], inner = reduced[k + 1];
+        if (!areOneAxis(op, outer, inner))
+          continue;
+        isChanged = true;
+        SizeExpr whole = sizes.symbol(inner.getName().getValue());
+        AxisSubstitution substitution;
+        substitution.set(outer.getName().getValue(), sizes.floorDiv(whole, inner.getExtent()));
+        substitution.set(inner.getName().getValue(), sizes.mod(whole, inner.getExtent()));
+        for (LoadOp load : op.bodyBlock()->getOps<LoadOp>())
+          load.setIndicesAttr(exprArray(op.getContext(), llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) {
+            return substitution.apply(sizes, e);
+          })));
+        SmallVector<Attribute> axes;
+        for (AxisAttr axis : op.axisList())
+          if (axis == inner)
+            axes.push_back(AxisAttr::get(op.getContext(), inner.getName(),
+                                         sizes.mul(outer.getExtent(), inner.getExtent()), /*reduced=*/true));
+          else if (axis != outer)
+            axes.push_back(axis);
+        op.setAxesAttr(ArrayAttr::get(op.getContext(), axes));
+      }
+    }
+  }
+
   void consider(LoopsOp op) {
     double results = 1, reduced = 1;
-    AxisAttr longest;
-    for (AxisAttr axis : op.axisList()) {
-      double extent = (double)std::max<int64_t>(1, facts.estimate(axis.getExtent()));
-      (axis.getReduced() ? reduced : results) *= extent;
-      // Reduced axes come outermost first; the first of the longest ones splits into contiguous pieces.
-      if (axis.getReduced() && (!longest || facts.estimate(axis.getExtent()) > facts.estimate(longest.getExtent())))
-        longest = axis;
-    }
+    for (AxisAttr axis : op.axisList())
+      (axis.getReduced() ? reduced : results) *= (double)std::max<int64_t>(1, facts.estimate(axis.getExtent()));
     bool isColumn = isColumnReduction(op);
     double programs = isColumn ? std::ceil(results / (double)machine.columnsPerProgram) : results;
     auto record = [&](bool taken, std::string reason) {
@@ -60,6 +101,12 @@ private:
     };
     if (programs >= (double)machine.fewPrograms || results * reduced < (double)machine.smallReduction)
       return;
+    mergeReducedAxes(op);
+    // Reduced axes come outermost first; the first of the longest ones splits into contiguous pieces.
+    SmallVector<AxisAttr> candidates = op.reducedAxes();
+    AxisAttr longest = *std::max_element(candidates.begin(), candidates.end(), [&](AxisAttr left, AxisAttr right) {
+      return facts.estimate(left.getExtent()) < facts.estimate(right.getExtent());
+    });
     double extent = (double)facts.estimate(longest.getExtent());
     double pieces =
         std::min({(double)machine.wantedPrograms / programs, results * reduced / (double)machine.minChunk, extent / 2});
@@ -69,14 +116,20 @@ private:
     record(true, "one program per result would leave threads idle");
   }
 
+  /// A chunk that divides the extent needs no mask: a longer one, else a shorter one, by a factor of 2 at most.
+  static std::optional<int64_t> exactChunkNear(int64_t extent, int64_t chunk) {
+    for (int64_t candidate = chunk; candidate <= 2 * chunk && candidate < extent; ++candidate)
+      if (extent % candidate == 0)
+        return candidate;
+    for (int64_t candidate = chunk - 1; candidate > 1 && 2 * candidate >= chunk; --candidate)
+      if (extent % candidate == 0)
+        return candidate;
+    return std::nullopt;
+  }
+
   void split(LoopsOp op, AxisAttr axis, int64_t chunk, bool isColumn) {
-    // A chunk that divides the extent needs no mask: look for one nearby.
     if (std::optional<int64_t> extent = axis.getExtent().constant())
-      for (int64_t candidate = chunk; candidate <= 2 * chunk && candidate < *extent; ++candidate)
-        if (*extent % candidate == 0) {
-          chunk = candidate;
-          break;
-        }
+      chunk = exactChunkNear(*extent, chunk).value_or(chunk);
     SizeExpr chunkExpr = sizes.constant(chunk);
     SizeExpr pieces = facts.simplify(sizes.ceilDiv(axis.getExtent(), chunkExpr));
     bool isExact = facts.equal(sizes.mul(pieces, chunkExpr), axis.getExtent()) == Proof::Yes;

@@ -322,7 +322,7 @@ LogicalResult ThreadLowering::lowerLoop(scf::ForOp op) {
   for (Type type : op.getResultTypes())
     appendRowTypes(type, types);
   auto branch = scf::IfOp::create(b, types, areArgumentsAligned(), /*addThenBlock=*/true, /*addElseBlock=*/true);
-  const SmallVector<Pending> before = pending;
+  const llvm::SmallSetVector<Pending, 16> before = pending;
   const bool hadSharedReaders = hasSharedReaders;
   for (Alignment version : {Alignment::All, Alignment::None}) {
     OpBuilder::InsertionGuard guard(b);

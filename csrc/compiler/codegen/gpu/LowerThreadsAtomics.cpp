@@ -14,7 +14,7 @@ LogicalResult ThreadLowering::lowerAtomic(Operation *op, Value base, Value offse
   // An atomic may be how another program learns that what was written before is there: all threads have to be done.
   if (!pending.empty())
     barrier();
-  pending.push_back({op, /*isRepeated=*/false});
+  pending.insert({op, /*isRepeated=*/false});
   Value result = op->getResult(0);
   auto type = dyn_cast<RankedTensorType>(result.getType());
   Type element = elementOf(result.getType()), storage = storageOf(element);

@@ -84,10 +84,10 @@ static bool isSameElements(Operation *left, Operation *right) {
   return type && isa<RankedTensorType>(type) && std::make_tuple(operands, type, strides) == describe(right);
 }
 
-bool ThreadLowering::mayConflict(const Pending &earlier, Operation *later) const {
-  if (!isWrite(earlier.op) && !isWrite(later))
+bool ThreadLowering::mayConflict(Pending earlier, Operation *later) const {
+  if (!isWrite(earlier.getPointer()) && !isWrite(later))
     return false;
-  Value left = rootOfPointers(baseOf(earlier.op)), right = rootOfPointers(baseOf(later));
+  Value left = rootOfPointers(baseOf(earlier.getPointer())), right = rootOfPointers(baseOf(later));
   if (left && right) {
     bool isLeftScratch = !isa<BlockArgument>(left), isRightScratch = !isa<BlockArgument>(right);
     if (isLeftScratch != isRightScratch)
@@ -95,7 +95,7 @@ bool ThreadLowering::mayConflict(const Pending &earlier, Operation *later) const
     if (!isLeftScratch && left != right && kernel->hasAttr("tile.noalias_args"))
       return false;
   }
-  if (earlier.isRepeated || !isSameElements(earlier.op, later))
+  if (earlier.getInt() || !isSameElements(earlier.getPointer(), later))
     return true;
   // Threads with copies read what others write.
   Type type = isWrite(later) ? later->getOperand(0).getType() : later->getResult(0).getType();
@@ -103,9 +103,9 @@ bool ThreadLowering::mayConflict(const Pending &earlier, Operation *later) const
 }
 
 void ThreadLowering::orderAccess(Operation *op) {
-  if (llvm::any_of(pending, [&](const Pending &earlier) { return mayConflict(earlier, op); }))
+  if (llvm::any_of(pending, [&](Pending earlier) { return mayConflict(earlier, op); }))
     barrier();
-  pending.push_back({op, /*isRepeated=*/false});
+  pending.insert({op, /*isRepeated=*/false});
 }
 
 /// One barrier before a loop is better than one in each of its iterations.
@@ -113,7 +113,7 @@ void ThreadLowering::orderLoop(Operation *loop) {
   bool needsBarrier = false;
   loop->walk([&](Operation *op) {
     needsBarrier |=
-        isAccess(op) && llvm::any_of(pending, [&](const Pending &earlier) { return mayConflict(earlier, op); });
+        isAccess(op) && llvm::any_of(pending, [&](Pending earlier) { return mayConflict(earlier, op); });
   });
   if (needsBarrier)
     barrier();
@@ -122,19 +122,19 @@ void ThreadLowering::orderLoop(Operation *loop) {
 /// What was pending before a block still is after it: a branch may not have been taken, a loop not entered. In a loop,
 /// what its other iterations do is pending from the start.
 LogicalResult ThreadLowering::lowerBlock(Block &block) {
-  SmallVector<Pending> before = pending;
+  const SmallVector<Pending> before(pending.begin(), pending.end());
   bool hadSharedReaders = hasSharedReaders;
   Operation *parent = block.getParentOp();
   if (isa<scf::ForOp, scf::WhileOp>(parent)) {
     hasSharedReaders = true;
     parent->walk([&](Operation *op) {
       if (isAccess(op))
-        pending.push_back({op, /*isRepeated=*/true});
+        pending.insert({op, /*isRepeated=*/true});
     });
   }
   if (failed(RowLowering::lowerBlock(block)))
     return failure();
-  pending.append(before);
+  pending.insert_range(before);
   hasSharedReaders |= hadSharedReaders;
   return success();
 }

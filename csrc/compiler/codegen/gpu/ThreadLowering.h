@@ -3,6 +3,8 @@
 #pragma once
 
 #include "compiler/codegen/common/RowLowering.h"
+#include "llvm/ADT/PointerIntPair.h"
+#include "llvm/ADT/SetVector.h"
 
 namespace torch_tile::codegen {
 
@@ -76,16 +78,14 @@ private:
 
   //===-- order of accesses (LowerThreadsOrder.cpp) -------------------------------------------------------------===//
 
-  /// An access since the last barrier.
-  struct Pending {
-    mlir::Operation *op;
-    bool isRepeated; // of another iteration of a loop: the same op, at other addresses
-  };
+  /// An access since the last barrier, and whether it is repeated: of another iteration of a loop, the same op at other
+  /// addresses.
+  using Pending = llvm::PointerIntPair<mlir::Operation *, 1, bool>;
   void barrier();
   /// A barrier if `op` may touch what another thread has touched since the last one.
   void orderAccess(mlir::Operation *op);
   void orderLoop(mlir::Operation *loop);
-  bool mayConflict(const Pending &earlier, mlir::Operation *later) const;
+  bool mayConflict(Pending earlier, mlir::Operation *later) const;
 
   //===-- memory (LowerThreadsMemory.cpp) -----------------------------------------------------------------------===//
 
@@ -226,7 +226,7 @@ private:
   /// What the threads of a segment hold together, one for each piece of the tile it was reduced from.
   llvm::DenseMap<mlir::Value, Rows> segmentRows;
   int64_t sharedBytes = 0;
-  llvm::SmallVector<Pending> pending;
+  llvm::SmallSetVector<Pending, 16> pending;
   bool hasSharedReaders = false;
 };
 
