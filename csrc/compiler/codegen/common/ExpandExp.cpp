@@ -133,7 +133,14 @@ Value tanhF32(MathBuilder &b, Value x) {
   Value square = b.mul(magnitude, magnitude);
   Value p = b.polynomial(square, {-0.00589515348, 0.0207959681, -0.0537838293, 0.133319241, -0.33333298});
   Value small = b.fma(b.mul(p, square), magnitude, magnitude);
-  // 1 - 2 / (e^(2a) + 1); it rounds to 1 beyond 9.02. 2a needs one power of two only.
+  // 1 - 2 / (e^(2a) + 1); it rounds to 1 beyond 9.02.
+  if (!b.options().hasLibrary) {
+    Value power = b.instruction("ex2.approx.ftz.f32 $0, $1;", b.mul(magnitude, b.fp(2 * kLog2E)));
+    Value reciprocal = b.instruction("rcp.approx.ftz.f32 $0, $1;", b.add(power, b.fp(1.0)));
+    Value large = b.fma(b.fp(-2.0), reciprocal, b.fp(1.0));
+    return b.copySign(b.select(b.less(magnitude, b.fp(0.6)), small, large), x);
+  }
+  // 2a needs one power of two only.
   auto [r, shifted] = reduceByLn2(b, b.clampAbove(magnitude, 9.02), 2.0);
   Value tail = b.mul(expTail(b, r), b.mul(r, r));
   Value power = b.addI(b.shl(b.bitcast(b.i32(), shifted), b.integer(23)), b.integer(0x3f800000));

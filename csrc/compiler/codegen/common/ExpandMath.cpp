@@ -118,7 +118,12 @@ static bool isInstruction(MathBuilder &b, Operation *cast) {
 static Value expandOtherOp(MathBuilder &b, Operation *op) {
   return llvm::TypeSwitch<Operation *, Value>(op)
       .Case([&](arith::ExtFOp cast) { return isInstruction(b, cast) ? Value() : expandExtF(b, cast); })
-      .Case([&](arith::TruncFOp cast) { return isInstruction(b, cast) ? Value() : expandTruncF(b, cast); })
+      .Case([&](arith::TruncFOp cast) {
+        if (!isInstruction(b, cast))
+          return expandTruncF(b, cast);
+        bool isPairs = b.isVector() && b.numLanes() % 2 == 0;
+        return isPairs ? b.truncPairsToHalf(cast.getIn(), getElementTypeOrSelf(cast.getType())) : Value();
+      })
       .Case([&](math::IPowIOp power) { return ipowi(b, power.getLhs(), power.getRhs()); })
       .Case([&](math::ClampFOp clamp) { return clampF(b, clamp); })
       .Case([&](math::IsNaNOp test) { return b.isNan(test.getOperand()); })

@@ -168,11 +168,20 @@ Value MathBuilder::callSleef(StringRef name, int64_t width, ValueRange operands)
   return byRegister(width, operands, [&](ValueRange slices) { return callDeclared(name, registerType, slices); });
 }
 
-//===-- instructions of x86 -------------------------------------------------------------------------------------===//
-
 static Value callIntrinsic(MathBuilder &b, StringRef name, Type type, ValueRange operands) {
   return LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), operands).getResults();
 }
+
+Value MathBuilder::truncPairsToHalf(Value x, Type half) {
+  StringRef name = half.isBF16() ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn";
+  return byRegister(2, x, [&](ValueRange parts) {
+    Value low = vector::ExtractOp::create(*this, parts[0], int64_t(0));
+    Value high = vector::ExtractOp::create(*this, parts[0], int64_t(1));
+    return callIntrinsic(*this, name, VectorType::get({2}, half), {high, low});
+  });
+}
+
+//===-- instructions of x86 -------------------------------------------------------------------------------------===//
 
 static Value scalarConstant(MathBuilder &b, Type type, int64_t value) {
   return arith::ConstantOp::create(b, b.getIntegerAttr(type, value));

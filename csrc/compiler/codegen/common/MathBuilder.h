@@ -92,6 +92,9 @@ public:
     return isExact ? div(a, b) : instruction("div.full.f32 $0, $1, $2;", mlir::ValueRange{a, b});
   }
 
+  /// f32 -> bf16 or f16 on GPU, by the instruction that converts two: one alone takes four times as long.
+  Value truncPairsToHalf(Value x, Type half);
+
   /// Whether the values fill registers of 512 bits for which there are the instructions below.
   bool fillsAvx512() const { return expandOptions.hasAvx512 && element.isF32() && isVector() && lanes % 16 == 0; }
   bool fillsAvx512F64() const { return expandOptions.hasAvx512 && element.isF64() && isVector() && lanes % 8 == 0; }
