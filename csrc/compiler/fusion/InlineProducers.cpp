@@ -15,7 +15,8 @@ namespace {
 
 /// Bodies beyond this spill registers and compile slowly; the rest of the chain goes to memory.
 constexpr int maxBodyCost = 600;
-/// A value used in several places is computed again in each if that takes no more than this.
+/// A value used in several places is computed again in each if that takes no more than this, and twice as much where
+/// what it reads is half as many bytes.
 constexpr int cheapWork = 4;
 /// Computing a value anew for every element of a larger consumer pays only for less work than this.
 constexpr int cheapBroadcastWork = 2;
@@ -75,23 +76,28 @@ private:
     BodyCost cost = bodyCost(op);
     unsigned until = never;
     int64_t points = estimatePoints(op, facts);
-    // Loads that move about as many bytes as the result would; a row's mean or a bias stays in cache and costs nothing
-    // to read again.
-    int largeLoads = 0;
+    // What loads as large as the result read; a row's mean or a bias stays in cache and costs nothing to read again.
+    int64_t largeBytes = 0;
+    unsigned numLarge = 0;
     for (Operation &inner : *op.bodyBlock())
       if (auto load = dyn_cast<LoadOp>(inner)) {
+        bool isLarge = facts.estimate(load.getSource().getType().numElements()) > points / 4;
         until = std::min(until, nextWrite(load.getSource(), positions[op]));
         if (auto producer = load.getSource().getDefiningOp<LoopsOp>(); producer && inlined.contains(producer)) {
           cost.work += costs[producer].work;
           cost.loads += costs[producer].loads - 1;
-          largeLoads += numLargeLoads[producer];
+          if (isLarge) {
+            largeBytes += largeLoads[producer].bytes;
+            numLarge += largeLoads[producer].count;
+          }
           until = std::min(until, readableUntil[producer]);
-        } else {
-          largeLoads += facts.estimate(load.getSource().getType().numElements()) > points / 4;
+        } else if (isLarge) {
+          largeBytes += elementBytes(load.getType());
+          ++numLarge;
         }
       }
     costs[op] = cost;
-    numLargeLoads[op] = largeLoads;
+    largeLoads[op] = {numLarge, largeBytes};
     readableUntil[op] = until;
     if (op.isReduction() || op.getWriteAt() || !op.getDests().empty())
       return;
@@ -123,7 +129,11 @@ private:
       return record(false, "a larger consumer would compute it many times over");
     if (consumers.size() == 1)
       return record(true, "one use");
-    if (cost.work <= cheapWork && largeLoads <= 1)
+    int64_t bytes = 0;
+    for (Type type : op.getResultTypes())
+      bytes += elementBytes(cast<GraphTensorType>(type).getElementType());
+    bool isHalf = 2 * largeBytes <= bytes;
+    if ((numLarge <= 1 || largeBytes <= bytes) && cost.work <= (isHalf ? 2 : 1) * cheapWork)
       return record(true, "cheaper to compute again than to store and load");
     record(false, std::to_string(consumers.size()) + " uses and too much to compute again");
   }
@@ -227,7 +237,12 @@ private:
   SizeFacts facts;
   std::vector<FusionDecision> &decisions;
   DenseMap<Operation *, BodyCost> costs;
-  DenseMap<Operation *, int> numLargeLoads;
+  /// What the body reads for a point of loads as large as the result.
+  struct LargeLoads {
+    unsigned count = 0;
+    int64_t bytes = 0;
+  };
+  DenseMap<Operation *, LargeLoads> largeLoads;
   DenseSet<Operation *> inlined;
 
   /// Ops by position in the function, before any is moved.
