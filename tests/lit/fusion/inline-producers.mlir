@@ -188,3 +188,63 @@ graph.func @overwritten_by_call(%x: !graph.tensor<[8], f32>) -> !graph.tensor<[4
   }
   graph.return %c : !graph.tensor<[4], f32>
 }
+
+// -----
+
+// Two uses of six operations: recomputed where it reads half the bytes of the result (16-bit elements for 32-bit ones; the
+// row's mean is read from the cache), kept where it reads as many.
+
+// CHECK-LABEL: graph.func @half_the_bytes
+// CHECK-COUNT-2: graph.loops
+// CHECK-NOT:     graph.loops
+// CHECK-LABEL: graph.func @as_many_bytes
+// CHECK-COUNT-3: graph.loops
+graph.func @half_the_bytes(%x: !graph.tensor<[64, 1024], bf16>, %m: !graph.tensor<[64, 1], f32>) -> (!graph.tensor<[64, 1024], f32>, !graph.tensor<[64, 1024], f32>) attributes {symbols = []} {
+  %a = graph.loops [i0 = 64, i1 = 1024] -> (!graph.tensor<[64, 1024], f32>) {
+    %v = graph.load %x ["i0", "i1"] : !graph.tensor<[64, 1024], bf16> -> bf16
+    %c = graph.load %m ["i0", 0] : !graph.tensor<[64, 1], f32> -> f32
+    %w = arith.extf %v : bf16 to f32
+    %s = arith.subf %w, %c : f32
+    %q = arith.mulf %s, %s : f32
+    %t = arith.addf %q, %c : f32
+    %u = arith.mulf %t, %s : f32
+    %z = arith.negf %u : f32
+    graph.yield %z : f32
+  }
+  %b = graph.loops [i0 = 64, i1 = 1024] -> (!graph.tensor<[64, 1024], f32>) {
+    %v = graph.load %a ["i0", "i1"] : !graph.tensor<[64, 1024], f32> -> f32
+    %n = math.exp %v : f32
+    graph.yield %n : f32
+  }
+  %c = graph.loops [i0 = 64, i1 = 1024] -> (!graph.tensor<[64, 1024], f32>) {
+    %v = graph.load %a ["i0", "i1"] : !graph.tensor<[64, 1024], f32> -> f32
+    %n = math.tanh %v : f32
+    graph.yield %n : f32
+  }
+  graph.return %b, %c : !graph.tensor<[64, 1024], f32>, !graph.tensor<[64, 1024], f32>
+}
+
+graph.func @as_many_bytes(%x: !graph.tensor<[64, 1024], f32>, %m: !graph.tensor<[64, 1], f32>) -> (!graph.tensor<[64, 1024], f32>, !graph.tensor<[64, 1024], f32>) attributes {symbols = []} {
+  %a = graph.loops [i0 = 64, i1 = 1024] -> (!graph.tensor<[64, 1024], f32>) {
+    %v = graph.load %x ["i0", "i1"] : !graph.tensor<[64, 1024], f32> -> f32
+    %c = graph.load %m ["i0", 0] : !graph.tensor<[64, 1], f32> -> f32
+    %k = arith.mulf %v, %v : f32
+    %s = arith.subf %k, %c : f32
+    %q = arith.mulf %s, %s : f32
+    %t = arith.addf %q, %c : f32
+    %u = arith.mulf %t, %s : f32
+    %z = arith.negf %u : f32
+    graph.yield %z : f32
+  }
+  %b = graph.loops [i0 = 64, i1 = 1024] -> (!graph.tensor<[64, 1024], f32>) {
+    %v = graph.load %a ["i0", "i1"] : !graph.tensor<[64, 1024], f32> -> f32
+    %n = math.exp %v : f32
+    graph.yield %n : f32
+  }
+  %c = graph.loops [i0 = 64, i1 = 1024] -> (!graph.tensor<[64, 1024], f32>) {
+    %v = graph.load %a ["i0", "i1"] : !graph.tensor<[64, 1024], f32> -> f32
+    %n = math.tanh %v : f32
+    graph.yield %n : f32
+  }
+  graph.return %b, %c : !graph.tensor<[64, 1024], f32>, !graph.tensor<[64, 1024], f32>
+}

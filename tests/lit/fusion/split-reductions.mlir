@@ -130,3 +130,42 @@ graph.func @kept(%x: !graph.tensor<[65535], f32>, %y: !graph.tensor<[64, 65536],
   }
   graph.return %a, %b : !graph.tensor<[], f32>, !graph.tensor<[64], f32>
 }
+
+// -----
+
+// Neighbouring axes of memory are one axis of 16 * 197: pieces of it need no mask, pieces of 197 would.
+
+// CHECK-LABEL: graph.func @neighbours
+// CHECK:         %[[P:.*]] = graph.loops [p = 16, i0 = 256, reduce r1 = 197]
+// CHECK-NOT:       mask
+// CHECK:         graph.loops [i0 = 256, reduce r0 = 16]
+// CHECK-NEXT:      graph.load %[[P]]
+graph.func @neighbours(%x: !graph.tensor<[16, 197, 256], f32>) -> !graph.tensor<[256], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 256, reduce r0 = 16, reduce r1 = 197] -> (!graph.tensor<[256], f32>) {
+    %v = graph.load %x ["r0", "r1", "i0"] : !graph.tensor<[16, 197, 256], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[256], f32>
+}
+
+// -----
+
+// Between these lies what is not reduced.
+
+// CHECK-LABEL: graph.func @apart
+// CHECK:         graph.loops [i0 = 8, p = {{[0-9]+}}, reduce r0 = {{[0-9]+}}, reduce r1 = {{[0-9]+}}]
+graph.func @apart(%x: !graph.tensor<[64, 8, 1024], f32>) -> !graph.tensor<[8], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 8, reduce r0 = 64, reduce r1 = 1024] -> (!graph.tensor<[8], f32>) {
+    %v = graph.load %x ["r0", "i0", "r1"] : !graph.tensor<[64, 8, 1024], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[8], f32>
+}

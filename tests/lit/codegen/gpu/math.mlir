@@ -35,3 +35,23 @@ tile.kernel @checked(%x: !tile.ptr<f32>, %i: !tile.ptr<i64>, %n: i64) {
   tile.store %g, %x[%zero] strides [1] : tensor<64xf32>, !tile.ptr<f32>
   tile.return
 }
+
+// Pairs round by one instruction, also where a value goes on in f32. tanh is the instruction's exponential and reciprocal.
+// CHECK-LABEL: // halves =
+// CHECK: .visible .entry
+// CHECK-NOT: cvt.rn.bf16.f32
+// CHECK-NOT: div
+// CHECK: cvt.rn.bf16x2.f32
+// CHECK: ex2.approx.ftz.f32
+// CHECK: rcp.approx.ftz.f32
+// CHECK-NOT: cvt.rn.bf16.f32
+// CHECK: ret;
+tile.kernel @halves(%x: !tile.ptr<f32>) {
+  %zero = arith.constant 0 : i64
+  %v = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> tensor<512xf32>
+  %h = arith.truncf %v : tensor<512xf32> to tensor<512xbf16>
+  %w = arith.extf %h : tensor<512xbf16> to tensor<512xf32>
+  %t = math.tanh %w : tensor<512xf32>
+  tile.store %t, %x[%zero] strides [1] : tensor<512xf32>, !tile.ptr<f32>
+  tile.return
+}
