@@ -76,8 +76,8 @@ private:
         substitution.set(inner.getName().getValue(), sizes.mod(whole, inner.getExtent()));
         for (LoadOp load : op.bodyBlock()->getOps<LoadOp>())
           load.setIndicesAttr(exprArray(op.getContext(), llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) {
-            return substitution.apply(sizes, e);
-          })));
+                                          return substitution.apply(sizes, e);
+                                        })));
         SmallVector<Attribute> axes;
         for (AxisAttr axis : op.axisList())
           if (axis == inner)

@@ -112,8 +112,7 @@ void ThreadLowering::orderAccess(Operation *op) {
 void ThreadLowering::orderLoop(Operation *loop) {
   bool needsBarrier = false;
   loop->walk([&](Operation *op) {
-    needsBarrier |=
-        isAccess(op) && llvm::any_of(pending, [&](Pending earlier) { return mayConflict(earlier, op); });
+    needsBarrier |= isAccess(op) && llvm::any_of(pending, [&](Pending earlier) { return mayConflict(earlier, op); });
   });
   if (needsBarrier)
     barrier();
