@@ -111,6 +111,7 @@ COPIES = [
     OpCase("cat_promotes", lambda x: torch.cat([x, x.to(torch.float32), x.to(torch.int32)]), lambda m: [(m.tensor(m.size(3), 5),)], PLAIN_DTYPES, grad=False),
     OpCase("stack", lambda x, y: (torch.stack([x, y]), torch.stack([x, y], -1)), lambda m: [(m.tensor(m.size(3), 5), m.tensor(m.size(3), 5))], PLAIN_DTYPES),
     OpCase("stack_pairs", lambda x: torch.stack((x[..., ::2] * 2 - x[..., 1::2], x[..., 1::2] + x[..., ::2]), -1).flatten(-2), lambda m: [(m.tensor(m.size(3), 150),)], NUMBERS),
+    OpCase("stack_several", lambda x: tuple(torch.stack([x[k] + k for k in range(n)], -1) for n in (3, 5, 6, 7, 8)), lambda m: [(m.tensor(8, m.size(333)),), (m.tensor(8, 64),)], PLAIN_DTYPES),
     OpCase("stack_four", lambda x: torch.stack((x[:, 0] + 1, x[:, 2], x[:, 1] + x[:, 3], x[:, 3]), -1), lambda m: [(m.tensor(m.size(77), 4),), (m.tensor(1000, 4),)], NUMBERS),
     OpCase("cat_pairs_with_row", lambda x, y: torch.cat((x.unsqueeze(-1), y.expand(x.shape[0], 33).unsqueeze(-1)), -1) * y[:2], lambda m: [(m.tensor(m.size(3), 33), m.tensor(33))], NUMBERS),
     OpCase("cat_many", lambda x: torch.cat([x[:, i : i + 2] * (i + 1) for i in range(9)], 1), lambda m: [(m.tensor(m.size(3), 11),)], (torch.float32, torch.int64)),

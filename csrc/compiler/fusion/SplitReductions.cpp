@@ -102,17 +102,17 @@ private:
     if (programs >= (double)machine.fewPrograms || results * reduced < (double)machine.smallReduction)
       return;
     mergeReducedAxes(op);
-    // Reduced axes come outermost first; the first of the longest ones splits into contiguous pieces.
-    SmallVector<AxisAttr> candidates = op.reducedAxes();
-    AxisAttr longest = *std::max_element(candidates.begin(), candidates.end(), [&](AxisAttr left, AxisAttr right) {
-      return facts.estimate(left.getExtent()) < facts.estimate(right.getExtent());
-    });
-    double extent = (double)facts.estimate(longest.getExtent());
-    double pieces =
-        std::min({(double)machine.wantedPrograms / programs, results * reduced / (double)machine.minChunk, extent / 2});
-    if (pieces < 2)
+    double wanted = std::min((double)machine.wantedPrograms / programs, results * reduced / (double)machine.minChunk);
+    auto piecesOf = [&](AxisAttr axis) { return std::min(wanted, (double)facts.estimate(axis.getExtent()) / 2); };
+    // Reduced axes come outermost first. Pieces of an outer axis are long runs; but an inner one that gives many more
+    // is better.
+    AxisAttr best;
+    for (AxisAttr axis : op.reducedAxes())
+      if (!best || piecesOf(axis) > 2 * std::max(piecesOf(best), 1.0))
+        best = axis;
+    if (piecesOf(best) < 2)
       return record(false, "its longest reduced axis is too short to split");
-    split(op, longest, (int64_t)std::ceil(extent / pieces), isColumn);
+    split(op, best, (int64_t)std::ceil((double)facts.estimate(best.getExtent()) / piecesOf(best)), isColumn);
     record(true, "one program per result would leave threads idle");
   }
 

@@ -169,3 +169,22 @@ graph.func @apart(%x: !graph.tensor<[64, 8, 1024], f32>) -> !graph.tensor<[8], f
   }
   graph.return %a : !graph.tensor<[8], f32>
 }
+
+// -----
+
+// Rows are kept whole where there are enough of them: pieces are runs of memory.
+
+// CHECK-LABEL: graph.func @whole_rows
+// CHECK:         %[[P:.*]] = graph.loops [p = 64, reduce r0 = 8, reduce r1 = 1000] -> (!graph.tensor<[64], f32>)
+// CHECK-NEXT:      graph.load %arg0 ["p*8 + r0", "r1"]
+graph.func @whole_rows(%x: !graph.tensor<[512, 1008], f32>) -> !graph.tensor<[], f32> attributes {symbols = []} {
+  %a = graph.loops [reduce r0 = 512, reduce r1 = 1000] -> (!graph.tensor<[], f32>) {
+    %v = graph.load %x ["r0", "r1"] : !graph.tensor<[512, 1008], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[], f32>
+}

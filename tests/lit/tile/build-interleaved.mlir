@@ -12,9 +12,9 @@
 // CHECK-NOT:       mask
 // CHECK:           %[[Y:.*]] = tile.load %arg0{{.*}} strides [2]
 // CHECK-NOT:       arith.select
-// CHECK:           %[[J:.*]] = tile.join
-// CHECK:           %[[R:.*]] = tile.reshape %[[J]]
-// CHECK:           tile.store %[[R]], {{.*}} strides [1]
+// CHECK:           %[[R:.*]]:2 = tile.interleave %[[N]], %[[Y]]
+// CHECK:           tile.store %[[R]]#0, {{.*}} strides [1]
+// CHECK:           tile.store %[[R]]#1, {{.*}} strides [1]
 graph.func @pairs(%x: !graph.tensor<[1000, 2], f32>) -> !graph.tensor<[1000, 2], f32> attributes {symbols = []} {
   %a = graph.loops [i0 = 1000, i1 = 2] -> (!graph.tensor<[1000, 2], f32>) {
     %i = graph.index_value "i1"
@@ -34,22 +34,23 @@ graph.func @pairs(%x: !graph.tensor<[1000, 2], f32>) -> !graph.tensor<[1000, 2],
 
 // -----
 
-// Four, by two steps; the last tile of a size that is not known is stored in part.
+// Five; the last tile of a size that is not known is stored in part.
 
-// CHECK-LABEL: graph.func @four(
+// CHECK-LABEL: graph.func @five(
 // CHECK:         interleaved axis i1
-// CHECK:         tile.join
-// CHECK:         tile.join
-// CHECK:         tile.join
-// CHECK:         tile.store {{.*}} strides [1] valid[
-graph.func @four(%x: !graph.tensor<["s0"], f32>, %y: !graph.tensor<[4], f32>) -> !graph.tensor<["s0", 4], f32> attributes {symbols = [#graph.symbol<"s0", min = 2, max = 9223372036854775807, hint = 100>]} {
-  %a = graph.loops [i0 = "s0", i1 = 4] -> (!graph.tensor<["s0", 4], f32>) {
+// CHECK:         tile.interleave
+// CHECK:         scf.if
+// CHECK:         %[[R:.*]]:5 = tile.interleave
+// CHECK:         tile.store %[[R]]#0, {{.*}} strides [1] valid[
+// CHECK:         tile.store %[[R]]#4, {{.*}} strides [1] valid[
+graph.func @five(%x: !graph.tensor<["s0"], f32>, %y: !graph.tensor<[5], f32>) -> !graph.tensor<["s0", 5], f32> attributes {symbols = [#graph.symbol<"s0", min = 2, max = 9223372036854775807, hint = 100>]} {
+  %a = graph.loops [i0 = "s0", i1 = 5] -> (!graph.tensor<["s0", 5], f32>) {
     %v = graph.load %x ["i0"] : !graph.tensor<["s0"], f32> -> f32
-    %w = graph.load %y ["i1"] : !graph.tensor<[4], f32> -> f32
+    %w = graph.load %y ["i1"] : !graph.tensor<[5], f32> -> f32
     %e = arith.mulf %v, %w : f32
     graph.yield %e : f32
   }
-  graph.return %a : !graph.tensor<["s0", 4], f32>
+  graph.return %a : !graph.tensor<["s0", 5], f32>
 }
 
 // -----

@@ -90,3 +90,11 @@ tile.kernel @scatter_combiner(%v: tensor<16xf32>, %p: !tile.ptr<f32>, %o: tensor
   }
   tile.return
 }
+
+// -----
+
+tile.kernel @interleaved_types(%a: tensor<16xf32>, %b: tensor<8xf32>) {
+  // expected-error @+1 {{expected tiles of one axis and one type, got 'tensor<16xf32>', 'tensor<8xf32>'}}
+  %t:2 = tile.interleave %a, %b : (tensor<16xf32>, tensor<8xf32>) -> (tensor<16xf32>, tensor<8xf32>)
+  tile.return
+}

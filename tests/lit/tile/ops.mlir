@@ -127,6 +127,9 @@ tile.kernel @rearranging(%s: f32, %n: i32) {
   %i = tile.splat %n : i32 -> tensor<4x8xi32>
   // CHECK: tile.cat %{{.*}}, %{{.*}} : tensor<4x16xf32> -> tensor<8x16xf32>
   %cat = tile.cat %t, %t : tensor<4x16xf32> -> tensor<8x16xf32>
+  // CHECK: tile.interleave %{{.*}}, %{{.*}}, %{{.*}} : (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
+  %row = tile.splat %s : f32 -> tensor<16xf32>
+  %runs:3 = tile.interleave %row, %row, %row : (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>, tensor<16xf32>)
   // CHECK: tile.join %{{.*}}, %{{.*}} : tensor<4x16xf32> -> tensor<4x16x2xf32>
   %join = tile.join %t, %t : tensor<4x16xf32> -> tensor<4x16x2xf32>
   // CHECK: tile.split %{{.*}} : tensor<4x16x2xf32> -> tensor<4x16xf32>

@@ -163,6 +163,63 @@ TileLowering::Rows TileLowering::transpose(ArrayRef<Value> source, int64_t lanes
   return rechunk(list, numRows);
 }
 
+TileLowering::Rows TileLowering::interleave(ArrayRef<Value> source) {
+  Type type = source[0].getType();
+  int64_t lanes = lanesOf(type), count = source.size();
+  if (count == 1)
+    return Rows(source);
+  if (lanes == 1 || !llvm::isPowerOf2_64(lanes))
+    return rechunk(transpose(source, lanes), lanes);
+  if (count % 2 == 0) { // halves, then pairs of their elements
+    Rows halves[2], result;
+    for (int64_t k = 0; k < 2; ++k) {
+      SmallVector<Value> every;
+      for (int64_t index = k; index < count; index += 2)
+        every.push_back(source[index]);
+      halves[k] = interleave(every);
+    }
+    SmallVector<int32_t> mask[2];
+    for (int64_t position = 0; position < 2 * lanes; ++position)
+      mask[position / lanes].push_back(position / 2 + (position % 2) * lanes);
+    for (auto [even, odd] : llvm::zip_equal(halves[0], halves[1]))
+      for (int64_t k = 0; k < 2; ++k)
+        result.push_back(shuffle(even, odd, mask[k]));
+    return result;
+  }
+  Rows result;
+  for (int64_t run = 0; run < count; ++run) {
+    // Lane `lane` holds element (run*lanes + lane) / count of the source at the remainder.
+    Value row;
+    for (int64_t from = 0; from < count; ++from) {
+      SmallVector<int32_t> mask;
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        int64_t place = run * lanes + lane, which = place % count;
+        mask.push_back(which == from ? (from == 0 ? 0 : lanes) + place / count : which < from ? lane : -1);
+      }
+      row = from == 0 ? shuffle(source[0], source[0], mask) : shuffle(row, source[from], mask);
+    }
+    result.push_back(row);
+  }
+  return result;
+}
+
+LogicalResult TileLowering::lowerInterleave(tile::InterleaveOp op) {
+  auto type = cast<RankedTensorType>(op.getSources()[0].getType());
+  Type element = type.getElementType();
+  int64_t lanes = lanesOf(type), perRegister = std::max<int64_t>(1, lanesPerRegister(storageOf(element)));
+  int64_t perPiece = lanes % perRegister == 0 ? perRegister : lanes;
+  // Register by register: longer vectors would be shuffled through memory.
+  SmallVector<Rows> sources;
+  for (Value source : op.getSources())
+    sources.push_back(rechunk({toStorage(rows(source)[0])}, perPiece));
+  Rows flat;
+  for (int64_t piece = 0; piece < lanes / perPiece; ++piece)
+    llvm::append_range(flat, interleave(llvm::map_to_vector(sources, [&](const Rows &list) { return list[piece]; })));
+  for (auto [result, row] : llvm::zip_equal(op.getResults(), rechunk(flat, lanes)))
+    set(result, {fromStorage(row, element)});
+  return success();
+}
+
 LogicalResult TileLowering::lowerTrans(tile::TransOp op) {
   auto from = cast<RankedTensorType>(op.getSource().getType()), to = cast<RankedTensorType>(op.getType());
   ArrayRef<int64_t> perm = op.getPerm();

@@ -33,12 +33,15 @@ private:
   mlir::LogicalResult lowerShape(mlir::Operation *op);
   mlir::LogicalResult lowerTrans(mlir::tile::TransOp op);
   mlir::LogicalResult lowerBroadcast(mlir::tile::BroadcastOp op);
+  mlir::LogicalResult lowerInterleave(mlir::tile::InterleaveOp op);
   /// A reshape to one axis of what is one shuffle of a tile of one axis.
   bool lowerAsShuffle(mlir::tile::ReshapeOp op);
   /// The same elements in row-major order in rows of `lanes`.
   Rows rechunk(llvm::ArrayRef<mlir::Value> source, int64_t lanes);
   /// R rows of C lanes -> C rows of R lanes.
   Rows transpose(llvm::ArrayRef<mlir::Value> source, int64_t lanes);
+  /// The elements of C rows of R lanes in the order of columns, in as many rows of as many lanes.
+  Rows interleave(llvm::ArrayRef<mlir::Value> source);
 
   //===-- memory (LowerTileMemory.cpp) ----------------------------------------------------------------------------===//
 

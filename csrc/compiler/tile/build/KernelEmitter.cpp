@@ -271,21 +271,20 @@ void KernelEmitter::emitInterleaved() {
 }
 
 void KernelEmitter::storeInterleaved(Value result, ArrayRef<Value> values) {
-  // a c b d -> ab cd -> abcd: of a pair, elements alternate.
   int64_t length = values.size(), lanes = schedule.lanes;
-  Type element = getElementTypeOrSelf(values[0].getType());
-  auto join = [&](Value even, Value odd) -> Value {
-    int64_t half = cast<RankedTensorType>(even.getType()).getNumElements();
-    Value pairs = tile::JoinOp::create(builder, RankedTensorType::get({half, 2}, element), even, odd);
-    return tile::ReshapeOp::create(builder, RankedTensorType::get({2 * half}, element), pairs);
-  };
-  Value flat = length == 2 ? join(values[0], values[1]) : join(join(values[0], values[2]), join(values[1], values[3]));
-  assert(cast<RankedTensorType>(flat.getType()).getNumElements() == length * lanes && "two or four");
-  ValueList valid;
+  SmallVector<Type> types(length, values[0].getType());
+  auto runs = tile::InterleaveOp::create(builder, types, values);
+  Value first = exprs.emit(loops.offsetOf(result), bindings), numValid;
   if (validLanes)
-    valid.push_back(reuse(arith::MulIOp::create(builder, validLanes, exprs.constant(length))));
-  tile::StoreOp::create(builder, flat, pointerOf(result), exprs.emit(loops.offsetOf(result), bindings), ValueRange(),
-                        builder.getDenseI64ArrayAttr({1}), valid);
+    numValid = reuse(arith::MulIOp::create(builder, validLanes, exprs.constant(length)));
+  for (auto [k, run] : llvm::enumerate(runs.getResults())) {
+    Value before = exprs.constant(int64_t(k) * lanes), offset = reuse(arith::AddIOp::create(builder, first, before));
+    ValueList valid;
+    if (numValid)
+      valid.push_back(reuse(arith::SubIOp::create(builder, numValid, before)));
+    tile::StoreOp::create(builder, run, pointerOf(result), offset, ValueRange(), builder.getDenseI64ArrayAttr({1}),
+                          valid);
+  }
 }
 
 void KernelEmitter::emitTransposedTiles() {

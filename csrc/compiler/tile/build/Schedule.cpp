@@ -19,6 +19,8 @@ constexpr int64_t scatterColumns = 256, scatterPrograms = 4;
 /// Points of one program of a pointwise nest: enough to hide what a program costs by itself, few enough to balance
 /// threads.
 constexpr int64_t pointsPerProgram = 4096;
+/// Registers that hold what is interleaved.
+constexpr int64_t interleavedRegisters = 12;
 /// Rows of a tile with two axes, of which each fills a cache line where elements are wide, and how long both must be.
 constexpr int64_t rowsOfTransposedTile = 16, shortestTransposed = 8;
 /// What a program turns of them. Caches like few rows (two lines of what is read, in bytes), in which long runs are
@@ -42,6 +44,12 @@ public:
     schedule.vectorAxis = schedule.interleavedAxis >= 0 ? schedule.interleavedAxis - 1 : cost.chooseVectorAxis();
     if (schedule.vectorAxis >= 0)
       schedule.lanes = chooseLanes(schedule.vectorAxis);
+    if (schedule.interleavedAxis >= 0) {
+      int64_t perRegister = vectorBytes / widestElement();
+      while (schedule.lanes > perRegister && schedule.lanes * *loops.axes[schedule.interleavedAxis].extent.constant() >
+                                                 interleavedRegisters * perRegister)
+        schedule.lanes /= 2;
+    }
     chooseTransposedTile(schedule);
     chooseGrid(schedule);
     return schedule;

@@ -15,6 +15,8 @@ namespace torch_tile::tile_build {
 static constexpr double contiguousCost = 1, uniformCost = 0.2, gatherCost = 10;
 /// Of loads that code for registers shuffles.
 static constexpr int64_t largestShuffledStride = 4;
+/// Points of a short axis that are computed one after the other and interleaved.
+static constexpr int64_t longestInterleaved = 8;
 /// Of lanes along an axis whose order matters: the steps of a scan, or lanes one by one.
 static constexpr double orderedLanesCost = 3;
 /// Each step of a scan along lanes costs as much as the combiner; so does each point of one across them.
@@ -120,7 +122,7 @@ int ScheduleCost::interleavedAxis() {
     return -1;
   const Axis &shortAxis = loops.axes[inner], &lane = loops.axes[inner - 1];
   std::optional<int64_t> length = shortAxis.extent.constant();
-  if (!length || (*length != 2 && *length != 4) || extent(lane) < 16)
+  if (!length || *length < 2 || *length > longestInterleaved || extent(lane) < 16)
     return -1;
   for (const FusedLoops::Access &access : accesses) {
     std::optional<SizeExpr> across = strideAlong(loops.sizes(), access.offset, shortAxis.name);
@@ -129,7 +131,7 @@ int ScheduleCost::interleavedAxis() {
       return -1;
     // Larger strides are gathers, as they are along the short axis.
     std::optional<int64_t> stride = along->constant();
-    if (!stride || *stride < 0 || *stride > largestShuffledStride)
+    if (!stride || *stride < 0 || (access.load && *stride > largestShuffledStride))
       return -1;
     if (!access.load && (!across->isConstant(1) || *stride != *length))
       return -1;

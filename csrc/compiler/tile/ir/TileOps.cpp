@@ -166,6 +166,18 @@ LogicalResult PtrAddOp::verify() {
   return success();
 }
 
+//===-- tile.interleave -----------------------------------------------------------------------------------------===//
+
+LogicalResult InterleaveOp::verify() {
+  if (getSources().empty() || getSources().getTypes() != getResultTypes())
+    return emitOpError("expected one result of its type per source, got ")
+           << getSources().getTypes() << " and " << getResultTypes();
+  auto first = cast<RankedTensorType>(getSources()[0].getType());
+  if (first.getRank() != 1 || !llvm::all_equal(getSources().getTypes()))
+    return emitOpError("expected tiles of one axis and one type, got ") << getSources().getTypes();
+  return success();
+}
+
 //===-- tile.dot ------------------------------------------------------------------------------------------------===//
 
 LogicalResult DotOp::verify() {

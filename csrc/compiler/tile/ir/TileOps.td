@@ -165,6 +165,14 @@ def Tile_JoinOp : Tile_Op<"join", [Pure, SameTypeOperands]> {
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs) `->` type($result)";
 }
 
+def Tile_InterleaveOp : Tile_Op<"interleave", [Pure]> {
+  let summary = "tiles of one axis whose elements alternate: the results, one after the other, are element 0 of each source, then element 1 of each";
+  let arguments = (ins Variadic<RankedTensorOf<[AnyInteger, AnyFloat]>>:$sources);
+  let results = (outs Variadic<RankedTensorOf<[AnyInteger, AnyFloat]>>:$results);
+  let assemblyFormat = "$sources attr-dict `:` functional-type($sources, $results)";
+  let hasVerifier = 1;
+}
+
 def Tile_SplitOp : Tile_Op<"split", [Pure, AllTypesMatch<["lhs", "rhs"]>]> {
   let summary = "takes the last axis, of size 2, apart";
   let arguments = (ins Tile_Tile:$source);
