@@ -18,6 +18,8 @@ constexpr int maxBodyCost = 600;
 /// A value used in several places is computed again in each if that takes no more than this, and twice as much where
 /// what it reads is half as many bytes.
 constexpr int cheapWork = 4;
+/// Likewise for what chooses one of several places to read, if each use is one of several places as well.
+constexpr int cheapChoice = 12;
 /// Computing a value anew for every element of a larger consumer pays only for less work than this.
 constexpr int cheapBroadcastWork = 2;
 
@@ -129,6 +131,8 @@ private:
       return record(false, "a larger consumer would compute it many times over");
     if (consumers.size() == 1)
       return record(true, "one use");
+    if (cost.work <= cheapChoice && choosesAmongLoads(op) && isChosenOnce(op, consumers))
+      return record(true, "one of several places, of which each point reads one");
     int64_t bytes = 0;
     for (Type type : op.getResultTypes())
       bytes += elementBytes(cast<GraphTensorType>(type).getElementType());
@@ -136,6 +140,20 @@ private:
     if ((numLarge <= 1 || largeBytes <= bytes) && cost.work <= (isHalf ? 2 : 1) * cheapWork)
       return record(true, "cheaper to compute again than to store and load");
     record(false, std::to_string(consumers.size()) + " uses and too much to compute again");
+  }
+
+  /// cat and pad: under masks of their own, so that a point reads one of them.
+  static bool choosesAmongLoads(LoopsOp op) {
+    return llvm::all_of(*op.bodyBlock(), [](Operation &inner) {
+      auto load = dyn_cast<LoadOp>(inner);
+      return !load || load.getMask();
+    });
+  }
+
+  /// Whether one op alone reads the value, and chooses among what it reads.
+  static bool isChosenOnce(LoopsOp op, ArrayRef<LoopsOp> consumers) {
+    return llvm::all_equal(consumers) && choosesAmongLoads(consumers.front()) &&
+           bodyCost(op).total() * (int)consumers.size() <= 4 * cheapChoice;
   }
 
   void inlineInto(LoopsOp consumer) {

@@ -2,12 +2,36 @@
 
 // A mask over lanes side by side.
 
-// CHECK-LABEL: graph.func @pad(
-// CHECK:         %[[M:.*]] = arith.cmpi slt, {{.*}} : tensor<32xi64>
+// CHECK-LABEL: graph.func @triangle(
+// CHECK:         %[[M:.*]] = arith.cmpi slt, {{.*}} : tensor<64xi64>
 // CHECK:         %[[V:.*]] = tile.load {{.*}} strides [1] mask %[[M]]
 // CHECK:         %[[Z:.*]] = tile.splat
 // CHECK:         %[[S:.*]] = arith.select %[[M]], %[[V]], %[[Z]]
 // CHECK:         tile.store %[[S]]
+graph.func @triangle(%x: !graph.tensor<[60, 64], f32>) -> !graph.tensor<[60, 64], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 60, i1 = 64] -> (!graph.tensor<[60, 64], f32>) {
+    %i = graph.index_value "i0"
+    %j = graph.index_value "i1"
+    %m = arith.cmpi slt, %j, %i : i64
+    %z = arith.constant 1.0 : f32
+    %v = graph.load %x ["i0", "i1"] mask %m other %z : f32 : !graph.tensor<[60, 64], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %a : !graph.tensor<[60, 64], f32>
+}
+
+// -----
+
+// A mask that changes at one place along the lanes: the loop is cut there, and neither part has a mask.
+
+// CHECK-LABEL: graph.func @pad(
+// CHECK-NOT:     mask
+// CHECK:         %[[LEFT:.*]] = arith.subi %{{.*}}60_i64
+// CHECK:         %[[V:.*]] = tile.load %arg0{{.*}} valid[%[[LEFT]]]
+// CHECK:         tile.store %[[V]], {{.*}} valid[%[[LEFT]]]
+// CHECK-NOT:     tile.load
+// CHECK:         tile.splat %{{.*}} : f32
+// CHECK:         tile.store
 graph.func @pad(%x: !graph.tensor<[60], f32>) -> !graph.tensor<[64], f32> attributes {symbols = []} {
   %a = graph.loops [i0 = 64] -> (!graph.tensor<[64], f32>) {
     %i = graph.index_value "i0"
@@ -22,12 +46,44 @@ graph.func @pad(%x: !graph.tensor<[60], f32>) -> !graph.tensor<[64], f32> attrib
 
 // -----
 
+// What two masks leave of a block whose place is known at run time only: three parts, cut to the block.
+
+// CHECK-LABEL: graph.func @parts(
+// CHECK-NOT:     mask
+// CHECK:         arith.minsi %{{.*}}, %c1000_i64
+// CHECK:         scf.for
+// CHECK:           tile.load %arg0
+// CHECK:         arith.maxsi %{{.*}}, %c1000_i64
+// CHECK:         arith.minsi %{{.*}}, %c9000_i64
+// CHECK:         scf.for
+// CHECK:           tile.load %arg1
+// CHECK:         arith.maxsi %{{.*}}, %c9000_i64
+graph.func @parts(%x: !graph.tensor<[1000], f32>, %y: !graph.tensor<[8000], f32>) -> !graph.tensor<[10000], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 10000] -> (!graph.tensor<[10000], f32>) {
+    %i = graph.index_value "i0"
+    %n = arith.constant 1000 : i64
+    %p = arith.constant 9000 : i64
+    %true = arith.constant true
+    %m = arith.cmpi slt, %i, %n : i64
+    %o = arith.xori %m, %true : i1
+    %q = arith.cmpi slt, %i, %p : i64
+    %k = arith.andi %o, %q : i1
+    %z = arith.constant 1.0 : f32
+    %v = graph.load %x ["i0"] mask %m other %z : f32 : !graph.tensor<[1000], f32> -> f32
+    %w = graph.load %y ["i0 - 1000"] mask %k other %v : f32 : !graph.tensor<[8000], f32> -> f32
+    graph.yield %w : f32
+  }
+  graph.return %a : !graph.tensor<[10000], f32>
+}
+
+// -----
+
 // One answer for all lanes: a branch.
 
 // CHECK-LABEL: graph.func @rows(
 // CHECK:         %[[M:.*]] = arith.cmpi slt, {{.*}} : i64
-// CHECK:         scf.if %[[M]] -> (tensor<32xf32>)
-// CHECK:           tile.load {{.*}} : !tile.ptr<f32> -> tensor<32xf32>
+// CHECK:         scf.if %[[M]] -> (tensor<64xf32>)
+// CHECK:           tile.load {{.*}} : !tile.ptr<f32> -> tensor<64xf32>
 // CHECK:         else
 // CHECK-NOT:     tile.load
 // CHECK:           tile.splat

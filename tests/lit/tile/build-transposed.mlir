@@ -81,3 +81,53 @@ graph.func @reversed(%x: !graph.tensor<[32, 256, 128], f32>) -> !graph.tensor<[1
   }
   graph.return %a : !graph.tensor<[128, 256, 32], f32>
 }
+
+// -----
+
+// Masks are tiles of two axes as well; the mask of a load that is turned is turned.
+
+// CHECK-LABEL: graph.func @triangle(
+// CHECK:         vector axis i1 lanes 16 row axis i0 rows 16
+// CHECK:             %[[M:.*]] = arith.cmpi sge, {{.*}} : tensor<16x16xi64>
+// CHECK:             %[[T:.*]] = tile.trans %[[M]] perm [1, 0]
+// CHECK:             %[[X:.*]] = tile.load %arg0{{.*}} strides [256, 1] mask %[[T]]
+// CHECK:             %[[V:.*]] = tile.trans %[[X]] perm [1, 0]
+// CHECK:             arith.select %[[M]], %[[V]]
+graph.func @triangle(%x: !graph.tensor<[256, 256], f32>) -> !graph.tensor<[256, 256], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 256, i1 = 256] -> (!graph.tensor<[256, 256], f32>) {
+    %i = graph.index_value "i0"
+    %j = graph.index_value "i1"
+    %m = arith.cmpi sge, %i, %j : i64
+    %z = arith.constant 0.0 : f32
+    %v = graph.load %x ["i1", "i0"] mask %m other %z : f32 : !graph.tensor<[256, 256], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %a : !graph.tensor<[256, 256], f32>
+}
+
+// -----
+
+// A sum along what one operand has side by side, while the other has the results so: rows are folded tile by tile.
+
+// CHECK-LABEL: graph.func @crossed(
+// CHECK:         vector axis i0 lanes 16 row axis r0 rows 16
+// CHECK:         scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}) -> (tensor<16xf32>)
+// CHECK:           %[[X:.*]] = tile.load %arg0{{.*}} strides [256, 1] : !tile.ptr<f32> -> tensor<16x16xf32>
+// CHECK:           %[[Y:.*]] = tile.load %arg1{{.*}} strides [256, 1] : !tile.ptr<f32> -> tensor<16x16xf32>
+// CHECK:           %[[T:.*]] = tile.trans %[[Y]] perm [1, 0]
+// CHECK:           %[[P:.*]] = arith.mulf %[[X]], %[[T]]
+// CHECK:           %[[S:.*]] = tile.reduce(%[[P]]) axis 0
+// CHECK:           arith.addf %[[ACC]], %[[S]] : tensor<16xf32>
+graph.func @crossed(%x: !graph.tensor<[256, 256], f32>, %y: !graph.tensor<[256, 256], f32>) -> !graph.tensor<[256], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 256, reduce r0 = 256] -> (!graph.tensor<[256], f32>) {
+    %v = graph.load %x ["r0", "i0"] : !graph.tensor<[256, 256], f32> -> f32
+    %w = graph.load %y ["i0", "r0"] : !graph.tensor<[256, 256], f32> -> f32
+    %e = arith.mulf %v, %w : f32
+    graph.yield %e : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[256], f32>
+}

@@ -9,8 +9,16 @@ using namespace mlir;
 namespace torch_tile::tile_build {
 
 Value toTile(ImplicitLocOpBuilder &builder, Value value, ArrayRef<int64_t> shape) {
-  if (isa<RankedTensorType>(value.getType()) || shape.empty())
+  if (shape.empty())
     return value;
+  if (auto type = dyn_cast<RankedTensorType>(value.getType())) {
+    if (type.getRank() == (int64_t)shape.size())
+      return value;
+    assert(type.getRank() == 1 && shape.size() == 2 && type.getDimSize(0) == shape[1] && "lanes of a tile of rows");
+    auto row = RankedTensorType::get({1, shape[1]}, type.getElementType());
+    value = tile::ExpandDimsOp::create(builder, row, value, builder.getI64IntegerAttr(0));
+    return tile::BroadcastOp::create(builder, RankedTensorType::get(shape, type.getElementType()), value);
+  }
   return tile::SplatOp::create(builder, RankedTensorType::get(shape, value.getType()), value);
 }
 

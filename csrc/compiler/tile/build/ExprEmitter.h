@@ -39,7 +39,7 @@ private:
   std::function<mlir::Value(mlir::Operation *)> reuse;
 };
 
-/// A scalar as a tile of the given shape; tiles stay.
+/// A scalar, or what each lane has for all rows, as a tile of the given shape.
 mlir::Value toTile(mlir::ImplicitLocOpBuilder &builder, mlir::Value value, llvm::ArrayRef<int64_t> shape);
 
 } // namespace torch_tile::tile_build

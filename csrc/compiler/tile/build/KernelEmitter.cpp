@@ -44,6 +44,7 @@ void KernelEmitter::collectBuffers() {
 FailureOr<tile::KernelOp> KernelEmitter::run(StringRef name) {
   collectBuffers();
   findRepeats();
+  findSegments();
   scratchBytes = loops.sizes().constant(0);
   MLIRContext *context = module.getContext();
   builder.setInsertionPointToEnd(module.getBody());
@@ -106,7 +107,7 @@ SmallVector<int64_t> KernelEmitter::tileShape() const {
 }
 
 SmallVector<int64_t> KernelEmitter::accumulatorShape() const {
-  if (isRowReduced())
+  if (isRowReduced() && !foldsRowsAtOnce())
     return {schedule.rows, schedule.lanes};
   return tileShape();
 }
@@ -221,7 +222,7 @@ void KernelEmitter::emitTiles() {
     return isVectorReduced() ? emitRowTile() : emitTransposedTiles();
   if (schedule.vectorAxis < 0 || isVectorReduced() || schedule.isVectorInnermost)
     return emitStages();
-  emitVectorLoop(blockLow, blockHigh, isAlwaysFull(), {}, [&](ValueRange) -> ValueList {
+  emitSegments(blockLow, blockHigh, isAlwaysFull(), {}, [&](ValueRange) -> ValueList {
     if (schedule.interleavedAxis >= 0)
       emitInterleaved();
     else

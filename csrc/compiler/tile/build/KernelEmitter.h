@@ -7,6 +7,7 @@
 #include "compiler/tile/build/Schedule.h"
 #include "compiler/tile/ir/TileDialect.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -65,6 +66,15 @@ private:
   ValueList emitUnrolled(const fusion::Axis &axis, mlir::ValueRange carried, BodyFn body);
   ValueList fold(mlir::graph::LoopsOp op, ValueList values, int64_t axis);
   ValueList emitVectorLoop(mlir::Value low, mlir::Value high, bool alwaysFull, mlir::ValueRange carried, BodyFn body);
+  // Segments.cpp: the vector loop in parts, in each of which masks are constants
+  struct Edge {
+    mlir::Operation *op;
+    int64_t at;
+    bool isTrueBelow;
+  };
+  std::optional<Edge> edgeOf(mlir::arith::CmpIOp op);
+  void findSegments();
+  ValueList emitSegments(mlir::Value low, mlir::Value high, bool alwaysFull, mlir::ValueRange carried, BodyFn body);
   ValueList emitFor(mlir::Value low, mlir::Value high, int64_t step, mlir::ValueRange carried,
                     llvm::function_ref<ValueList(mlir::Value, mlir::ValueRange)> body);
   ValueList emitIf(mlir::Value condition, mlir::TypeRange types, llvm::function_ref<ValueList()> then,
@@ -135,6 +145,8 @@ private:
   llvm::StringRef vectorName() const { return loops.axes[schedule.vectorAxis].name; }
   llvm::StringRef rowName() const { return loops.axes[schedule.rowAxis].name; }
   llvm::StringRef interleavedName() const { return loops.axes[schedule.interleavedAxis].name; }
+  /// Rows of a tile are folded when it is made, so that their accumulators share registers; threads do so at the end.
+  bool foldsRowsAtOnce() const { return isRowReduced() && !options.isGpu; }
   bool isRowReduced() const { return schedule.rowAxis >= 0 && loops.axes[schedule.rowAxis].reduced; }
   /// Whether tiles have a row axis where the builder stands.
   bool hasRows() const { return schedule.rowAxis >= 0 && (!isRowReduced() || isInRowLoop); }
@@ -174,6 +186,11 @@ private:
   bool isInRowLoop = false;
   /// Lanes and rows of the current tile that lie inside the domain; null when all do.
   mlir::Value validLanes, validRows;
+  /// Comparisons that change along the vector axis, where its segments end (the last one's end is the axis's), and what
+  /// is known in the current one.
+  llvm::SmallVector<Edge> edges;
+  llvm::SmallVector<int64_t> segmentEnds;
+  llvm::DenseMap<mlir::Operation *, bool> decided;
   int currentStage = 0;
   /// By result: its byte offset in scratch memory, and the stage that wrote it.
   struct Kept {

@@ -99,6 +99,15 @@ void KernelEmitter::emitReducedStage(int stage) {
         value = arith::SelectOp::create(builder, gatherMask(), value, toTile(builder, identity, tileShape()));
       }
       ValueRange accumulated = carried.slice(next.size(), values.size());
+      if (foldsRowsAtOnce()) {
+        for (Value &value : values)
+          value = toTile(builder, value, tileShape());
+        values = fold(op, std::move(values), /*axis=*/0);
+        isInRowLoop = false; // what is combined has no rows any more
+        next.append(combine(op.getCombine(), accumulated, values, tileShape(), item.kinds));
+        isInRowLoop = true;
+        continue;
+      }
       if (isOnly)
         for (Value value : values)
           next.push_back(toTile(builder, value, tileShape()));
@@ -117,7 +126,7 @@ void KernelEmitter::emitReducedStage(int stage) {
       continue;
     ValueList values(ArrayRef<Value>(folded).slice(next, op.getNumResults()));
     next += op.getNumResults();
-    if (isVectorReduced() || isRowReduced()) {
+    if (isVectorReduced() || (isRowReduced() && !foldsRowsAtOnce())) {
       for (Value &value : values)
         value = toTile(builder, value, accumulatorShape());
       values = fold(op, std::move(values), /*axis=*/foldedAxis());
@@ -191,7 +200,7 @@ KernelEmitter::ValueList KernelEmitter::emitReducedAxes(unsigned axis, ValueRang
       return body(carried);
     }
     const Axis &vector = loops.axes[schedule.vectorAxis];
-    return emitVectorLoop(exprs.constant(0), exprs.emit(vector.extent, {}), isAlwaysFull(), carried, body);
+    return emitSegments(exprs.constant(0), exprs.emit(vector.extent, {}), isAlwaysFull(), carried, body);
   }
   std::optional<int64_t> known = isVectorReduced() ? loops.axes[schedule.vectorAxis].extent.constant() : std::nullopt;
   bool isOneTile = options.isGpu && known && *known <= schedule.lanes;

@@ -149,6 +149,20 @@ KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member, Valu
 
 /// Arithmetic: scalar on scalars, tile-wise as soon as one operand is a tile.
 Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)> lookup) {
+  if (auto it = decided.find(&op); it != decided.end())
+    return reuse(arith::ConstantOp::create(builder, builder.getBoolAttr(it->second)));
+  // What a constant decides, whatever the other lanes are.
+  if (isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op))
+    for (unsigned k = 0; k < 2; ++k)
+      if (std::optional<bool> known = constantBool(lookup(op.getOperand(k)))) {
+        Value other = lookup(op.getOperand(1 - k));
+        if (isa<arith::AndIOp>(op))
+          return *known ? other : lookup(op.getOperand(k));
+        if (isa<arith::OrIOp>(op))
+          return *known ? lookup(op.getOperand(k)) : other;
+        if (!*known)
+          return other;
+      }
   // A value rounded to low precision only to be widened again keeps its bits.
   if (options.elideRounding && isa<arith::ExtFOp>(op))
     if (auto rounding = lookup(op.getOperand(0)).getDefiningOp<arith::TruncFOp>();
@@ -233,10 +247,12 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
   bool isStructured = isLinear(offset);
   if (!scalarsVary && isStructured && !mask)
     return structuredLoad(pointer, offset, load.getType());
-  // A mask over lanes that lie side by side.
+  // A mask over elements that lie side by side.
+  auto isContiguousAlong = [&](StringRef name) { return strideAlong(loops.sizes(), offset, name)->isConstant(1); };
   bool isContiguous =
-      isStructured && schedule.vectorAxis >= 0 && strideAlong(loops.sizes(), offset, vectorName())->isConstant(1);
-  if (!scalarsVary && isContiguous && (!hasRows() || options.isGpu)) {
+      isStructured && schedule.vectorAxis >= 0 &&
+      (isContiguousAlong(vectorName()) || (hasRows() && !options.isGpu && isContiguousAlong(rowName())));
+  if (!scalarsVary && isContiguous) {
     Value value = structuredLoad(pointer, offset, load.getType(), mask);
     return other ? reuse(arith::SelectOp::create(builder, mask, value, toTile(builder, other, tileShape()))) : value;
   }
@@ -288,6 +304,10 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
   ValueList valid = validOfTile();
   if (isTransposed && !valid.empty())
     std::swap(valid[0], valid[1]);
+  if (isTransposed && mask)
+    mask = reuse(tile::TransOp::create(builder,
+                                       RankedTensorType::get({schedule.lanes, schedule.rows}, builder.getI1Type()),
+                                       mask, builder.getDenseI64ArrayAttr({1, 0})));
   addStride(isTransposed ? lane : row);
   addStride(isTransposed ? row : lane);
   SmallVector<int64_t> shape = tileShape();
@@ -359,7 +379,7 @@ void KernelEmitter::store(Value value, Value result) {
     };
     valid = validOfTile();
     // Contiguous along the rows: turned before it is stored.
-    if (options.isGpu && hasRows() && row.isConstant(1) && !lane.isConstant(0) && !lane.isConstant(1)) {
+    if (hasRows() && row.isConstant(1) && !lane.isConstant(0) && !lane.isConstant(1)) {
       auto type = RankedTensorType::get({schedule.lanes, schedule.rows}, getElementTypeOrSelf(value.getType()));
       value = tile::TransOp::create(builder, type, value, builder.getDenseI64ArrayAttr({1, 0}));
       std::swap(row, lane);

@@ -3,6 +3,7 @@
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/tile/build/ScheduleCost.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -51,6 +52,7 @@ public:
         schedule.lanes /= 2;
     }
     chooseTransposedTile(schedule);
+    chooseCrossedTile(schedule);
     chooseGrid(schedule);
     return schedule;
   }
@@ -66,12 +68,22 @@ private:
     int64_t bytes = 1;
     for (const FusedMember &member : loops.members) {
       LoopsOp op = member.op;
-      for (Operation &inner : *op.bodyBlock())
+      // What is made of indices alone is few values, for masks; addresses of gathers are costed elsewhere.
+      llvm::SmallDenseSet<Value> ofIndices;
+      for (Operation &inner : *op.bodyBlock()) {
+        if (isa<arith::ConstantOp>(inner))
+          continue;
+        bool isOfIndices = !isa<LoadOp>(inner) && llvm::all_of(inner.getOperands(), [&](Value operand) {
+          return ofIndices.contains(operand) || operand.getDefiningOp<arith::ConstantOp>();
+        });
+        if (isOfIndices || isa<IndexOp, CheckIndexOp>(inner))
+          ofIndices.insert(inner.result_begin(), inner.result_end());
         for (Type type : inner.getResultTypes())
-          // Index arithmetic is scalar but for gathers, whose cost is elsewhere; so is what is loaded for all lanes.
-          if (type.isIntOrFloat() && !isa<IndexOp, CheckIndexOp>(inner) &&
+          // What is loaded for all lanes is a scalar.
+          if (type.isIntOrFloat() && !ofIndices.contains(inner.getResult(0)) &&
               !(isa<LoadOp>(inner) && isShared(inner.getResult(0))))
             bytes = std::max(bytes, torch_tile::fusion::elementBytes(type));
+      }
     }
     return bytes;
   }
@@ -101,16 +113,42 @@ private:
     int row = cost.transposedAxis(schedule.vectorAxis, shortestTransposed);
     if (row < 0)
       return;
-    // Masks and index values would need two axes as well: leave those nests to gathers.
-    for (const FusedMember &member : loops.members) {
-      LoopsOp op = member.op;
-      for (Operation &inner : *op.bodyBlock())
-        if (isa<IndexOp, CheckIndexOp, UniformOp>(inner) || (isa<LoadOp>(inner) && cast<LoadOp>(inner).getMask()))
-          return;
-    }
+    // What goes lane by lane anyway is left to gathers.
+    if (hasLaneEffects())
+      return;
     schedule.rowAxis = row;
     schedule.rows = widestElement() > 4 ? rowsOfTransposedTile / 2 : rowsOfTransposedTile;
     schedule.lanes = std::min<int64_t>(schedule.lanes, schedule.rows);
+  }
+
+  /// Reductions whose accesses are contiguous along different axes, a parallel and a reduced one: likewise. Each row
+  /// has accumulators of its own.
+  void chooseCrossedTile(Schedule &schedule) {
+    if (schedule.vectorAxis < 0 || schedule.rowAxis >= 0 || hasLaneEffects())
+      return;
+    auto [lane, row] = cost.crossedAxes(schedule.vectorAxis, shortestTransposed);
+    if (lane < 0)
+      return;
+    int64_t bytes = 4, results = 0;
+    for (const FusedMember &member : loops.members)
+      if (LoopsOp op = member.op; op.isReduction()) {
+        results = std::max<int64_t>(results, op.getNumResults());
+        for (Type type : op.getResultTypes())
+          bytes = std::max(bytes, torch_tile::fusion::elementBytes(cast<GraphTensorType>(type).getElementType()));
+      }
+    schedule.vectorAxis = lane;
+    schedule.rowAxis = row;
+    vectorName = loops.axes[lane].name;
+    schedule.rows =
+        std::max(bytes, widestElement()) > 4 || results > 1 ? rowsOfTransposedTile / 2 : rowsOfTransposedTile;
+    schedule.lanes = std::min(vectorBytes / std::max<int64_t>(4, widestElement()), rowsOfTransposedTile);
+  }
+
+  bool hasLaneEffects() {
+    return llvm::any_of(loops.members, [](const FusedMember &member) {
+      return llvm::any_of(*LoopsOp(member.op).bodyBlock(),
+                          [](Operation &inner) { return isa<CheckIndexOp, UniformOp>(inner); });
+    });
   }
 
   void chooseGrid(Schedule &schedule) {
@@ -133,7 +171,7 @@ private:
       if (schedule.isVectorInnermost)
         wanted = std::max({wanted, scatterColumns, e / scatterPrograms});
       wanted = (int64_t)llvm::alignTo((uint64_t)wanted, (uint64_t)schedule.lanes);
-      if (schedule.rowAxis >= 0) {
+      if (schedule.rowAxis >= 0 && !loops.axes[schedule.rowAxis].reduced) {
         double all = (double)widestElement();
         for (const Axis &axis : loops.axes)
           all *= (double)extent(axis);
@@ -149,7 +187,7 @@ private:
       if (e > wanted || !loops.axes[schedule.vectorAxis].extent.isConstant())
         schedule.block = wanted;
       points *= (double)std::min(e, wanted);
-      if (schedule.rowAxis >= 0)
+      if (schedule.rowAxis >= 0 && !loops.axes[schedule.rowAxis].reduced)
         points *= (double)std::min<int64_t>(extent(loops.axes[schedule.rowAxis]), schedule.rowBlock);
     }
     schedule.numGridAxes = numParallel;

@@ -116,6 +116,42 @@ int ScheduleCost::transposedAxis(int vectorAxis, int64_t minExtent) {
   return row;
 }
 
+std::pair<int, int> ScheduleCost::crossedAxes(int vectorAxis, int64_t minExtent) {
+  // Reductions that read or write along a parallel axis here, along a reduced one there.
+  auto strideOf = [&](const FusedLoops::Access &access, const Axis &axis) {
+    std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, axis.name);
+    return hasScalarsAlong(access, axis.name) ? std::nullopt : stride;
+  };
+  auto isGathered = [&](const FusedLoops::Access &access) {
+    return access.isFull && accessCost(access, loops.axes[vectorAxis]) >= gatherCost;
+  };
+  if (isOrdered || llvm::none_of(accesses, isGathered))
+    return {-1, -1};
+  auto fits = [&](const Axis &lane, const Axis &row) {
+    bool alongLanes = false, alongRows = false;
+    for (const FusedLoops::Access &access : accesses) {
+      if (!access.isFull)
+        continue;
+      std::optional<SizeExpr> across = strideOf(access, lane), down = strideOf(access, row);
+      if (!across || !down)
+        return false;
+      if (across->isConstant(1))
+        alongLanes = true;
+      else if (down->isConstant(1))
+        alongRows |= !across->isConstant(0);
+      else if (!across->isConstant(0))
+        return false;
+    }
+    return alongLanes && alongRows;
+  };
+  for (int lane = (int)loops.axes.size(); lane-- > 0;)
+    for (int row = (int)loops.axes.size(); row-- > 0;)
+      if (!loops.axes[lane].reduced && loops.axes[row].reduced && extent(loops.axes[lane]) >= minExtent &&
+          extent(loops.axes[row]) >= minExtent && fits(loops.axes[lane], loops.axes[row]))
+        return {lane, row};
+  return {-1, -1};
+}
+
 int ScheduleCost::interleavedAxis() {
   int inner = (int)loops.axes.size() - 1;
   if (inner < 1 || llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))

@@ -22,6 +22,9 @@ public:
   int transposedAxis(int vectorAxis, int64_t minExtent);
   /// The innermost axis of a pointwise nest if it has two or four points, every result is contiguous along it and then
   /// along the axis before it, and loads along that one are structured; -1 if not.
+  /// A parallel axis for lanes and a reduced one for the rows of tiles, where each access is contiguous along one of
+  /// them (or the same for all lanes), and some would be gathers along `vectorAxis`; -1 twice if there are none.
+  std::pair<int, int> crossedAxes(int vectorAxis, int64_t minExtent);
   int interleavedAxis();
 
 private:

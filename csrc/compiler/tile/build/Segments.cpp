@@ -1,0 +1,122 @@
+// Where comparisons of the vector axis with constants change their answer, its loop is cut: within a segment the masks
+// of cat, padding and slices are constants, so that each segment reads what it needs, without masks.
+#include "compiler/fusion/Access.h"
+#include "compiler/fusion/FusionCost.h"
+#include "compiler/tile/build/KernelEmitter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+using torch_tile::fusion::strideAlong;
+using torch_tile::fusion::withoutAxis;
+
+namespace torch_tile::tile_build {
+
+/// Operations of all segments together, which bound the code, and how many segments there are at most.
+static constexpr int64_t maxSegmentWork = 600, maxSegments = 9;
+
+/// The integer as an expression over the axes, if it is one.
+static SizeExpr indexOf(const FusedLoops &loops, Value value) {
+  SizeContext &sizes = loops.sizes();
+  if (APInt constant; matchPattern(value, m_ConstantInt(&constant)))
+    return sizes.constant(constant.getSExtValue());
+  Operation *op = value.getDefiningOp();
+  if (auto index = dyn_cast_or_null<IndexOp>(op))
+    return index.getScalars().empty() ? loops.exprOf(index) : SizeExpr();
+  if (!isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op))
+    return {};
+  SizeExpr left = indexOf(loops, op->getOperand(0)), right = indexOf(loops, op->getOperand(1));
+  if (!left || !right)
+    return {};
+  return isa<arith::AddIOp>(op) ? sizes.add(left, right) : sizes.sub(left, right);
+}
+
+/// Where along the vector axis the comparison changes, and whether it is true below.
+std::optional<KernelEmitter::Edge> KernelEmitter::edgeOf(arith::CmpIOp op) {
+  using Predicate = arith::CmpIPredicate;
+  Predicate predicate = op.getPredicate();
+  if (!llvm::is_contained({Predicate::slt, Predicate::sle, Predicate::sgt, Predicate::sge}, predicate))
+    return std::nullopt;
+  SizeContext &sizes = loops.sizes();
+  SizeExpr left = indexOf(loops, op.getLhs()), right = indexOf(loops, op.getRhs());
+  if (!left || !right)
+    return std::nullopt;
+  // left - right < bound, or not.
+  bool isBelow = predicate == Predicate::slt || predicate == Predicate::sle;
+  int64_t bound = predicate == Predicate::sle || predicate == Predicate::sgt ? 1 : 0;
+  SizeExpr difference = loops.facts().simplify(sizes.sub(left, right));
+  std::optional<SizeExpr> stride = strideAlong(sizes, difference, vectorName());
+  std::optional<int64_t> step = stride ? stride->constant() : std::nullopt;
+  if (!step || *step == 0)
+    return std::nullopt;
+  std::optional<int64_t> rest = withoutAxis(sizes, difference, vectorName()).constant();
+  if (!rest || std::abs(*rest) > (int64_t(1) << 60))
+    return std::nullopt;
+  if (*step > 0) // index * step < bound - rest
+    return Edge{op, llvm::divideCeilSigned(bound - *rest, *step), isBelow};
+  return Edge{op, llvm::divideFloorSigned(*rest - bound, -*step) + 1, !isBelow};
+}
+
+void KernelEmitter::findSegments() {
+  if (schedule.vectorAxis < 0 || schedule.rowAxis >= 0 || options.isGpu || loops.isOrdered() ||
+      schedule.isVectorInnermost)
+    return;
+  int64_t extent = loops.facts().estimate(loops.axes[schedule.vectorAxis].extent), work = 0;
+  if (isVectorReduced() && extent <= schedule.lanes)
+    return; // what the only tile holds is there for later stages
+  for (const FusedMember &member : loops.members) {
+    LoopsOp op = member.op;
+    work += torch_tile::fusion::bodyCost(op).total();
+    for (Operation &inner : *op.bodyBlock())
+      if (auto compare = dyn_cast<arith::CmpIOp>(inner))
+        if (std::optional<Edge> edge = edgeOf(compare))
+          edges.push_back(*edge);
+  }
+  for (const Edge &edge : edges)
+    if (edge.at > 0 && edge.at < extent)
+      segmentEnds.push_back(edge.at);
+  llvm::sort(segmentEnds);
+  segmentEnds.erase(llvm::unique(segmentEnds), segmentEnds.end());
+  // A tile of several short segments is better masked.
+  int64_t tiles = 0, begin = 0, whole = llvm::divideCeil(extent, schedule.lanes);
+  for (size_t k = 0; k <= segmentEnds.size(); ++k) {
+    int64_t end = k < segmentEnds.size() ? segmentEnds[k] : extent;
+    tiles += llvm::divideCeil(end - begin, schedule.lanes);
+    begin = end;
+  }
+  int64_t count = (int64_t)segmentEnds.size() + 1;
+  if (count > maxSegments || count * work > maxSegmentWork || tiles > 2 * whole + 2)
+    segmentEnds.clear();
+}
+
+/// The vector loop, segment by segment.
+KernelEmitter::ValueList KernelEmitter::emitSegments(Value low, Value high, bool alwaysFull, ValueRange carried,
+                                                     BodyFn body) {
+  if (segmentEnds.empty())
+    return emitVectorLoop(low, high, alwaysFull, carried, body);
+  auto choose = [&](Value left, Value right, bool isLargest) -> Value {
+    APInt a, b;
+    if (matchPattern(left, m_ConstantInt(&a)) && matchPattern(right, m_ConstantInt(&b)))
+      return (a.sgt(b) == isLargest) ? left : right;
+    return isLargest ? reuse(arith::MaxSIOp::create(builder, left, right))
+                     : reuse(arith::MinSIOp::create(builder, left, right));
+  };
+  ValueList values(carried);
+  for (size_t k = 0; k <= segmentEnds.size(); ++k) {
+    int64_t begin = k == 0 ? 0 : segmentEnds[k - 1];
+    for (const Edge &edge : edges)
+      decided[edge.op] = (begin < edge.at) == edge.isTrueBelow;
+    ScopeGuard scope(*this);
+    Value first = k == 0 ? low : choose(low, exprs.constant(begin), true), last = high;
+    if (k < segmentEnds.size())
+      last = choose(high, exprs.constant(segmentEnds[k]), false);
+    // A block that ends before the segment begins has nothing of it.
+    values = emitVectorLoop(first, choose(last, first, true), /*alwaysFull=*/false, values, body);
+  }
+  decided.clear();
+  return values;
+}
+
+} // namespace torch_tile::tile_build
