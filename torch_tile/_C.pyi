@@ -168,6 +168,9 @@ def freeze_program(
         otherwise: takes the arguments of a call as a list.
     """
 
+def prefers_onednn(matmul_library: str) -> bool:
+    """Whether oneDNN multiplies float32 matrices under this setting, on this processor."""
+
 def load_artifact(
     data: bytes, pycalls: list[Callable[..., Any]] = ..., poison: bool = False, matmul_library: str = "auto"
 ) -> Program:

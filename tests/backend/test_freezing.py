@@ -248,7 +248,7 @@ def test_inference_mode_and_autocast() -> None:
         torch.testing.assert_close(call(x), model(x))
     call = frozen(model)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        torch.testing.assert_close(call(x), model(x))
+        torch.testing.assert_close(call(x), model(x), rtol=1.6e-2, atol=1e-2)  # gelu before the product is rounded
         report = explained(model, x).graphs[0].freezing
     assert report.num_folded >= 4  # casts of weights and biases
 
@@ -377,12 +377,13 @@ class Images(nn.Module):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_images(dtype: torch.dtype, memory_format: torch.memory_format, dynamic: bool) -> None:
+@pytest.mark.parametrize("freezing", [False, True])
+def test_images(dtype: torch.dtype, memory_format: torch.memory_format, dynamic: bool, freezing: bool) -> None:
     model = Images().eval().to(dtype)
     exact = Images().eval().double()
     exact.load_state_dict(model.state_dict())
     fresh()
-    call = torch.compile(model, backend="tile", dynamic=dynamic, options={"freezing": True, "strict": True})
+    call = torch.compile(model, backend="tile", dynamic=dynamic, options={"freezing": freezing, "strict": True})
     with torch.no_grad():
         for count in (2, 5):
             x = torch.randn(count, 3, 16, 16, dtype=dtype).to(memory_format=memory_format)

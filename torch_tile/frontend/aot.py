@@ -14,8 +14,11 @@ from torch._functorch.aot_autograd import aot_module_simplified
 
 from torch_tile.config import Settings
 from torch_tile.frontend.attention import keep_attention
+from torch_tile.frontend.channels_last import put_channels_last
 from torch_tile.frontend.compile import compile_graph, reload_graph
+from torch_tile.frontend.constants import Constants, Report, outside_of_tracing
 from torch_tile.frontend.decompositions import decomposition_table
+from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.freezing import compile_frozen, parameters_of
 from torch_tile.frontend.fx_passes import run_passes
 from torch_tile.frontend.partition import partition
@@ -84,6 +87,10 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         run_passes(gm, settings)
         if settings["freezing"]:
             return compile_frozen(gm, example_inputs, parameters, settings)
+        if settings["fusion"]:
+            with outside_of_tracing():
+                put_channels_last(Constants(gm), Report())
+        fuse_epilogues(gm, settings)
         return compile_graph(gm, example_inputs, "inference", settings)
 
     def partition_joint(joint: torch.fx.GraphModule, joint_inputs: Sequence[Any], **kwargs: Any) -> Any:

@@ -1,9 +1,10 @@
-"""Text of sizes that go through floating point."""
+"""Text of sizes that go through floating point; what strides tell without a guard."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
 from sympy.printing.str import StrPrinter
 
 
@@ -16,3 +17,11 @@ class _ExactFloats(StrPrinter):  # type: ignore[misc]
 
 def exact_text(expression: Any) -> str:
     return str(_ExactFloats().doprint(expression))
+
+
+def has_strides_of(value: torch.Tensor, memory_format: torch.memory_format) -> bool:
+    """Whether a fake tensor is stored in this order for certain: asked without a guard, and told from others by the
+    strides of dimensions of one element, as operators tell it."""
+    with torch.no_grad():
+        like = torch.empty_like(value, memory_format=memory_format)
+    return str(tuple(like.stride())) == str(tuple(value.stride()))

@@ -107,6 +107,9 @@ PYBIND11_MODULE(_C, m) {
         py::arg("matmul_library") = "auto");
   m.def("freeze_program", &freezeProgram, py::arg("program"), py::arg("arguments"), py::arg("constants"),
         py::arg("packable"), py::arg("otherwise"));
+  m.def(
+      "prefers_onednn", [](const std::string &library) { return prefersOneDnn(parseMatmulLibrary(library)); },
+      py::arg("matmul_library"));
   m.def("load_artifact", &loadArtifactForPython, py::arg("data"), py::arg("pycalls") = py::list(),
         py::arg("poison") = false, py::arg("matmul_library") = "auto");
   m.def("assembler", &assemblerName);

@@ -11,9 +11,10 @@ import torch
 from torch.fx import GraphModule
 
 from torch_tile.config import Settings
+from torch_tile.frontend.channels_last import put_channels_last
 from torch_tile.frontend.compile import Binding, compile_graph
-from torch_tile.frontend.freezing.channels_last import put_channels_last
-from torch_tile.frontend.freezing.constants import Constants, Report, fold, freeze_inputs, outside_of_tracing
+from torch_tile.frontend.constants import Constants, Report, fold, freeze_inputs, outside_of_tracing
+from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.freezing.scaling import scale_weights
 from torch_tile.frontend.input_views import view_inputs
 
@@ -62,6 +63,7 @@ class _Programs:
             frozen = freeze_inputs(constants, sources, report)
             if frozen:
                 optimize(constants, report)
+            fuse_epilogues(gm, self.settings, constants.value, constants.add)
         gm.graph.eliminate_dead_code()
         constants.remove_unused()
         gm.recompile()

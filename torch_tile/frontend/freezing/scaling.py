@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from torch_tile.frontend.freezing.constants import Constants, Report
+from torch_tile.frontend.constants import Constants, Report
 
 aten = torch.ops.aten
 

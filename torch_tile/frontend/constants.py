@@ -90,7 +90,8 @@ class Constants:
         for node in [n for n in self._values if not n.users]:
             del self._values[node]
             delattr(self.gm, str(node.target))
-            node.graph.erase_node(node)
+            if not node._erased:
+                node.graph.erase_node(node)
 
 
 def _is_written(node: Node) -> bool:

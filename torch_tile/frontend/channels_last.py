@@ -1,11 +1,13 @@
-"""Convolutions on the CPU with channels last: filters are stored so, and results, and what follows, take after them.
+"""Convolutions on the CPU with channels last, in inference: images and filters are stored so, and what follows, too.
 
 oneDNN computes either order in blocks of channels, and with channels last these lie in memory as they are: 1.1 to 1.8
-times as fast for images of 14 to 64 points square, and three times by channel. Results of the graph keep their strides.
+times as fast for images of 14 to 64 points square, and three times where each channel has its own filter. Results of
+the graph keep their strides.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +15,8 @@ import torch
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
-from torch_tile.frontend.freezing.constants import Constants, Report
+from torch_tile.frontend.constants import Constants, Report
+from torch_tile.frontend.sizes import has_strides_of
 
 aten = torch.ops.aten
 
@@ -27,19 +30,33 @@ class _Refused(Exception):
     """The graph has something that other strides would change."""
 
 
+# Filters that are no constants are copied in each call, at the cost of as many points of the result.
+_LEAST_POINTS = 64
+
+
 def _is_candidate(constants: Constants, node: Node) -> bool:
     if node.target is not aten.convolution.default or node.args[6]:
         return False
-    weight = constants.value(node.args[1])
-    if weight is None or weight.dim() != 4 or weight.device.type != "cpu":
+    weight, result = node.args[1].meta["val"], node.meta["val"]  # type: ignore[union-attr]
+    if weight.dim() != 4 or result.dim() != 4 or weight.device.type != "cpu":
         return False
     if weight.dtype is torch.bfloat16:
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    return weight.dtype is torch.float32
+        is_supported = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    else:
+        is_supported = weight.dtype is torch.float32
+    if not is_supported or constants.value(node.args[1]) is not None or has_strides_of(weight, torch.channels_last):
+        return is_supported
+    sizes = [n if isinstance(n, int) else n.node.hint for n in (result.shape[0], *result.shape[2:])]
+    return all(n is not None for n in sizes) and math.prod(sizes) >= _LEAST_POINTS
 
 
-def _strides(value: Any) -> list[tuple[Any, ...]]:
-    return [tuple(v.stride()) for v in pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
+def _strides(value: Any) -> list[str]:
+    # As text, for comparing symbolic ones would be a guard.
+    return [str(tuple(v.stride())) for v in pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
+
+
+def _sizes(value: Any) -> list[str]:
+    return [str(tuple(v.shape)) for v in pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
 
 
 class _Change:
@@ -58,6 +75,8 @@ class _Change:
         node.meta["val"] = value
 
     def replace_operand(self, node: Node, old: Node, new: Node) -> None:
+        if new is old:
+            return
         node.replace_input_with(old, new)
         self.undo.append(lambda: node.replace_input_with(new, old))
 
@@ -69,16 +88,21 @@ class _Change:
                 continue
             with self.mode(), torch.no_grad():
                 value = operand.meta["val"].clone(memory_format=memory_format)
-            if tuple(value.stride()) == tuple(old.stride()):
+            if _strides(value) == _strides(old):
                 break
         else:
             raise _Refused(f"the strides of {operand.name} are needed")
-        with self.graph.inserting_before(user):
+        copy = self.copied(operand, user, memory_format)
+        self.replace_operand(user, operand, copy)
+        return copy
+
+    def copied(self, operand: Node, before: Node, memory_format: torch.memory_format) -> Node:
+        with self.graph.inserting_before(before):
             copy = self.graph.call_function(aten.clone.default, (operand,), {"memory_format": memory_format})
         self.undo.append(lambda: self.graph.erase_node(copy))
         copy.meta.update({k: v for k, v in operand.meta.items() if k not in ("val", "tensor_meta")})
-        copy.meta["val"] = value
-        self.replace_operand(user, operand, copy)
+        with self.mode(), torch.no_grad():
+            copy.meta["val"] = operand.meta["val"].clone(memory_format=memory_format)
         return copy
 
     def mode(self) -> Any:
@@ -112,8 +136,7 @@ class _Change:
             self.restore_operands(node)
             return
         old = node.meta.get("val")
-        sizes = [[tuple(v.shape) for v in pytree.tree_leaves(x) if isinstance(v, torch.Tensor)] for x in (value, old)]
-        if sizes[0] != sizes[1]:
+        if _sizes(value) != _sizes(old):
             raise _Refused(f"{node.name} depends on strides")
         if _strides(value) != _strides(old):
             self.set_value(node, value)
@@ -124,8 +147,20 @@ class _Change:
             return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
+def _filters(change: _Change, weight: Node, before: Node) -> Node:
+    """The same with channels last."""
+    constants = change.constants
+    if (value := constants.value(weight)) is not None:
+        # Not contiguous(): strides of filters of one point would be taken for either order.
+        moved = torch.empty_like(value, memory_format=torch.channels_last).copy_(value)
+        return constants.add(moved, before, weight.meta)
+    if has_strides_of(weight.meta["val"], torch.channels_last):
+        return weight
+    return change.copied(weight, before, torch.channels_last)
+
+
 def put_channels_last(constants: Constants, report: Report) -> None:
-    """Gives filters channels last, and the results of the graph the strides they had."""
+    """Gives images and filters of convolutions channels last, and the results of the graph the strides they had."""
     graph = constants.gm.graph
     if not torch._C._has_mkldnn or not torch._C._get_mkldnn_enabled():
         return
@@ -133,21 +168,23 @@ def put_channels_last(constants: Constants, report: Report) -> None:
     if not convolutions:
         return
     change = _Change(constants)
-    made: dict[Node, Node] = {}
-    for node in convolutions:
-        old = node.args[1]
-        if old not in made:
-            weight = constants.value(old)
-            assert weight is not None
-            # Not contiguous(): strides of filters of one point would be taken for either order.
-            moved = torch.empty_like(weight, memory_format=torch.channels_last).copy_(weight)
-            made[old] = constants.add(moved, next(iter(old.users)), old.meta)
-        change.replace_operand(node, old, made[old])
+    filters: dict[Node, Node] = {}
+    images: dict[Node, Node] = {}
     try:
         for node in list(graph.nodes):
-            if node in made.values() or node.op in ("placeholder", "get_attr"):
+            if node.op in ("placeholder", "get_attr"):
                 continue
-            if node in convolutions or any(operand in change.before for operand in node.all_input_nodes):
+            if node in convolutions:
+                image, weight = node.args[:2]
+                if weight not in filters:
+                    filters[weight] = _filters(change, weight, node)
+                change.replace_operand(node, weight, filters[weight])
+                if image not in images:
+                    is_moved = has_strides_of(image.meta["val"], torch.channels_last)
+                    images[image] = image if is_moved else change.copied(image, node, torch.channels_last)
+                change.replace_operand(node, image, images[image])
+                change.visit(node)
+            elif any(operand in change.before for operand in node.all_input_nodes):
                 change.visit(node)
     except _Refused as reason:
         for undo in reversed(change.undo):
