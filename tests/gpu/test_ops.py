@@ -12,6 +12,7 @@ from tests.compiling import assert_same, compiled, copy_inputs, fresh, gradients
 from tests.ops.case import OpCase
 from tests.ops.cases import CASES as ALL_CASES
 from tests.ops.inputs import Inputs
+from torch_tile.debug.record import recording
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
@@ -22,6 +23,8 @@ ON_CPU = {
     "arange_compare", "eye", "linspace", "masked_fill", "rotary", "searchsorted", "softmax_masked",
     "cross_entropy_weight", "attention", "attention_causal", "scatter_one_hot",
 }  # fmt: skip
+# torch's kernels, which add in whatever order their threads come.
+ADDED_BY_ATOMICS = {"aten::scatter_add", "aten::scatter_reduce", "aten::index_add", "aten::index_put"}
 CASES = [case for case in ALL_CASES if case.name not in ON_CPU]
 # Eager's kernels take a sixth of a float64 from a float32.
 INEXACT_IN_EAGER = {("hardswish", torch.float64), ("hardsigmoid", torch.float64)}
@@ -63,10 +66,15 @@ def test_equals_eager(case: OpCase, dtype: torch.dtype) -> None:
         arguments = on_device(arguments)
         given = copy_inputs(arguments)
         function = compiled(case.function)
-        result = function(*given)
+        with recording() as graphs:
+            result = function(*given)
         assert_near(result, case, arguments, *limits(case, dtype))
         assert_same(given, arguments, exact=True)
-        assert_same(function(*given), result, exact=True)
+        again = function(*given)
+        if any(op.split(".")[0] in ADDED_BY_ATOMICS for graph in graphs for _, op, _ in graph.externs):
+            assert_same(again, result, *limits(case, dtype))
+        else:
+            assert_same(again, result, exact=True)
 
 
 GRADIENTS = [case for case in CASES if case.grad and torch.float32 in case.dtypes]
