@@ -303,3 +303,15 @@ class TestCudaGraphs:
                 expected = (x + 1) * 2
                 assert_same(recorded(x), expected)
         assert "is written" in caplog.text
+
+
+def test_many_operands_are_copied_by_torch() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = [row * k for k, row in enumerate(x.unbind(), 1)]
+        return torch.cat(rows), torch.stack(rows, 1)
+
+    x = torch.randn(100, 16, device="cuda")
+    with recording() as graphs:
+        fresh()
+        assert_same(compiled(function)(x), function(x), exact=True)
+    assert sorted(op for graph in graphs for _, op, _ in graph.externs) == ["aten::cat", "aten::stack"]

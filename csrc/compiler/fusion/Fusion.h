@@ -18,8 +18,11 @@ struct Machine {
   int64_t minChunk = 4096;
   /// Results that one program of a column reduction takes.
   int64_t columnsPerProgram = 64;
+  /// What a load under a mask adds to the size of a kernel beside what other loads do, in operations: on GPU each piece
+  /// of a thread branches, and the time of the assembler grows with the square of all.
+  int64_t branchCost = 0;
 
-  static Machine gpu() { return {1024, 128, 1 << 15, 4096, 128}; }
+  static Machine gpu() { return {1024, 128, 1 << 15, 4096, 128, 15}; }
 };
 
 struct FusionOptions {

@@ -31,6 +31,7 @@ BodyCost bodyCost(graph::LoopsOp op) {
   for (Operation &inner : *op.bodyBlock()) {
     if (auto load = dyn_cast<graph::LoadOp>(inner)) {
       cost.loads += load.getScalars().empty() ? 1 : 4;
+      cost.branches += load.getMask() ? 1 : 0;
       continue;
     }
     cost.work += costOf(&inner);

@@ -6,8 +6,9 @@
 namespace torch_tile::fusion {
 
 struct BodyCost {
-  int work = 0;  // arithmetic
-  int loads = 0; // elements read
+  int work = 0;     // arithmetic
+  int loads = 0;    // elements read
+  int branches = 0; // those of them that a mask may leave out
   int total() const { return work + loads; }
 };
 

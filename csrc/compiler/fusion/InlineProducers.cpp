@@ -39,8 +39,9 @@ int64_t estimatePoints(LoopsOp op, const SizeFacts &facts) {
 
 class Inliner {
 public:
-  Inliner(FuncOp func, std::vector<FusionDecision> &decisions)
-      : func(func), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()), decisions(decisions) {}
+  Inliner(FuncOp func, const Machine &machine, std::vector<FusionDecision> &decisions)
+      : func(func), machine(machine), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()),
+        decisions(decisions) {}
 
   void run() {
     SmallVector<LoopsOp> order;
@@ -88,6 +89,7 @@ private:
         if (auto producer = load.getSource().getDefiningOp<LoopsOp>(); producer && inlined.contains(producer)) {
           cost.work += costs[producer].work;
           cost.loads += costs[producer].loads - 1;
+          cost.branches += costs[producer].branches;
           if (isLarge) {
             largeBytes += largeLoads[producer].bytes;
             numLarge += largeLoads[producer].count;
@@ -121,7 +123,7 @@ private:
     // Not even at the write itself: other elements may be overwritten already.
     if (llvm::any_of(consumers, [&](LoopsOp c) { return positions[c] >= until; }))
       return record(false, "what it reads is overwritten before its use");
-    if (cost.total() > maxBodyCost)
+    if (cost.total() + cost.branches * machine.branchCost > maxBodyCost)
       return record(false, "the body would grow beyond " + std::to_string(maxBodyCost) + " operations");
     if (cost.loads == 0 && cost.work <= cheapWork)
       return record(true, "reads nothing");
@@ -251,6 +253,7 @@ private:
   }
 
   FuncOp func;
+  const Machine &machine;
   SizeContext &sizes;
   SizeFacts facts;
   std::vector<FusionDecision> &decisions;
@@ -277,7 +280,7 @@ private:
 void inlineProducers(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) {
   dropUnitReductions(func);
   if (options.enabled)
-    Inliner(func, decisions).run();
+    Inliner(func, options.machine, decisions).run();
   collapseOneHotReductions(func); // their conditions have only now come together
 }
 

@@ -247,6 +247,14 @@ const char *importFlip(Call &call) {
   return nullptr;
 }
 
+/// On GPU each operand of a kernel is a branch of each thread.
+static const char *refuseMany(const Call &call, const std::vector<Value> &parts) {
+  constexpr size_t most = 32;
+  return call.importer.isOnGpu() && parts.size() > most
+             ? "it has more operands than one kernel of a GPU should branch to"
+             : nullptr;
+}
+
 const char *importCat(Call &call) {
   std::vector<Value> parts;
   size_t rank = call.type().rank();
@@ -260,6 +268,8 @@ const char *importCat(Call &call) {
   }
   if (parts.empty() || std::any_of(parts.begin(), parts.end(), [&](const Value &p) { return p.type.rank() != rank; }))
     return "its operands have different ranks";
+  if (const char *reason = refuseMany(call, parts))
+    return reason;
   if (parts.size() == 1)
     call.set(call.importer.emit("clone", parts, "", call.type()));
   else
@@ -288,6 +298,8 @@ const char *importStack(Call &call) {
       return kNoTensor;
     parts.push_back(unsqueeze(call.importer, call.importer.cast(*part, call.type().dtype), dim));
   }
+  if (const char *reason = refuseMany(call, parts))
+    return reason;
   if (parts.size() == 1)
     call.set(call.importer.emit("clone", parts, "", call.type()));
   else
