@@ -114,7 +114,7 @@ COPIES = [
     OpCase("stack_several", lambda x: tuple(torch.stack([x[k] + k for k in range(n)], -1) for n in (3, 5, 6, 7, 8)), lambda m: [(m.tensor(8, m.size(333)),), (m.tensor(8, 64),)], PLAIN_DTYPES),
     OpCase("stack_four", lambda x: torch.stack((x[:, 0] + 1, x[:, 2], x[:, 1] + x[:, 3], x[:, 3]), -1), lambda m: [(m.tensor(m.size(77), 4),), (m.tensor(1000, 4),)], NUMBERS),
     OpCase("cat_pairs_with_row", lambda x, y: torch.cat((x.unsqueeze(-1), y.expand(x.shape[0], 33).unsqueeze(-1)), -1) * y[:2], lambda m: [(m.tensor(m.size(3), 33), m.tensor(33))], NUMBERS),
-    OpCase("cat_uneven", lambda x: torch.cat([x[:, :3], x[:, :64] + 1, x[:, :17].relu(), x], 1), lambda m: [(m.tensor(m.size(3), 100),)], PLAIN_DTYPES),
+    OpCase("cat_uneven", lambda x: torch.cat([x[:, :3], x[:, :64] + 1, x[:, :17].relu(), x], 1), lambda m: [(m.tensor(m.size(3), 100),)], NUMBERS),
     OpCase("cat_reduced", lambda x, y: torch.cat([x, y], 1).float().sum(1), lambda m: [(m.tensor(m.size(3), 70), m.tensor(m.size(3), 90))], NUMBERS),
     OpCase("roll_twice", lambda x: x.roll((-2, 3), (0, 1)), lambda m: [(m.tensor(m.size(5), 130),)], PLAIN_DTYPES),
     OpCase("cat_many", lambda x: torch.cat([x[:, i : i + 2] * (i + 1) for i in range(9)], 1), lambda m: [(m.tensor(m.size(3), 11),)], (torch.float32, torch.int64)),
