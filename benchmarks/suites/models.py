@@ -54,14 +54,16 @@ def run(options: Any) -> list[Row]:
     return rows
 
 
-def run_one(name: str, make: Callable[[str], Callable[[], torch.Tensor]], options: Any) -> list[Row]:
+def run_one(
+    name: str, make: Callable[[str], Callable[[], torch.Tensor]], options: Any, suite: str = "models"
+) -> list[Row]:
     torch.compiler.reset()
     expected = make("eager")()
     # What a whole model in bf16 may differ by is a matter of its depth; this only catches what is plainly wrong.
     tolerance = 0.1 if "bf16" in name else 1e-3
     rows, calls = {}, {}
     for backend in options.backends:
-        row = rows[backend] = Row("models", name, backend)
+        row = rows[backend] = Row(suite, name, backend)
         start = time.perf_counter()
         try:
             call = make(backend)
