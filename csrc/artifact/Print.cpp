@@ -60,6 +60,9 @@ public:
       out << "kernel " << i << ": " << artifact.kernels[i].name << " " << shortHash(artifact.kernels[i].hash) << " ("
           << artifact.kernels[i].target
           << (artifact.kernels[i].numThreads ? ", " + std::to_string(artifact.kernels[i].numThreads) + " threads" : "")
+          << (artifact.kernels[i].sharedBytes
+                  ? ", " + std::to_string(artifact.kernels[i].sharedBytes) + " bytes of shared memory"
+                  : "")
           << ", " << artifact.kernels[i].code.size() << " bytes)\n";
     for (const Step &step : artifact.steps) {
       out << "  ";

@@ -9,7 +9,7 @@ namespace torch_tile::artifact {
 namespace {
 
 constexpr uint8_t magic[4] = {'T', 'T', 'A', 'F'};
-constexpr uint32_t formatVersion = 3;
+constexpr uint32_t formatVersion = 4;
 /// Argument trees of operator schemas are at most lists of lists.
 constexpr int maxValueDepth = 8;
 
@@ -111,6 +111,7 @@ void write(ByteWriter &out, const Kernel &kernel) {
   out.text(kernel.target);
   out.unsignedInt(kernel.numThreads);
   out.unsignedInt(kernel.programsPerBlock);
+  out.unsignedInt(kernel.sharedBytes);
   out.unsignedInt(kernel.alignedArguments.size());
   for (AlignedArgument argument : kernel.alignedArguments)
     out.unsignedInt(uint64_t(argument.index) * 2 + argument.isWritten);
@@ -239,6 +240,7 @@ void read(ByteReader &in, Kernel &kernel) {
   kernel.target = in.text();
   kernel.numThreads = in.unsignedInt32();
   kernel.programsPerBlock = in.unsignedInt32();
+  kernel.sharedBytes = in.unsignedInt32();
   readVector(in, kernel.alignedArguments, [&](AlignedArgument &argument) {
     uint32_t packed = in.unsignedInt32();
     argument = {packed / 2, packed % 2 != 0};

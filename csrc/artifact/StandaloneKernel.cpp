@@ -5,7 +5,7 @@
 using namespace torch_tile;
 using namespace torch_tile::artifact;
 
-static constexpr std::string_view magic = "torch-tile kernel 2\n";
+static constexpr std::string_view magic = "torch-tile kernel 3\n";
 
 std::vector<uint8_t> artifact::serialize(const StandaloneKernel &standalone) {
   ByteWriter out;
@@ -20,6 +20,7 @@ std::vector<uint8_t> artifact::serialize(const StandaloneKernel &standalone) {
     out.text(symbol);
   out.unsignedInt(kernel.numThreads);
   out.unsignedInt(kernel.programsPerBlock);
+  out.unsignedInt(kernel.sharedBytes);
   out.text(standalone.arguments);
   out.byte(standalone.needsGrid);
   out.signedInt(standalone.scratchBytes);
@@ -45,6 +46,7 @@ Status artifact::deserialize(std::span<const uint8_t> bytes, StandaloneKernel &s
     symbol = in.text();
   kernel.numThreads = in.unsignedInt32();
   kernel.programsPerBlock = in.unsignedInt32();
+  kernel.sharedBytes = in.unsignedInt32();
   standalone.arguments = in.text();
   standalone.needsGrid = in.byte() != 0;
   standalone.scratchBytes = in.signedInt();

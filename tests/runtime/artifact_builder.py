@@ -120,6 +120,7 @@ class Builder:
             + uint(0)
             + uint(1)
             + uint(0)
+            + uint(0)
             + digest
             + uint(len(code))
             + code
@@ -223,7 +224,7 @@ class Builder:
         return b"".join(
             [
                 b"TTAF",
-                uint(3),
+                uint(4),
                 text("test"),
                 text("cpu"),
                 rows([text(s[0]) for s in self.symbols]),

@@ -101,6 +101,8 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     driver::KernelNames names(text);
     tile_build::BuildOptions build;
     build.isGpu = options.gpu.has_value();
+    if (options.gpu)
+      build.sharedBytes = options.gpu->sharedBytes;
     if (!options.gpu)
       build.vectorBytes = codegen::vectorBytes(options.cpu);
     build.elideRounding = !options.emulatePrecisionCasts;
@@ -134,8 +136,8 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
   artifact.target = target;
   for (codegen::CompiledKernel &kernel : compiled->kernels)
     artifact.kernels.push_back({std::move(kernel.name), std::move(kernel.symbol), target, kernel.numThreads,
-                                kernel.programsPerBlock, std::move(kernel.alignedArguments), kernel.hash,
-                                std::move(kernel.code), std::move(kernel.externalSymbols)});
+                                kernel.programsPerBlock, kernel.sharedBytes, std::move(kernel.alignedArguments),
+                                kernel.hash, std::move(kernel.code), std::move(kernel.externalSymbols)});
   if (failed(driver::planSteps(func, [&](StringRef name) { return compiled->indexOf.lookup(name); }, artifact)))
     return errors.status(StatusKind::Internal);
   artifactBytes = artifact::serialize(artifact);

@@ -173,6 +173,7 @@ Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileO
   standalone.kernel.target = options.gpu ? options.gpu->architecture : "cpu";
   standalone.kernel.numThreads = code.numThreads;
   standalone.kernel.programsPerBlock = code.programsPerBlock;
+  standalone.kernel.sharedBytes = code.sharedBytes;
   standalone.kernel.alignedArguments = std::move(code.alignedArguments);
   standalone.kernel.hash = code.hash;
   standalone.kernel.code = std::move(code.code);

@@ -102,6 +102,8 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
       described.programsPerBlock = (uint32_t)programs.getInt();
       described.numThreads *= described.programsPerBlock;
     }
+    if (auto bytes = kernel->getAttrOfType<IntegerAttr>("tile.held_bytes"))
+      described.sharedBytes = (uint32_t)bytes.getInt();
     if (options.gpu)
       described.alignedArguments = codegen::alignedArguments(kernel);
     if (hooks.lookupKernel && hooks.lookupKernel(text.hash))

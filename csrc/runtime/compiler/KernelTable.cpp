@@ -47,8 +47,9 @@ static Status link(const artifact::Kernel &described, std::span<const uint8_t> c
   if (described.target != "cpu") {
     if (described.numThreads == 0 || described.programsPerBlock == 0)
       return Status::invalidInput("load", "kernel '" + described.name + "' does not say how many threads it takes");
-    loaded = std::make_shared<const LoadedKernel>(std::make_unique<GpuKernel>(
-        code, described.symbol, described.numThreads, described.programsPerBlock, described.alignedArguments));
+    loaded = std::make_shared<const LoadedKernel>(
+        std::make_unique<GpuKernel>(code, described.symbol, described.numThreads, described.programsPerBlock,
+                                    described.sharedBytes, described.alignedArguments));
     return Status::ok();
   }
   void *function = nullptr, *handle = nullptr;

@@ -56,6 +56,10 @@ tile.kernel @memory(%p: !tile.ptr<f32>, %b: !tile.ptr<i1>, %o: i64, %row: i64, %
   }
   // CHECK: tile.ptr_add %{{.*}}, %{{.*}} : !tile.ptr<f32>
   %q = tile.ptr_add %p, %o : !tile.ptr<f32>
+  // CHECK: tile.hold %{{.*}}, %{{.*}} offset 16 : tensor<16xf32>
+  tile.hold %g, %o offset 16 : tensor<16xf32>
+  // CHECK: tile.held %{{.*}} offset 16 : tensor<16xf32>
+  %kept = tile.held %o offset 16 : tensor<16xf32>
   // CHECK: tile.scratch %{{.*}} : !tile.ptr<f32>
   %s = tile.scratch %o : !tile.ptr<f32>
   tile.return

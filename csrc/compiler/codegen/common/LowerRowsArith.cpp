@@ -88,9 +88,11 @@ Value RowLowering::convertFloat(Value value, Type element) {
   if ((fromWidth < 32 && toWidth > 32) || fromWidth == toWidth)
     return convertFloat(arith::ExtFOp::create(b, as(f32), value), element);
   if (fromWidth < toWidth)
-    return arith::ExtFOp::create(b, as(element), value);
+    return widenFloat(value, as(element));
   return arith::TruncFOp::create(b, as(element), value);
 }
+
+Value RowLowering::widenFloat(Value value, Type type) { return arith::ExtFOp::create(b, type, value); }
 
 Value RowLowering::createIndexCast(Value value, Type resultElement, bool isSigned) {
   Type element = elementOf(resultElement);
@@ -158,6 +160,11 @@ FailureOr<SmallVector<Value, 1>> RowLowering::createRow(Operation *op, SmallVect
     return result(createDivision(op, operands[0], operands[1]));
   if (isa<arith::IndexCastOp, arith::IndexCastUIOp>(op))
     return result(createIndexCast(operands[0], op->getResult(0).getType(), isa<arith::IndexCastOp>(op)));
+  // LLVM sees through the plain conversion to a change of sign of the narrow value.
+  if (isa<arith::ExtFOp>(op) && llvm::any_of(op->getUsers(), [](Operation *user) {
+        return isa<arith::NegFOp, arith::TruncFOp, math::AbsFOp>(user);
+      }))
+    return result(RowLowering::widenFloat(operands[0], resultType()));
   if (isa<arith::ExtFOp, arith::TruncFOp>(op))
     return result(convertFloat(operands[0], resultElement()));
   Type f32 = withLanes(b.getF32Type(), lanes);

@@ -101,6 +101,7 @@ protected:
   virtual mlir::Value createTruncDivision(bool isSigned, bool isRemainder, mlir::Value lhs, mlir::Value rhs);
   mlir::Value createIndexCast(mlir::Value value, mlir::Type resultElement, bool isSigned);
   mlir::Value convertFloat(mlir::Value value, mlir::Type element);
+  virtual mlir::Value widenFloat(mlir::Value value, mlir::Type type);
 
   //===-- elements in memory (LowerRowsMemory.cpp) --------------------------------------------------------------===//
 

@@ -10,6 +10,7 @@ namespace torch_tile::codegen {
 struct GpuOptions {
   std::string architecture; // "sm_90"
   std::string features;     // "+ptx80"
+  int64_t sharedBytes = 0;  // of a multiprocessor
 
   bool operator==(const GpuOptions &) const = default;
 

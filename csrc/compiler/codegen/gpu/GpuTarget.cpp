@@ -15,15 +15,16 @@ using namespace torch_tile::codegen;
 
 static constexpr struct {
   const char *architecture, *features;
+  int64_t sharedKilobytes;
 } knownTargets[] = {
-#define TILE_GPU_TARGET(architecture, ptxVersion) {architecture, ptxVersion},
+#define TILE_GPU_TARGET(architecture, ptxVersion, sharedKilobytes) {architecture, ptxVersion, sharedKilobytes},
 #include "compiler/codegen/Targets.def"
 };
 
 std::optional<GpuOptions> GpuOptions::named(const std::string &architecture) {
   for (const auto &target : knownTargets)
     if (architecture == target.architecture)
-      return GpuOptions{target.architecture, target.features};
+      return GpuOptions{target.architecture, target.features, target.sharedKilobytes << 10};
   return std::nullopt;
 }
 

@@ -81,3 +81,26 @@ Progression torch_tile::codegen::knownProgression(Value value, int64_t lanes) {
   }
   return {};
 }
+
+bool torch_tile::codegen::isSameAlongPiece(Value mask, int64_t lanes) {
+  Operation *op = mask.getDefiningOp();
+  if (!op)
+    return false;
+  if (isa<tile::SplatOp>(op) || matchPattern(mask, m_Constant()))
+    return true;
+  if (isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op))
+    return isSameAlongPiece(op->getOperand(0), lanes) && isSameAlongPiece(op->getOperand(1), lanes);
+  auto compare = dyn_cast<arith::CmpIOp>(op);
+  if (!compare)
+    return false;
+  Progression left = knownProgression(compare.getLhs(), lanes), right = knownProgression(compare.getRhs(), lanes);
+  if (!left.step || !right.step)
+    return false;
+  if (*left.step == 0 && *right.step == 0)
+    return true;
+  // A piece lies between two multiples of its lanes, and so on one side of each.
+  using arith::CmpIPredicate;
+  bool isBelow = llvm::is_contained({CmpIPredicate::slt, CmpIPredicate::ult, CmpIPredicate::sge, CmpIPredicate::uge},
+                                    compare.getPredicate());
+  return isBelow && *left.step == 1 && *right.step == 0 && left.multiple % lanes == 0 && right.multiple % lanes == 0;
+}

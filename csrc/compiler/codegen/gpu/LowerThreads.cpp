@@ -198,6 +198,10 @@ LogicalResult ThreadLowering::run(ModuleOp module) {
   shared = LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 1), /*isConstant=*/false,
                                   LLVM::Linkage::Internal, symbol + "_shared", Attribute(), /*alignment=*/16,
                                   /*addrSpace=*/3);
+  if (kernel->hasAttr("tile.held_bytes"))
+    held = LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0), /*isConstant=*/false,
+                                  LLVM::Linkage::External, symbol + "_held", Attribute(), /*alignment=*/16,
+                                  /*addrSpace=*/3);
   SmallVector<Type> parameters = parameterTypes();
   function = LLVM::LLVMFuncOp::create(b, symbol,
                                       LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), parameters));
@@ -241,6 +245,10 @@ LogicalResult ThreadLowering::lowerOp(Operation *op) {
     return lowerGather(gather);
   if (auto scatter = dyn_cast<tile::ScatterOp>(op))
     return lowerScatter(scatter);
+  if (auto hold = dyn_cast<tile::HoldOp>(op))
+    return lowerHold(hold);
+  if (auto held = dyn_cast<tile::HeldOp>(op))
+    return lowerHeld(held);
   if (auto check = dyn_cast<tile::CheckIndexOp>(op))
     return lowerCheckIndex(check);
   if (auto assertion = dyn_cast<tile::AssertOp>(op))
@@ -341,6 +349,24 @@ LogicalResult ThreadLowering::lowerLoop(scf::ForOp op) {
   for (Value result : op.getResults())
     setFromFlat(result, results);
   return success();
+}
+
+/// One instruction for each element of a pair in a word; taking the pair apart first would take two for the second.
+Value ThreadLowering::widenFloat(Value value, Type type) {
+  int64_t lanes = lanesOf(type);
+  if (!getElementTypeOrSelf(value.getType()).isBF16() || !getElementTypeOrSelf(type).isF32() || lanes % 2 != 0)
+    return RowLowering::widenFloat(value, type);
+  int64_t pairs = lanes / 2;
+  Type words = withLanes(b.getI32Type(), pairs), half = withLanes(b.getF32Type(), pairs);
+  Value both = LLVM::BitcastOp::create(b, words, value);
+  Value low = LLVM::BitcastOp::create(b, half, arith::ShLIOp::create(b, both, constant(words, 16)));
+  Value high = LLVM::BitcastOp::create(b, half, arith::AndIOp::create(b, both, constant(words, -65536)));
+  SmallVector<Value> elements;
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    elements.push_back(extract(low, pair));
+    elements.push_back(extract(high, pair));
+  }
+  return fromScalars(elements);
 }
 
 /// One instruction for f32.

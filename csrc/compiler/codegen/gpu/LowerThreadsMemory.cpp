@@ -21,6 +21,8 @@ struct ThreadLowering::Access {
   bool isNeverWhole = false;
   /// All lanes of a piece are the same element.
   bool isRepeated = false;
+  /// A piece lies inside of what is valid as a whole, or not at all.
+  bool hasWholePieces = true;
 };
 
 /// One piece of a contiguous access.
@@ -28,6 +30,7 @@ struct ThreadLowering::Piece {
   Value ptr;
   Value mask;   // lanes to access; null for all
   Value isFull; // all lanes are; null if always
+  bool isWholeOrEmpty = false;
 };
 
 Value ThreadLowering::both(Value left, Value right) {
@@ -66,6 +69,7 @@ FailureOr<ThreadLowering::Access> ThreadLowering::makeAccess(Operation *op, Type
     access.valid.push_back(count);
   }
   int64_t lanes = lanesOf(access.type), rank = access.type.getRank();
+  access.hasWholePieces = valid.empty() || knownMultiple(valid.back()) % lanes == 0;
   access.isContiguous =
       rank > 0 && lanes > 1 && access.staticStrides.back() == 1 && access.type.getShape().back() % lanes == 0;
   access.isRepeated = rank > 0 && access.staticStrides.back() == 0 && !access.valid.back() &&
@@ -168,6 +172,7 @@ ThreadLowering::Piece ThreadLowering::makePiece(const Access &access, int64_t pi
   row.valid.back() = Value();
   auto [offset, inside] = locate(row, index);
   Piece result;
+  result.isWholeOrEmpty = access.hasWholePieces && !access.isAligned && !access.isNeverWhole;
   result.ptr = elementPtr(access.base, access.storage, offset);
   Type maskType = withLanes(b.getI1Type(), lanes);
   if (count) {
@@ -213,6 +218,19 @@ SmallVector<Value> ThreadLowering::loadPieces(const Access &access, ArrayRef<Pie
   auto as = [&](Type to, Value value) -> Value {
     return value.getType() == to ? value : LLVM::BitcastOp::create(b, to, value).getResult();
   };
+  if (llvm::all_of(parts, [](const Piece &part) { return part.isWholeOrEmpty; }))
+    return llvm::map_to_vector(parts, [&](const Piece &part) -> Value {
+      if (!part.isFull)
+        return LLVM::LoadOp::create(b, type, part.ptr, elementBytes * lanes);
+      auto branch = scf::IfOp::create(b, words, part.isFull, /*addThenBlock=*/true, /*addElseBlock=*/true);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToEnd(branch.thenBlock());
+      scf::YieldOp::create(b, ValueRange(LLVM::LoadOp::create(b, words, part.ptr, elementBytes * lanes)));
+      b.setInsertionPointToEnd(branch.elseBlock());
+      scf::YieldOp::create(b, ValueRange(other ? as(words, broadcast(other, type)) : zero(words)));
+      b.setInsertionPointAfter(branch);
+      return as(type, branch.getResult(0));
+    });
   auto branch = scf::IfOp::create(b, SmallVector<Type>(parts.size(), words), condition, /*addThenBlock=*/true,
                                   /*addElseBlock=*/true);
   {
@@ -268,7 +286,9 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
     Piece &part = parts.back();
     if (given) {
       part.mask = both(part.mask, given);
-      part.isFull = both(part.isFull, allLanes(given));
+      bool isSame = isSameAlongPiece(op.getMask(), lanes);
+      part.isFull = both(part.isFull, isSame ? extract(given, 0) : allLanes(given));
+      part.isWholeOrEmpty &= isSame;
     }
   }
   // Of a mask some pieces may be whole and others empty: each has a branch of its own.
@@ -344,6 +364,8 @@ LogicalResult ThreadLowering::lowerStore(tile::StoreOp op) {
         LLVM::StoreOp::create(b, value, part.ptr, elementBytes * lanes);
         return;
       }
+      if (part.isWholeOrEmpty)
+        return guardedStore(part.isFull, [&] { LLVM::StoreOp::create(b, value, part.ptr, elementBytes * lanes); });
       storeWholeOr(
           both(access->isAligned, part.isFull),
           [&] { LLVM::StoreOp::create(b, value, part.ptr, elementBytes * lanes); }, storeSingle);

@@ -1,6 +1,8 @@
 // A program is a sequence of accesses; threads of a block see each other's only across barriers.
 #include "compiler/codegen/gpu/ThreadLowering.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace torch_tile::codegen;
 
@@ -84,6 +86,71 @@ static bool isSameElements(Operation *left, Operation *right) {
   return type && isa<RankedTensorType>(type) && std::make_tuple(operands, type, strides) == describe(right);
 }
 
+namespace {
+/// An offset as a sum of values with factors.
+struct Sum {
+  llvm::SmallDenseMap<Value, int64_t> terms;
+  int64_t constant = 0;
+
+  void add(Value value, int64_t factor) {
+    APInt known;
+    Operation *op = value.getDefiningOp();
+    if (matchPattern(value, m_ConstantInt(&known))) {
+      constant += factor * known.getSExtValue();
+    } else if (isa_and_present<arith::AddIOp, arith::SubIOp>(op)) {
+      add(op->getOperand(0), factor);
+      add(op->getOperand(1), isa<arith::AddIOp>(op) ? factor : -factor);
+    } else if (isa_and_present<arith::MulIOp>(op) && matchPattern(op->getOperand(1), m_ConstantInt(&known))) {
+      add(op->getOperand(0), factor * known.getSExtValue());
+    } else if (int64_t &sum = terms[value]; (sum += factor) == 0) {
+      terms.erase(value);
+    }
+  }
+};
+} // namespace
+
+/// Elements of a store from the first to the last, if that is known.
+static std::optional<int64_t> spanOf(tile::StoreOp op) {
+  auto type = dyn_cast<RankedTensorType>(op.getValue().getType());
+  if (!type)
+    return std::nullopt;
+  int64_t span = 1;
+  for (auto [size, stride] : llvm::zip_equal(type.getShape(), op.getStaticStrides())) {
+    if (ShapedType::isDynamic(stride) || stride < 0)
+      return std::nullopt;
+    span += (size - 1) * stride;
+  }
+  return span;
+}
+
+/// Whether two stores touch different elements; of a repeated one, in all other iterations of the only loop around
+/// both.
+static bool areApart(tile::StoreOp earlier, tile::StoreOp later, bool isRepeated) {
+  std::optional<int64_t> left = spanOf(earlier), right = spanOf(later);
+  if (!left || !right || earlier.getBase() != later.getBase())
+    return false;
+  Sum difference;
+  difference.add(later.getOffset(), 1);
+  difference.add(earlier.getOffset(), -1);
+  int64_t span = std::max(*left, *right), distance = std::abs(difference.constant);
+  if (!difference.terms.empty())
+    return false;
+  if (!isRepeated)
+    return distance >= span;
+  auto loop = dyn_cast<scf::ForOp>(later->getParentOp());
+  APInt step;
+  if (!loop || earlier->getParentOp() != loop || !isa<tile::KernelOp>(loop->getParentOp()) ||
+      !matchPattern(loop.getStep(), m_ConstantInt(&step)))
+    return false;
+  Sum offset;
+  offset.add(later.getOffset(), 1);
+  int64_t perIteration = offset.terms.lookup(loop.getInductionVar()) * step.getSExtValue();
+  bool isElsewhereFixed = llvm::all_of(offset.terms, [&](auto &term) {
+    return term.first == loop.getInductionVar() || !loop->isAncestor(term.first.getParentBlock()->getParentOp());
+  });
+  return isElsewhereFixed && std::abs(perIteration) >= span + distance;
+}
+
 bool ThreadLowering::mayConflict(Pending earlier, Operation *later) const {
   if (!isWrite(earlier.getPointer()) && !isWrite(later))
     return false;
@@ -95,6 +162,9 @@ bool ThreadLowering::mayConflict(Pending earlier, Operation *later) const {
     if (!isLeftScratch && left != right && kernel->hasAttr("tile.noalias_args"))
       return false;
   }
+  if (auto first = dyn_cast<tile::StoreOp>(earlier.getPointer()), second = dyn_cast<tile::StoreOp>(later);
+      first && second && areApart(first, second, earlier.getInt()))
+    return false;
   if (earlier.getInt() || !isSameElements(earlier.getPointer(), later))
     return true;
   // Threads with copies read what others write.

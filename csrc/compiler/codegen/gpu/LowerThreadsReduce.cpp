@@ -138,8 +138,11 @@ LogicalResult ThreadLowering::reduceSegments(tile::ReduceOp op, RankedTensorType
   }
   SmallVector<std::pair<Value, Rows *>> moved;
   for (auto [result, list] : llvm::zip_equal(op.getResults(), results)) {
+    auto tile = dyn_cast<RankedTensorType>(result.getType());
     if (isSpreadAgain(result, type))
       segmentRows[result] = list;
+    else if (numHolding == 1 && tile && lanesOf(tile) == 1 && numRowsOf(tile) == (int64_t)list.size())
+      set(result, list); // each thread wants what it has
     else
       moved.push_back({result, &list});
   }

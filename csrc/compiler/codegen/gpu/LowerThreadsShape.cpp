@@ -62,6 +62,49 @@ Value ThreadLowering::loadShared(const Shared &part, Value index, Type element) 
   return fromStorage(loadElements(part.storage, sharedPtr(part, index)), element);
 }
 
+FailureOr<Value> ThreadLowering::heldPtr(Operation *op, Type type, int64_t piece, Value index, int64_t offset) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  if (!held || programsPerBlock > 1 || !tile || tile.getNumElements() % (numThreads * lanesOf(tile)) != 0)
+    return op->emitOpError("expected a tile in whole pieces of all threads, in a kernel with tile.held_bytes and one "
+                           "program per block");
+  Type storage = storageOf(tile.getElementType());
+  Value base = LLVM::AddressOfOp::create(b, sharedPtrType, held.getSymName());
+  if (offset)
+    base = LLVM::GEPOp::create(b, sharedPtrType, b.getI8Type(), base, ArrayRef<LLVM::GEPArg>{int32_t(offset)});
+  Value place = arith::TruncIOp::create(b, b.getI32Type(), scalar(index));
+  place = arith::AddIOp::create(b, place, rawStart(tile, piece));
+  return LLVM::GEPOp::create(b, sharedPtrType, storage, base, ArrayRef<LLVM::GEPArg>{place}).getResult();
+}
+
+LogicalResult ThreadLowering::lowerHold(tile::HoldOp op) {
+  for (auto [piece, row] : llvm::enumerate(rows(op.getValue()))) {
+    FailureOr<Value> ptr = heldPtr(op, op.getValue().getType(), piece, op.getIndex(), op.getOffset());
+    if (failed(ptr))
+      return failure();
+    Value value = toStorage(row);
+    LLVM::StoreOp::create(b, value, *ptr,
+                          unsigned(std::min(sharedAlignment, lanesOf(value.getType()) * bytesOf(value.getType()))));
+  }
+  return success();
+}
+
+/// Volatile: what is read again is to be read again, not to stay in registers.
+LogicalResult ThreadLowering::lowerHeld(tile::HeldOp op) {
+  Rows result;
+  Type element = getElementTypeOrSelf(op.getType());
+  int64_t lanes = lanesOf(op.getType());
+  Type type = withLanes(storageOf(element), lanes);
+  for (int64_t piece = 0, end = numRowsOf(op.getType()); piece < end; ++piece) {
+    FailureOr<Value> ptr = heldPtr(op, op.getType(), piece, op.getIndex(), op.getOffset());
+    if (failed(ptr))
+      return failure();
+    auto alignment = unsigned(std::min(sharedAlignment, lanes * bytesOf(storageOf(element))));
+    result.push_back(fromStorage(LLVM::LoadOp::create(b, type, *ptr, alignment, /*isVolatile=*/true), element));
+  }
+  set(op.getResult(), result);
+  return success();
+}
+
 /// What shared memory does not hold at once moves in rounds.
 FailureOr<RowLowering::Rows> ThreadLowering::exchangeRows(Operation *op, Rows source, RankedTensorType from, Type type,
                                                           function_ref<Value(Value)> sourceIndex, bool isPadded) {
@@ -255,6 +298,15 @@ LogicalResult ThreadLowering::lowerBroadcast(tile::BroadcastOp op) {
   }
   if (from.getNumElements() == 1) { // every thread has a copy
     set(op.getResult(), Rows(numRowsOf(to), broadcast(scalar(op.getSource()), rowTypeOf(to))));
+    return success();
+  }
+  // A row is one piece, and its source the element of the same thread.
+  if (from.getShape().back() == 1 && lanesOf(from) == 1 && to.getShape().back() == lanesOf(to) &&
+      from.getNumElements() * lanesOf(to) == to.getNumElements() && from.getNumElements() % numThreads == 0) {
+    Rows result;
+    for (Value value : Rows(rows(op.getSource())))
+      result.push_back(broadcast(value, rowTypeOf(to)));
+    set(op.getResult(), std::move(result));
     return success();
   }
   auto sourceIndex = [&](Value index) {

@@ -32,6 +32,9 @@ struct Progression {
 };
 Progression knownProgression(mlir::Value value, int64_t lanes);
 
+/// Whether all lanes of a piece agree on a mask, which is made of positions and scalars.
+bool isSameAlongPiece(mlir::Value mask, int64_t lanes);
+
 /// A program is a block of threads that all run the same scalars and control flow; the rows of a tile are the pieces of
 /// it that the thread holds (see tile.layout). What moves elements between threads goes through shared memory.
 ///
@@ -71,6 +74,7 @@ private:
   void splitBlock();
   mlir::LogicalResult lowerBlock(mlir::Block &block) override;
   mlir::LogicalResult lowerOp(mlir::Operation *op) override;
+  mlir::Value widenFloat(mlir::Value value, mlir::Type type) override;
   mlir::Value createMaximum(bool isMaximum, mlir::Value lhs, mlir::Value rhs) override;
   mlir::Value createUniform(mlir::tile::UniformOp op, mlir::Value seed, mlir::Value counter) override;
   mlir::LogicalResult lowerLoop(mlir::scf::ForOp op);
@@ -193,6 +197,11 @@ private:
   mlir::LogicalResult reserveShared(mlir::Operation *op, llvm::ArrayRef<mlir::Type> storages, int64_t numElements,
                                     bool isPadded, llvm::SmallVectorImpl<Shared> &parts);
   mlir::Value sharedPtr(const Shared &part, mlir::Value index);
+  /// Where a thread keeps a piece of its own (tile.hold), in memory that the launch provides.
+  mlir::FailureOr<mlir::Value> heldPtr(mlir::Operation *op, mlir::Type type, int64_t piece, mlir::Value index,
+                                       int64_t offset);
+  mlir::LogicalResult lowerHold(mlir::tile::HoldOp op);
+  mlir::LogicalResult lowerHeld(mlir::tile::HeldOp op);
   void storeShared(const Shared &part, const Rows &pieces, mlir::RankedTensorType type);
   mlir::Value loadShared(const Shared &part, mlir::Value index, mlir::Type element);
 
@@ -218,7 +227,7 @@ private:
   mlir::Value programId;
   mlir::LLVM::ConstantOp sharedStride; // bytes of one program, known in the end
   mlir::LLVM::LLVMFuncOp function;
-  mlir::LLVM::GlobalOp shared;
+  mlir::LLVM::GlobalOp shared, held;
   mlir::LLVM::LLVMPointerType sharedPtrType;
   mlir::Value threadId, sharedBase, scratch;
   mlir::Value argumentsAligned, alignmentAnchor;

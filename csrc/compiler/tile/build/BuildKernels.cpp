@@ -13,13 +13,46 @@ namespace torch_tile::tile_build {
 /// What a block of threads is to a schedule of the CPU: a vector register of four warps or more.
 static constexpr int64_t gpuVectorBytes = 1024;
 
+/// Of a tensor that is larger than this, a device's cache holds the end when a kernel has gone over it.
+static constexpr int64_t largeBytes = 32 << 20;
+
+/// Kernels that follow one another over the same large tensors change direction, so that each finds in the cache what
+/// the one before it touched last.
+class Directions {
+public:
+  explicit Directions(const SizeFacts &facts) : facts(facts) {}
+
+  bool isBackwards(ArrayRef<Value> read) const {
+    return llvm::any_of(read, [&](Value v) {
+      auto last = lastWasBackwards.find(v);
+      return last != lastWasBackwards.end() && !last->second;
+    });
+  }
+  void record(ValueRange touched, bool isBackwards) {
+    for (Value v : touched)
+      if (torch_tile::fusion::estimateBytes(cast<GraphTensorType>(v.getType()), facts) > largeBytes)
+        lastWasBackwards[v] = isBackwards;
+  }
+
+private:
+  const SizeFacts &facts;
+  llvm::DenseMap<Value, bool> lastWasBackwards;
+};
+
 static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options,
-                                 StringRef name) {
+                                 StringRef name, Directions &directions) {
   FusedLoops loops(fusion, facts);
   // What keeps an order takes the schedule of the CPU, with a block of threads for a vector register.
   Schedule schedule = options.isGpu && !loops.isOrdered()
-                          ? chooseGpuSchedule(loops)
+                          ? chooseGpuSchedule(loops, options.sharedBytes)
                           : chooseSchedule(loops, options.isGpu ? gpuVectorBytes : options.vectorBytes, !options.isGpu);
+  if (options.isGpu && !loops.isOrdered() && schedule.numGridAxes > 0) {
+    SmallVector<Value> read;
+    for (const FusedLoops::Access &access : loops.accesses())
+      if (access.load)
+        read.push_back(access.buffer);
+    schedule.isBackwards = directions.isBackwards(read);
+  }
   KernelEmitter emitter(loops, schedule, options, module, fusion.getLoc());
   FailureOr<tile::KernelOp> kernel = emitter.run(name);
   if (failed(kernel))
@@ -66,6 +99,8 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
       builder, fusion.getLoc(), fusion.getResultTypes(), FlatSymbolRefAttr::get(context, name), emitter.inputs,
       exprArray(context, emitter.integers), expr(emitter.numPrograms), expr(sizes.constant(schedule.programCostNs)),
       expr(emitter.scratchBytes), expr(bytes), builder.getDenseI64ArrayAttr(writes));
+  directions.record(launch.getInputs(), schedule.isBackwards);
+  directions.record(launch.getResults(), schedule.isBackwards);
   fusion.replaceAllUsesWith(launch.getResults());
   fusion.erase();
   return success();
@@ -74,6 +109,7 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
 LogicalResult buildTileKernels(ModuleOp module, FuncOp func, const BuildOptions &options,
                                llvm::function_ref<std::string(FusionOp)> kernelName) {
   SizeFacts facts = func.facts();
+  Directions directions(facts);
   llvm::StringSet<> names;
   for (auto kernel : module.getOps<tile::KernelOp>())
     names.insert(kernel.getSymName());
@@ -89,7 +125,7 @@ LogicalResult buildTileKernels(ModuleOp module, FuncOp func, const BuildOptions 
     std::string unique = name;
     for (unsigned k = 1; !names.insert(unique).second; ++k)
       unique = name + "_" + std::to_string(k);
-    if (failed(buildKernel(module, fusion, facts, options, unique)))
+    if (failed(buildKernel(module, fusion, facts, options, unique, directions)))
       return failure();
   }
   return success();

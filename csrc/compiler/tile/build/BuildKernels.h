@@ -16,6 +16,8 @@ struct BuildOptions {
   bool elideRounding = true;
   /// Programs are blocks of threads; see chooseGpuSchedule.
   bool isGpu = false;
+  /// Shared memory of a multiprocessor.
+  int64_t sharedBytes = 100 << 10;
 };
 
 /// Replaces every graph.fusion of `func` by a graph.launch of a new tile.kernel in the same module. `kernelName` names

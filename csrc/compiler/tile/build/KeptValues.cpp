@@ -107,4 +107,44 @@ Value KernelEmitter::loadKept(Value result) {
   return value;
 }
 
+//===-- rows in shared memory -----------------------------------------------------------------------------------===//
+
+/// Whether a load reads a row that later stages read again. Under a condition it may not have been read before.
+bool KernelEmitter::isHeld(SizeExpr offset) const {
+  return schedule.heldBytes > 0 && isVectorReduced() && !hasRows() && conditionDepth == 0 &&
+         offset.contains(vectorName());
+}
+
+/// From memory in the first stage that reads it, which leaves it in shared memory; from there in later ones.
+Value KernelEmitter::heldLoad(LoadOp load, SizeExpr offset) {
+  Value pointer = pointerOf(load.getSource()), index = bindings[vectorName()];
+  auto found = heldRows.find({pointer, offset});
+  if (found != heldRows.end() && found->second.stage < currentStage)
+    return reuse(
+        tile::HeldOp::create(builder, tileOf(load.getType()), index, builder.getI64IntegerAttr(found->second.offset)));
+  Value value = structuredLoad(pointer, offset, load.getType());
+  if (found == heldRows.end()) {
+    int64_t tiles = llvm::divideCeil(*loops.axes[schedule.vectorAxis].extent.constant(), schedule.lanes);
+    int64_t bytes = tiles * schedule.lanes * torch_tile::fusion::elementBytes(load.getType());
+    if (heldBytes + bytes > schedule.heldBytes)
+      return value;
+    found = heldRows.try_emplace({pointer, offset}, HeldRow{heldBytes, currentStage}).first;
+    heldBytes += llvm::alignTo(bytes, 16);
+  }
+  if (llvm::none_of(value.getUsers(), [](Operation *user) { return isa<tile::HoldOp>(user); }))
+    tile::HoldOp::create(builder, value, index, builder.getI64IntegerAttr(found->second.offset));
+  return value;
+}
+
+void KernelEmitter::dropUnusedHolds() {
+  llvm::SmallDenseSet<int64_t> used;
+  kernel.walk([&](tile::HeldOp op) { used.insert(op.getOffset()); });
+  kernel.walk([&](tile::HoldOp op) {
+    if (!used.contains(op.getOffset()))
+      op.erase();
+  });
+  if (!used.empty())
+    kernel->setAttr("tile.held_bytes", builder.getI64IntegerAttr(heldBytes));
+}
+
 } // namespace torch_tile::tile_build

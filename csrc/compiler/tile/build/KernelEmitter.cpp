@@ -68,6 +68,7 @@ FailureOr<tile::KernelOp> KernelEmitter::run(StringRef name) {
   emitProgram();
   builder.setInsertionPointToEnd(entry);
   tile::ReturnOp::create(builder);
+  dropUnusedHolds();
   // Scalars that became tiles, roundings that became nothing: what nobody uses any more.
   kernel.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
     if (isOpTriviallyDead(op))
@@ -165,6 +166,8 @@ void KernelEmitter::emitProgram() {
     numPrograms = sizes.mul(numPrograms, axis.extent);
   if (!grid.empty()) {
     Value id = tile::ProgramIdOp::create(builder, builder.getI64Type(), builder.getI64IntegerAttr(0));
+    if (schedule.isBackwards)
+      id = arith::SubIOp::create(builder, exprs.emit(sizes.sub(numPrograms, sizes.constant(1)), {}), id);
     for (size_t k = grid.size(); k-- > 0;) {
       if (k == 0) {
         grid[k].bind(id);

@@ -98,6 +98,7 @@ private:
 
   // OnlineSum.cpp: a maximum and the sum of exponentials relative to it, in one pass
   void emitOnline(const FusedMember &maximum, const FusedMember &sum);
+  void finishOnline(const FusedMember &maximum, const FusedMember &sum, mlir::ValueRange values);
 
   // OrderedEmitter.cpp: scatters and scans
   ValueList initialOf(mlir::graph::LoopsOp op);
@@ -121,6 +122,10 @@ private:
   mlir::Value loadKept(mlir::Value result);
   mlir::Value scratchPointer(mlir::Value result);
   SizeExpr scratchIndex() const;
+  // Rows held in shared memory from the first stage that reads them on.
+  bool isHeld(SizeExpr offset) const;
+  mlir::Value heldLoad(mlir::graph::LoadOp load, SizeExpr offset);
+  void dropUnusedHolds();
   void forgetLoads();
   void store(mlir::Value value, mlir::Value result);
   /// A structured load of a buffer of the group at `offset` (free of x<k>).
@@ -198,6 +203,14 @@ private:
     int stage;
   };
   llvm::DenseMap<mlir::Value, Kept> kept;
+  /// By buffer and offset: where its row is held, and the stage that reads it first.
+  struct HeldRow {
+    int64_t offset;
+    int stage;
+  };
+  llvm::DenseMap<std::pair<mlir::Value, SizeExpr>, HeldRow> heldRows;
+  int64_t heldBytes = 0;
+  int conditionDepth = 0;
   struct Repeat {
     int work = 0, lastUse = 0;
   };

@@ -229,6 +229,8 @@ Value KernelEmitter::emitLoad(LoadOp load, llvm::function_ref<Value(Value)> look
   bool isScalar = !scalarsVary && isUniform(offset) && !isTile(other);
   Type type = isScalar ? load.getType() : tileOf(load.getType());
   auto shape = isScalar ? SmallVector<int64_t>() : tileShape();
+  ++conditionDepth;
+  auto leave = llvm::make_scope_exit([&] { --conditionDepth; });
   return emitIf(
       mask, type,
       [&]() -> ValueList { return {toTile(builder, emitMemory(load, offset, scalars, scalarsVary, {}, {}), shape)}; },
@@ -246,7 +248,8 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
   });
   bool isStructured = isLinear(offset);
   if (!scalarsVary && isStructured && !mask)
-    return structuredLoad(pointer, offset, load.getType());
+    return load.getScalars().empty() && isHeld(offset) ? heldLoad(load, offset)
+                                                       : structuredLoad(pointer, offset, load.getType());
   // A mask over elements that lie side by side.
   auto isContiguousAlong = [&](StringRef name) { return strideAlong(loops.sizes(), offset, name)->isConstant(1); };
   bool isContiguous =

@@ -13,6 +13,9 @@ using namespace mlir::graph;
 
 namespace torch_tile::tile_build {
 
+/// Elements of a tile that one thread holds side by side.
+static constexpr int64_t mostLanes = 16;
+
 /// What a value is computed by: through loads of pointwise members of the group.
 static Value resolve(FusedLoops &loops, Value value) {
   while (auto load = value.getDefiningOp<LoadOp>()) {
@@ -79,6 +82,13 @@ const FusedMember *onlineSumOf(FusedLoops &loops, const FusedMember &maximum) {
   return nullptr;
 }
 
+/// Not the largest value's approximation: e^x is 1 at most.
+static Value approximateExp(ImplicitLocOpBuilder &builder, Value x) {
+  auto made = math::ExpOp::create(builder, x);
+  made->setAttr("tile.approximate", builder.getUnitAttr());
+  return made;
+}
+
 void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &sum) {
   LoopsOp op = maximum.op;
   auto element = cast<FloatType>(op.bodyBlock()->getTerminator()->getOperand(0).getType());
@@ -88,33 +98,65 @@ void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &su
   };
   auto tiled = [&](Value value) { return toTile(builder, value, tileShape()); };
   Value infinite = constant(APFloat::getInf(semantics, /*Negative=*/true));
-  // Not the largest value's approximation: e^x is 1 at most.
-  auto exp = [&](Value x) -> Value {
-    auto made = math::ExpOp::create(builder, x);
-    made->setAttr("tile.approximate", builder.getUnitAttr());
-    return made;
-  };
+  auto exp = [&](Value x) { return approximateExp(builder, x); };
   auto maximumOf = [&](Value a, Value b) -> Value { return arith::MaximumFOp::create(builder, a, b); };
+  // A thread carries one pair for its piece of a tile.
+  int64_t piece = options.isGpu && schedule.numThreads > 0 && schedule.lanes % schedule.numThreads == 0
+                      ? schedule.lanes / schedule.numThreads
+                      : 1;
+  SmallVector<int64_t> carriedShape = tileShape();
+  if (!llvm::isPowerOf2_64(piece) || piece > mostLanes)
+    piece = 1;
+  carriedShape.back() /= piece;
+  auto perPiece = [&](Value tile, bool isMaximum) -> Value {
+    if (piece == 1)
+      return tile;
+    auto type = RankedTensorType::get({carriedShape.back(), piece}, element);
+    Value pieces = tile::ReshapeOp::create(builder, type, tile);
+    auto reduce = tile::ReduceOp::create(builder, RankedTensorType::get(carriedShape, element), pieces,
+                                         builder.getI64IntegerAttr(1));
+    OpBuilder::InsertionGuard guard(builder);
+    Block *block =
+        builder.createBlock(&reduce.getCombine(), {}, {element, element}, SmallVector<Location>(2, builder.getLoc()));
+    Value left = block->getArgument(0), right = block->getArgument(1);
+    tile::YieldOp::create(builder,
+                          isMaximum ? maximumOf(left, right) : arith::AddFOp::create(builder, left, right).getResult());
+    return reduce.getResult(0);
+  };
+  auto perLane = [&](Value value) -> Value {
+    if (piece == 1)
+      return value;
+    value = tile::ExpandDimsOp::create(builder, RankedTensorType::get({carriedShape.back(), 1}, element), value,
+                                       builder.getI64IntegerAttr(1));
+    value = tile::BroadcastOp::create(builder, RankedTensorType::get({carriedShape.back(), piece}, element), value);
+    return tile::ReshapeOp::create(builder, RankedTensorType::get(tileShape(), element), value);
+  };
   // The largest value so far is finite from the start, so that differences are numbers.
-  ValueList initial = {tiled(constant(APFloat::getLargest(semantics, /*Negative=*/true))),
-                       tiled(constant(APFloat::getZero(semantics)))};
-  auto add = [&](ArrayRef<Value> indices, ValueRange carried) -> ValueList {
+  ValueList initial = {toTile(builder, constant(APFloat::getLargest(semantics, /*Negative=*/true)), carriedShape),
+                       toTile(builder, constant(APFloat::getZero(semantics)), carriedShape)};
+  auto add = [&](ArrayRef<Value> indices, ValueRange carried, Value lastValid = {}) -> ValueList {
     SmallVector<Value> tiles;
-    Value largest = carried[0];
-    for (Value index : indices) {
+    Value largest;
+    for (auto [k, index] : llvm::enumerate(indices)) {
       bindings[vectorName()] = index;
+      validLanes = k + 1 == indices.size() ? lastValid : Value();
       ScopeGuard scope(*this);
       Value x = tiled(emitBody(maximum)[0]);
       if (validLanes)
         x = arith::SelectOp::create(builder, gatherMask(), x, tiled(infinite));
       tiles.push_back(x);
-      largest = maximumOf(largest, x);
+      largest = largest ? maximumOf(largest, x) : x;
     }
+    validLanes = {};
+    largest = maximumOf(carried[0], perPiece(largest, /*isMaximum=*/true));
+    Value ofLanes = perLane(largest), sum;
     Value scale = exp(arith::SubFOp::create(builder, carried[0], largest));
     Value total = arith::MulFOp::create(builder, carried[1], scale);
-    for (Value x : tiles)
-      total = arith::AddFOp::create(builder, total, exp(arith::SubFOp::create(builder, x, largest)));
-    return {largest, total};
+    for (Value x : tiles) {
+      Value power = exp(arith::SubFOp::create(builder, x, ofLanes));
+      sum = sum ? arith::AddFOp::create(builder, sum, power).getResult() : power;
+    }
+    return {largest, arith::AddFOp::create(builder, total, perPiece(sum, /*isMaximum=*/false))};
   };
   Value extent = exprs.emit(loops.axes[schedule.vectorAxis].extent, {});
   auto wholeTimes = [&](int64_t step) -> Value {
@@ -131,6 +173,16 @@ void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &su
       indices.push_back(reuse(arith::AddIOp::create(builder, index, exprs.constant(k * schedule.lanes))));
     return add(indices, carried);
   });
+  if (std::optional<int64_t> known = loops.axes[schedule.vectorAxis].extent.constant()) {
+    // The rest is one more group: its loads are under way together, too.
+    SmallVector<Value> indices;
+    int64_t at = *known / step * step;
+    for (; at < *known; at += schedule.lanes)
+      indices.push_back(exprs.constant(at));
+    if (!indices.empty())
+      values = add(indices, values, at > *known ? exprs.constant(*known - at + schedule.lanes) : Value());
+    return finishOnline(maximum, sum, values);
+  }
   if (grouped != whole)
     values = emitFor(grouped, whole, schedule.lanes, values,
                      [&](Value index, ValueRange carried) { return add(index, carried); });
@@ -138,23 +190,27 @@ void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &su
     Value isLeft = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, whole, extent);
     SmallVector<Type> types = llvm::to_vector(ValueRange(values).getTypes());
     values = emitIf(
-        isLeft, types,
-        [&] {
-          validLanes = arith::SubIOp::create(builder, extent, whole);
-          ValueList result = add(whole, values);
-          validLanes = {};
-          return result;
-        },
+        isLeft, types, [&] { return add(whole, values, arith::SubIOp::create(builder, extent, whole)); },
         [&] { return values; });
   }
+  finishOnline(maximum, sum, values);
+}
 
+/// Joins the pairs (largest, sum) of all lanes.
+void KernelEmitter::finishOnline(const FusedMember &maximum, const FusedMember &sum, ValueRange values) {
+  auto element = cast<FloatType>(getElementTypeOrSelf(values[0].getType()));
+  const llvm::fltSemantics &semantics = element.getFloatSemantics();
+  auto constant = [&](const APFloat &value) -> Value {
+    return arith::ConstantOp::create(builder, builder.getFloatAttr(element, value));
+  };
+  Value infinite = constant(APFloat::getInf(semantics, /*Negative=*/true));
   // Pairs (largest, sum) of lanes: both sums relative to the larger one.
   auto reduce = tile::ReduceOp::create(builder, TypeRange{element, element}, values, builder.getI64IntegerAttr(0));
   Block *block = builder.createBlock(&reduce.getCombine(), {}, {element, element, element, element},
                                      SmallVector<Location>(4, builder.getLoc()));
-  Value largest = maximumOf(block->getArgument(0), block->getArgument(2));
+  Value largest = arith::MaximumFOp::create(builder, block->getArgument(0), block->getArgument(2));
   auto scaled = [&](unsigned k) -> Value {
-    Value factor = exp(arith::SubFOp::create(builder, block->getArgument(k), largest));
+    Value factor = approximateExp(builder, arith::SubFOp::create(builder, block->getArgument(k), largest));
     return arith::MulFOp::create(builder, block->getArgument(k + 1), factor);
   };
   Value total = arith::AddFOp::create(builder, scaled(0), scaled(2));

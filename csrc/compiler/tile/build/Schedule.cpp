@@ -249,6 +249,10 @@ std::string Schedule::str(const FusedLoops &loops) const {
     os << " threads " << numThreads;
   if (programsPerBlock > 1)
     os << " programs per block " << programsPerBlock;
+  if (isBackwards)
+    os << " backwards";
+  if (heldBytes)
+    os << " held bytes " << heldBytes;
   if (blocksPerProcessor)
     os << " blocks per processor " << blocksPerProcessor;
   if (isOnline)

@@ -32,6 +32,8 @@ struct Schedule {
   /// The loop over the tiles of a parallel vector axis is the innermost one, inside those over the reduced axes: a
   /// scatter, which carries nothing from one point to the next, then writes whole rows.
   bool isVectorInnermost = false;
+  /// The first program does the last block: what the kernel before it read last is still in the cache.
+  bool isBackwards = false;
   /// Threads of a program, on GPU; 0: left to the layout.
   int64_t numThreads = 0;
   /// Programs of one warp that share a block.
@@ -43,6 +45,8 @@ struct Schedule {
   /// A maximum and the sum of exponentials that is taken relative to it come of one pass over the vector axis: the sum
   /// is scaled whenever the maximum grows.
   bool isOnline = false;
+  /// Shared memory, on GPU, for rows that are read again; 0: they are read from memory again, or stay in registers.
+  int64_t heldBytes = 0;
   /// Estimated cost of one program.
   int64_t programCostNs = 0;
 
@@ -53,7 +57,8 @@ struct Schedule {
 Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes);
 
 /// For programs that are blocks of threads: accesses of 16 bytes that neighbouring threads make side by side, rows that
-/// stay in registers from one stage to the next where they fit, enough loads under way to hide the memory's latency.
-Schedule chooseGpuSchedule(FusedLoops &loops);
+/// stay in registers or shared memory (of which a multiprocessor has `sharedBytes`) from one stage to the next where
+/// they fit, enough loads under way to hide the memory's latency.
+Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes);
 
 } // namespace torch_tile::tile_build

@@ -4,6 +4,7 @@
 #include "compiler/tile/build/OnlineSum.h"
 #include "compiler/tile/build/ScheduleCost.h"
 
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -23,8 +24,10 @@ constexpr int64_t pointwiseThreads = 256;
 constexpr int64_t persistentElements = 32;
 /// Threads that share a row before each takes more than two pieces of it.
 constexpr int64_t usualRowThreads = 512;
-/// Arithmetic of a point, in simple instructions, that takes about as long as 8 bytes of memory traffic.
-constexpr int64_t muchWork = 40;
+/// Arithmetic of a point, in simple instructions for each byte of an element, that takes about as long as the memory.
+constexpr int64_t muchWork = 10;
+/// Blocks of such work on a multiprocessor, which have 64 registers a thread: one more than the assembler would have.
+constexpr int64_t heavyBlocks = 4;
 /// Rows that one warp reduces share a block: more of them are under way at once.
 constexpr int64_t warpsOfBlock = 4;
 /// Pieces of 16 bytes that a thread has under way where it reads once, and where it holds what it reads.
@@ -37,6 +40,12 @@ constexpr int64_t onlineThreads = 128, onlineTiles = 4;
 constexpr int64_t onlinePieces = 1024;
 /// Of an axis that is shorter than this many tiles, all tiles have the same size.
 constexpr int64_t mostEqualTiles = 16;
+/// Shared memory that a block takes beside the rows it holds: the driver's, and what reductions exchange.
+constexpr int64_t reservedBytes = 2 << 10;
+/// Blocks of a multiprocessor that hold rows: one is read while the other is reduced and written.
+constexpr int64_t mostHeldBlocks = 2;
+/// Elements that a thread computes side by side there.
+constexpr int64_t mostHeldLanes = 8;
 /// Edge of a tile that is transposed: 64 elements of a row are 128 bytes or more.
 constexpr int64_t transposedEdge = 64;
 /// Columns and rows of a tile of a column reduction.
@@ -44,7 +53,8 @@ constexpr int64_t columnsOfTile = 128, leastColumns = 32;
 
 class GpuChooser {
 public:
-  explicit GpuChooser(FusedLoops &loops) : loops(loops), cost(loops, /*foldsLanes=*/true), accesses(loops.accesses()) {}
+  GpuChooser(FusedLoops &loops, int64_t sharedBytes)
+      : loops(loops), cost(loops, /*foldsLanes=*/true), accesses(loops.accesses()), sharedBytes(sharedBytes) {}
 
   Schedule run() {
     if (loops.axes.empty()) {
@@ -97,9 +107,9 @@ private:
     return last;
   }
 
-  /// Values that a thread keeps of a row from one stage to the next: what is read before the last stage.
-  int64_t numHeld() {
-    llvm::SmallDenseSet<Value> buffers;
+  /// What a thread keeps of a row from one stage to the next: what is read before the last stage.
+  llvm::SmallSetVector<Value, 4> heldBuffers() {
+    llvm::SmallSetVector<Value, 4> buffers;
     for (const FusedMember &member : loops.members) {
       if (!member.isFull || member.stage >= lastFullStage())
         continue;
@@ -108,7 +118,42 @@ private:
         if (auto load = dyn_cast<LoadOp>(inner); load && !loops.producer(load.getSource()))
           buffers.insert(load.getSource());
     }
-    return std::max<int64_t>(1, buffers.size());
+    return buffers;
+  }
+  int64_t numHeld() { return std::max<int64_t>(1, heldBuffers().size()); }
+
+  /// Whether a maximum and the sum of exponentials relative to it are among what is computed of rows.
+  bool hasOnlineSum() {
+    return llvm::any_of(loops.members, [&](const FusedMember &member) {
+      return member.isFull && LoopsOp(member.op).isReduction() && onlineSumOf(loops, member);
+    });
+  }
+
+  /// Rows in shared memory. Where registers would hold them, too, that pays if one pass takes the place of two: a
+  /// multiprocessor then has room for two rows, so that one is read while the other is reduced.
+  bool chooseHeldRows(int64_t lanes) {
+    bool isTooLong = lanes > maxThreads * persistentElements / numHeld(), hasSum = hasOnlineSum();
+    if (lanes % vector != 0 || llvm::count_if(loops.axes, [](const Axis &axis) { return axis.reduced; }) != 1 ||
+        !(isTooLong || hasSum))
+      return false;
+    int64_t tile = maxThreads * std::min(vector, mostHeldLanes), bytes = 0;
+    for (Value buffer : heldBuffers()) {
+      bool isRow =
+          llvm::any_of(accesses, [&](auto &access) { return access.buffer == buffer && variesAlongLanes(access); });
+      auto type = cast<GraphTensorType>(buffer.getType());
+      bytes += isRow ? llvm::alignTo(lanes, tile) * torch_tile::fusion::elementBytes(type.getElementType()) : 0;
+    }
+    int64_t blocks = std::min(sharedBytes / (bytes + reservedBytes), hasSum ? mostHeldBlocks : 1);
+    if (blocks == 0)
+      return false;
+    schedule.isOnline = true;
+    schedule.heldBytes = bytes;
+    schedule.numThreads = maxThreads;
+    schedule.lanes = tile;
+    // So few registers that as many blocks fit as have shared memory; the same number of loads under way.
+    schedule.blocksPerProcessor = blocks;
+    schedule.unroll = mostHeldBlocks / blocks;
+    return true;
   }
 
   /// Whether all that is computed of rows is a maximum and a sum of exponentials.
@@ -151,6 +196,8 @@ private:
       if (pieces >= onlinePieces && isOnlineSum())
         return chooseLoopedRows(isReadAgain);
       if (pieces <= warpSize && llvm::isPowerOf2_64(lanes) && chooseRowTile(lanes, width, isReadAgain))
+        return;
+      if (isReadAgain && lanes > usualRowThreads * persistentElements / numHeld() && chooseHeldRows(lanes))
         return;
       int64_t threads = threadsFor(pieces / (isReadAgain ? 2 : piecesReadOnce), isReadAgain ? usualRowThreads : 256);
       while (threads * numResults() < wantedThreads && threads * 2 <= std::min(pieces, maxThreads))
@@ -247,9 +294,11 @@ private:
   void choosePointwise() {
     // Arithmetic that takes about as long as the memory: the second piece of a thread comes while it computes the
     // first.
-    int64_t pieces = vector <= 4 && loops.work() >= muchWork ? 2 : 1;
+    int64_t pieces = arithmetic() >= muchWork * std::max<int64_t>(widestBytes, 2) ? 2 : 1;
     int64_t tile = pointwiseThreads * vector * pieces;
     schedule.numThreads = pointwiseThreads;
+    if (pieces > 1)
+      schedule.blocksPerProcessor = heavyBlocks;
     if (int row = cost.transposedAxis(schedule.vectorAxis, widestBytes <= 4 ? transposedEdge : transposedEdge / 2);
         row >= 0) {
       schedule.rowAxis = row;
@@ -273,6 +322,16 @@ private:
     schedule.numThreads = threadsFor(llvm::divideCeil(schedule.lanes, vector), pointwiseThreads);
   }
 
+  /// Of a point, without that of indices and masks, most of which is the same for all elements of a piece.
+  int64_t arithmetic() {
+    int64_t work = 0;
+    for (const FusedMember &member : loops.members)
+      for (Operation &op : *LoopsOp(member.op).bodyBlock())
+        if (op.getNumResults() == 1 && isa<FloatType>(op.getResult(0).getType()) && !isa<LoadOp>(op))
+          work += torch_tile::fusion::costOf(&op);
+    return work;
+  }
+
   /// The innermost other axis: its points are near in memory.
   int nextAxis() const {
     for (int k = (int)loops.axes.size(); k-- > 0;)
@@ -284,12 +343,13 @@ private:
   FusedLoops &loops;
   ScheduleCost cost;
   SmallVector<FusedLoops::Access> accesses;
+  int64_t sharedBytes;
   Schedule schedule;
   int64_t widestBytes = 1, vector = 1;
 };
 
 } // namespace
 
-Schedule chooseGpuSchedule(FusedLoops &loops) { return GpuChooser(loops).run(); }
+Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) { return GpuChooser(loops, sharedBytes).run(); }
 
 } // namespace torch_tile::tile_build

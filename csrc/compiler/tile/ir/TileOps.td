@@ -378,6 +378,29 @@ def Tile_ScratchOp : Tile_Op<"scratch", [Pure]> {
   let assemblyFormat = "$offset attr-dict `:` qualified(type($result))";
 }
 
+def Tile_HoldOp : Tile_Op<"hold", [MemoryEffects<[MemWrite]>]> {
+  let summary = "keeps a tile for `held`, in fast memory of this program";
+  let description = [{
+    The memory of a buffer begins `offset` bytes into that of the program, of which `tile.held_bytes` on the kernel says how much there is; the tile's elements lie there from
+    number `index` on. A thread finds only what it kept itself: all tiles of a buffer have one shape, and indices are multiples of its size. For GPU alone, where it is shared
+    memory.
+
+    ```mlir
+    tile.hold %x, %i offset 0 : tensor<1024xbf16>
+    %x2 = tile.held %i offset 0 : tensor<1024xbf16>
+    ```
+  }];
+  let arguments = (ins Tile_Value:$value, I64:$index, I64Attr:$offset);
+  let assemblyFormat = "$value `,` $index `offset` $offset attr-dict `:` type($value)";
+}
+
+def Tile_HeldOp : Tile_Op<"held", [MemoryEffects<[MemRead]>]> {
+  let summary = "what `hold` kept";
+  let arguments = (ins I64:$index, I64Attr:$offset);
+  let results = (outs Tile_Value:$result);
+  let assemblyFormat = "$index `offset` $offset attr-dict `:` type($result)";
+}
+
 def Tile_CheckIndexOp : Tile_Op<"check_index", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
   let summary = "indices, checked: where one lies outside [0, size) the kernel ends with IndexOutOfRange";
   let description = [{

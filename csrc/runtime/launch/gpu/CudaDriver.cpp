@@ -21,6 +21,7 @@ CudaDriver::CudaDriver() {
   find(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
   find(cuModuleLoadDataEx, "cuModuleLoadDataEx");
   find(cuModuleGetFunction, "cuModuleGetFunction");
+  find(cuFuncSetAttribute, "cuFuncSetAttribute");
   find(cuLaunchKernel, "cuLaunchKernel");
   find(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2");
   find(cuMemsetD8Async, "cuMemsetD8Async");

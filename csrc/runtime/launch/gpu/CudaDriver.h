@@ -30,6 +30,7 @@ public:
   int (*cuDevicePrimaryCtxRetain)(CudaContext *, int device);
   int (*cuModuleLoadDataEx)(CudaModule *, const void *image, unsigned numOptions, int *options, void **values);
   int (*cuModuleGetFunction)(CudaFunction *, CudaModule, const char *name);
+  int (*cuFuncSetAttribute)(CudaFunction, int attribute, int value);
   int (*cuLaunchKernel)(CudaFunction, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY,
                         unsigned blockZ, unsigned sharedBytes, CudaStream, void **parameters, void **extra);
   int (*cuMemcpyDtoDAsync)(uint64_t target, uint64_t source, size_t count, CudaStream);

@@ -2,10 +2,14 @@
 
 namespace torch_tile::runtime {
 
+/// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, and what a block may have without it.
+static constexpr int maxDynamicSharedBytes = 8;
+static constexpr uint32_t usualSharedBytes = 48 << 10;
+
 GpuKernel::GpuKernel(std::span<const uint8_t> code, std::string symbol, uint32_t numThreads, uint32_t programsPerBlock,
-                     std::vector<artifact::AlignedArgument> aligned)
+                     uint32_t sharedBytes, std::vector<artifact::AlignedArgument> aligned)
     : code(code.begin(), code.end()), symbol(std::move(symbol)), threads(numThreads), programs(programsPerBlock),
-      aligned(std::move(aligned)) {
+      shared(sharedBytes), aligned(std::move(aligned)) {
   this->code.push_back(0); // PTX is a C string to the driver
 }
 
@@ -28,6 +32,9 @@ CudaFunction GpuKernel::load(int device) const {
   driver.check(status, "loading a kernel");
   CudaFunction function = nullptr;
   driver.check(driver.cuModuleGetFunction(&function, module, symbol.c_str()), "looking up a kernel");
+  if (shared > usualSharedBytes)
+    driver.check(driver.cuFuncSetAttribute(function, maxDynamicSharedBytes, static_cast<int>(shared)),
+                 "asking for shared memory");
   slot.store(function, std::memory_order_release);
   return function;
 }

@@ -17,7 +17,7 @@ class GpuKernel {
 public:
   /// `code` is a cubin or the text of PTX.
   GpuKernel(std::span<const uint8_t> code, std::string symbol, uint32_t numThreads, uint32_t programsPerBlock,
-            std::vector<artifact::AlignedArgument> aligned = {});
+            uint32_t sharedBytes = 0, std::vector<artifact::AlignedArgument> aligned = {});
 
   /// The function on a device, whose context is current.
   CudaFunction on(int device) const {
@@ -28,6 +28,8 @@ public:
   }
   uint32_t numThreads() const { return threads; }
   uint32_t programsPerBlock() const { return programs; }
+  /// Shared memory of a block that its launch provides.
+  uint32_t sharedBytes() const { return shared; }
   /// Pointers that must be multiples of `alignment`.
   std::span<const artifact::AlignedArgument> alignedArguments() const { return aligned; }
   static constexpr uintptr_t alignment = 16;
@@ -37,7 +39,7 @@ private:
 
   std::vector<uint8_t> code;
   std::string symbol;
-  uint32_t threads, programs;
+  uint32_t threads, programs, shared;
   std::vector<artifact::AlignedArgument> aligned;
   mutable std::mutex mutex;
   // Modules are never unloaded: a kernel may still wait in a stream when its last program dies.

@@ -63,8 +63,8 @@ static void launchBlocks(const GpuKernel &kernel, const GpuScope &scope, std::sp
   for (uint64_t &value : values)
     parameters.push_back(&value);
   const CudaDriver &driver = CudaDriver::get();
-  driver.check(driver.cuLaunchKernel(kernel.on(scope.device()), x, y, z, kernel.numThreads(), 1, 1, 0, scope.stream(),
-                                     parameters.data(), nullptr),
+  driver.check(driver.cuLaunchKernel(kernel.on(scope.device()), x, y, z, kernel.numThreads(), 1, 1,
+                                     kernel.sharedBytes(), scope.stream(), parameters.data(), nullptr),
                "launching a kernel");
 }
 

@@ -334,3 +334,49 @@ tile.kernel @branches(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>, %n: i64) attribute
   tile.store %s32, %y[%o0] strides [1] : tensor<256xf32>, !tile.ptr<f32>
   tile.return
 }
+
+// Tiles that lie apart, in one iteration and from one to the next.
+// CHECK: // apart =
+// CHECK: .visible .entry
+// CHECK-NOT: bar
+// CHECK: st.global
+// CHECK-NOT: bar
+// CHECK: ret
+tile.kernel @apart(%x: !tile.ptr<f32>, %n: i64) {
+  %zero = arith.constant 0 : i64
+  %next = arith.constant 256 : i64
+  %step = arith.constant 512 : i64
+  %none = arith.constant dense<0.0> : tensor<256xf32>
+  %id = tile.program_id 0 : i64
+  %row = arith.muli %id, %n : i64
+  scf.for %i = %zero to %n step %step : i64 {
+    %a = arith.addi %row, %i : i64
+    %j = arith.addi %i, %next : i64
+    %b = arith.addi %row, %j : i64
+    tile.store %none, %x[%a] strides [1] : tensor<256xf32>, !tile.ptr<f32>
+    tile.store %none, %x[%b] strides [1] : tensor<256xf32>, !tile.ptr<f32>
+  }
+  tile.return
+}
+
+// One element of the first tile is the second's as well; those of the next iteration are apart from both.
+// CHECK: // overlapping =
+// CHECK: .visible .entry
+// CHECK-NOT: bar
+// CHECK: st.global.v4
+// CHECK: bar.sync
+// CHECK: st.global.v4
+// CHECK-NOT: bar
+// CHECK: ret
+tile.kernel @overlapping(%x: !tile.ptr<f32>, %n: i64) {
+  %zero = arith.constant 0 : i64
+  %next = arith.constant 255 : i64
+  %step = arith.constant 512 : i64
+  %none = arith.constant dense<0.0> : tensor<256xf32>
+  scf.for %i = %zero to %n step %step : i64 {
+    %j = arith.addi %i, %next : i64
+    tile.store %none, %x[%i] strides [1] : tensor<256xf32>, !tile.ptr<f32>
+    tile.store %none, %x[%j] strides [1] : tensor<256xf32>, !tile.ptr<f32>
+  }
+  tile.return
+}

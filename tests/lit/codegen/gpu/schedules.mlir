@@ -4,6 +4,9 @@
 // RUN: tile-compile %t/held.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=HELD
 // RUN: tile-compile %t/online.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=ONLINE
 // RUN: tile-compile %t/online.mlir --target=sm_90 --emit=artifact -o %t/artifact
+// RUN: tile-compile %t/shared.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=SHARED
+// RUN: tile-compile %t/norm.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=NORM
+// RUN: tile-compile %t/again.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=AGAIN
 // RUN: tile-compile %t/argmax.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=ARGMAX
 // RUN: tile-compile %t/moments.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=MOMENTS
 
@@ -21,15 +24,48 @@
 // HELD-NOT: valid
 // HELD: tile.return
 
-// Maximum and sum in one pass over the row, then pairs of lanes.
+// Maximum and sum in one pass over the row, one pair for each thread; the rest of the row is one more group, of which the
+// last tile is partial; then pairs of threads.
 // ONLINE: online
-// ONLINE: scf.for {{.*}} -> (tensor<1024xf32>, tensor<1024xf32>)
+// ONLINE: scf.for {{.*}} -> (tensor<128xf32>, tensor<128xf32>)
 // ONLINE: arith.maximumf
+// ONLINE: tile.reduce({{.*}}) axis 1 : (tensor<128x8xf32>) -> tensor<128xf32>
 // ONLINE: math.exp {{.*}} {tile.approximate}
-// ONLINE: tile.reduce({{.*}}, {{.*}}) axis 0 : (tensor<1024xf32>, tensor<1024xf32>) -> (f32, f32)
+// ONLINE: scf.yield
+// ONLINE-NOT: scf.for
+// ONLINE: valid
+// ONLINE: tile.reduce({{.*}}, {{.*}}) axis 0 : (tensor<128xf32>, tensor<128xf32>) -> (f32, f32)
 // ONLINE: math.exp {{.*}} : f32
 // ONLINE-NOT: tile.reduce
 // ONLINE: tile.return
+
+// A row of 64 KB is read from memory once; two of them share a multiprocessor.
+// SHARED: threads 1024 held bytes 65536 blocks per processor 2
+// SHARED-SAME: online
+// SHARED-SAME: tile.held_bytes = 65536
+// SHARED: tile.load
+// SHARED: tile.hold {{.*}} offset 0 : tensor<[[LANES:.*]]xbf16>
+// SHARED: tile.reduce
+// SHARED-NOT: tile.load
+// SHARED: tile.held {{.*}} offset 0 : tensor<[[LANES]]xbf16>
+// SHARED-NOT: tile.load
+// SHARED: tile.return
+
+// So is what is normalized where registers would not hold it; factors, which only the last pass reads, are not held.
+// NORM: held bytes 81920 blocks per processor 1
+// NORM: tile.load %arg0
+// NORM: tile.held
+// NORM-NOT: tile.load %arg0
+// NORM: tile.load %arg1
+// NORM-NOT: tile.hold
+// NORM: tile.return
+
+// The second kernel over a large tensor begins at its end, which is in the cache.
+// AGAIN: tile.kernel
+// AGAIN-NOT: backwards
+// AGAIN: tile.kernel {{.*}} backwards
+// AGAIN: tile.program_id
+// AGAIN: arith.subi
 
 // The index fits in 32 bits until it is stored.
 // ARGMAX: tile.reduce({{.*}}) axis 0 : (tensor<8192xf32>, tensor<8192xi32>) -> (f32, i32)
@@ -51,9 +87,9 @@ graph.func @graph(%0: !graph.tensor<[65536, 768], bf16>) -> !graph.tensor<[65536
 }
 
 //--- online.mlir
-graph.func @graph(%0: !graph.tensor<[4096, 100000], bf16>) -> !graph.tensor<[4096, 100000], bf16> attributes {symbols = []} {
-  %1 = graph.softmax %0 {dim = 1 : i64} : (!graph.tensor<[4096, 100000], bf16>) -> !graph.tensor<[4096, 100000], bf16>
-  graph.return %1 : !graph.tensor<[4096, 100000], bf16>
+graph.func @graph(%0: !graph.tensor<[4096, 200000], bf16>) -> !graph.tensor<[4096, 200000], bf16> attributes {symbols = []} {
+  %1 = graph.softmax %0 {dim = 1 : i64} : (!graph.tensor<[4096, 200000], bf16>) -> !graph.tensor<[4096, 200000], bf16>
+  graph.return %1 : !graph.tensor<[4096, 200000], bf16>
 }
 
 //--- argmax.mlir
@@ -66,4 +102,23 @@ graph.func @graph(%0: !graph.tensor<[16384, 8192], f32>) -> !graph.tensor<[16384
 graph.func @graph(%0: !graph.tensor<[64, 256, 3136], f32>) -> (!graph.tensor<[256], f32>, !graph.tensor<[256], f32>) attributes {symbols = []} {
   %1:2 = graph.var_mean %0 {dims = array<i64: 0, 2>, correction = 0 : i64} : (!graph.tensor<[64, 256, 3136], f32>) -> (!graph.tensor<[256], f32>, !graph.tensor<[256], f32>)
   graph.return %1#0, %1#1 : !graph.tensor<[256], f32>, !graph.tensor<[256], f32>
+}
+
+//--- shared.mlir
+graph.func @graph(%0: !graph.tensor<[4096, 32768], bf16>) -> !graph.tensor<[4096, 32768], bf16> attributes {symbols = []} {
+  %1 = graph.softmax %0 {dim = 1 : i64} : (!graph.tensor<[4096, 32768], bf16>) -> !graph.tensor<[4096, 32768], bf16>
+  graph.return %1 : !graph.tensor<[4096, 32768], bf16>
+}
+
+//--- norm.mlir
+graph.func @graph(%0: !graph.tensor<[4096, 40960], bf16>, %1: !graph.tensor<[40960], bf16>, %2: !graph.tensor<[40960], bf16>) -> !graph.tensor<[4096, 40960], bf16> attributes {symbols = []} {
+  %3:3 = graph.layer_norm %0, %1, %2 {normalized_dims = 1 : i64, eps = 1.0e-05 : f64} : (!graph.tensor<[4096, 40960], bf16>, !graph.tensor<[40960], bf16>, !graph.tensor<[40960], bf16>) -> (!graph.tensor<[4096, 40960], bf16>, !graph.tensor<[4096, 1], f32>, !graph.tensor<[4096, 1], f32>)
+  graph.return %3#0 : !graph.tensor<[4096, 40960], bf16>
+}
+
+//--- again.mlir
+graph.func @graph(%0: !graph.tensor<[64, 256, 3136], f32>) -> !graph.tensor<[64, 256, 3136], f32> attributes {symbols = []} {
+  %1:2 = graph.var_mean %0 {dims = array<i64: 0, 2>, correction = 0 : i64, keepdim = true} : (!graph.tensor<[64, 256, 3136], f32>) -> (!graph.tensor<[1, 256, 1], f32>, !graph.tensor<[1, 256, 1], f32>)
+  %2 = graph.sub %0, %1#1 : (!graph.tensor<[64, 256, 3136], f32>, !graph.tensor<[1, 256, 1], f32>) -> !graph.tensor<[64, 256, 3136], f32>
+  graph.return %2 : !graph.tensor<[64, 256, 3136], f32>
 }

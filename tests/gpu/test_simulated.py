@@ -1,0 +1,99 @@
+"""Kernels of graphs for a GPU, run on the CPU (tests/gpu/simulator.py): rows that are held in shared memory or read
+once, masks that whole pieces agree on, programs in reverse order."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.gpu import simulator
+from torch_tile import _C
+
+pytestmark = pytest.mark.skipif(not Path(simulator.CLANG).exists(), reason="needs LLVM's clang")
+ROWS = 2048  # enough for a program each
+f32, bf16 = torch.float32, torch.bfloat16
+TOLERANCES = {f32: (1e-5, 1e-5), bf16: (1.6e-2, 1e-2)}
+
+
+def run(text: str, arguments: list[torch.Tensor], results: list[torch.Tensor], programs: int | None = None) -> str:
+    """The kernels of a graph, one after the other, or the first programs of its only one. Returns the schedules."""
+    files: dict[str, str] = {}
+    _C.compile_graph(
+        text, {"target": "sm_90"}, None, 0, files.__setitem__, [None] * 64, device="cuda:0", architecture="sm_90"
+    )
+    tiles = files["30-tile.mlir"]
+    launched = re.search(r"graph.launch .* programs (\d+) ", tiles)
+    assert launched is not None and tiles.count("graph.launch") == 1
+    programs = programs or int(launched.group(1))
+    values = [tensor.data_ptr() for tensor in (*arguments, *results)]
+    blocks = programs
+    if several := re.search(r"tile.programs_per_block = (\d+)", tiles):
+        values.append(programs)
+        blocks = -(-programs // int(several.group(1)))
+    simulator.Simulated(files["50-kernel.ll"]).run((blocks, 1, 1), values)
+    return " ".join(re.findall(r'schedule = "(.*?)"', tiles))
+
+
+def name(dtype: torch.dtype) -> str:
+    return {f32: "f32", bf16: "bf16"}[dtype]
+
+
+# Lengths: whole tiles, a rest of whole pieces, rows that are not aligned, too long to hold.
+LONG = [(bf16, 32768, True), (bf16, 20008, True), (f32, 18000, True), (bf16, 17001, False), (f32, 70001, False)]
+
+
+@pytest.mark.parametrize("dtype, length, is_held", LONG, ids=str)
+def test_softmax(dtype: torch.dtype, length: int, is_held: bool) -> None:
+    type_ = f"!graph.tensor<[{ROWS}, {length}], {name(dtype)}>"
+    text = f"""graph.func @graph(%0: {type_}) -> {type_} attributes {{symbols = []}} {{
+      %1 = graph.softmax %0 {{dim = 1 : i64}} : ({type_}) -> {type_}
+      graph.return %1 : {type_}
+    }}"""
+    x = (3 * torch.randn(2, length)).to(dtype)
+    x[1, : length // 2] = -float("inf")
+    result = torch.empty_like(x)
+    schedule = run(text, [x], [result], programs=2)
+    assert ("held bytes" in schedule) == is_held
+    rtol, _ = TOLERANCES[dtype]
+    torch.testing.assert_close(result, torch.softmax(x.float(), -1).to(dtype), rtol=rtol, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype, length", [(bf16, 65536), (bf16, 40008), (f32, 33000)], ids=str)
+def test_layer_norm(dtype: torch.dtype, length: int) -> None:
+    type_, row = (f"!graph.tensor<[{shape}], {name(dtype)}>" for shape in (f"{ROWS}, {length}", f"{length}"))
+    moment = f"!graph.tensor<[{ROWS}, 1], f32>"
+    text = f"""graph.func @graph(%0: {type_}, %1: {row}, %2: {row}) -> {type_} attributes {{symbols = []}} {{
+      %3:3 = graph.layer_norm %0, %1, %2 {{normalized_dims = 1 : i64, eps = 1.0e-05 : f64}}
+             : ({type_}, {row}, {row}) -> ({type_}, {moment}, {moment})
+      graph.return %3#0 : {type_}
+    }}"""
+    x, weight, bias = torch.randn(2, length).to(dtype), torch.randn(length).to(dtype), torch.randn(length).to(dtype)
+    result = torch.empty_like(x)
+    schedule = run(text, [x, weight, bias], [result], programs=2)
+    assert "held bytes" in schedule
+    expected = F.layer_norm(x.float(), (length,), weight.float(), bias.float()).to(dtype)
+    rtol, atol = TOLERANCES[dtype]
+    torch.testing.assert_close(result, expected, rtol=rtol, atol=4 * atol)
+
+
+@pytest.mark.parametrize("width", [128, 120, 36])
+def test_halves(width: int) -> None:
+    """Two masked loads of one row; the halves are whole pieces where they are multiples of eight elements."""
+    type_, half = (f"!graph.tensor<[64, {shape}], bf16>" for shape in (width, width // 2))
+    view = f"!graph.tensor<[64, {width // 2}], bf16, [{width}, 1]>"
+    text = f"""graph.func @graph(%0: {type_}) -> {type_} attributes {{symbols = []}} {{
+      %1 = graph.slice %0 {{dim = 1 : i64, start = {width // 2} : i64}} : ({type_}) -> {view}
+      %2 = graph.slice %0 {{dim = 1 : i64, start = 0 : i64}} : ({type_}) -> {view}
+      %3 = graph.neg %1 : ({view}) -> {half}
+      %4 = graph.cat %3, %2 {{dim = 1 : i64}} : ({half}, {view}) -> {type_}
+      graph.return %4 : {type_}
+    }}"""
+    x = torch.randn(64, width).to(bf16)
+    result = torch.empty_like(x)
+    run(text, [x], [result])
+    a, b = x.chunk(2, -1)
+    assert torch.equal(result, torch.cat((-b, a), -1))
