@@ -24,7 +24,7 @@ ON_CPU = {
     "cross_entropy_weight", "attention", "attention_causal", "scatter_one_hot",
 }  # fmt: skip
 # torch's kernels, which add in whatever order their threads come.
-ADDED_BY_ATOMICS = {"aten::scatter_add", "aten::scatter_reduce", "aten::index_add", "aten::index_put"}
+ADDED_BY_ATOMICS = {"aten::scatter", "aten::scatter_add", "aten::scatter_reduce", "aten::index_add", "aten::index_put"}
 CASES = [case for case in ALL_CASES if case.name not in ON_CPU]
 # Eager's kernels take a sixth of a float64 from a float32.
 INEXACT_IN_EAGER = {("hardswish", torch.float64), ("hardsigmoid", torch.float64)}

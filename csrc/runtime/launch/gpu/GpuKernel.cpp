@@ -2,9 +2,8 @@
 
 namespace torch_tile::runtime {
 
-/// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, and what a block may have without it.
+/// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 static constexpr int maxDynamicSharedBytes = 8;
-static constexpr uint32_t usualSharedBytes = 48 << 10;
 
 GpuKernel::GpuKernel(std::span<const uint8_t> code, std::string symbol, uint32_t numThreads, uint32_t programsPerBlock,
                      uint32_t sharedBytes, std::vector<artifact::AlignedArgument> aligned)
@@ -32,7 +31,8 @@ CudaFunction GpuKernel::load(int device) const {
   driver.check(status, "loading a kernel");
   CudaFunction function = nullptr;
   driver.check(driver.cuModuleGetFunction(&function, module, symbol.c_str()), "looking up a kernel");
-  if (shared > usualSharedBytes)
+  // Without leave a block has 48 KB, and of these what the kernel itself declares counts.
+  if (shared > 0)
     driver.check(driver.cuFuncSetAttribute(function, maxDynamicSharedBytes, static_cast<int>(shared)),
                  "asking for shared memory");
   slot.store(function, std::memory_order_release);
