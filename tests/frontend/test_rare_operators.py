@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -241,3 +242,41 @@ def test_positions_of_what_is_not_zero(size: int) -> None:
     assert torch.equal(
         compiled(lambda x: torch.nonzero_static(x, size=size))(torch.zeros(0, 3)), torch.full((size, 2), -1)
     )
+
+
+# windows as columns and back
+
+FOLDS = [
+    ((9, 11), 3, {"padding": 1}),
+    ((8, 12), (2, 4), {"stride": (2, 4)}),
+    ((10, 9), (3, 2), {"stride": (2, 3), "padding": (1, 0)}),
+    ((12, 10), 3, {"dilation": (2, 1), "padding": (0, 2)}),
+    ((7, 7), 5, {"stride": 2, "padding": 3}),
+]
+
+
+@pytest.mark.parametrize(("sizes", "kernel", "options"), FOLDS, ids=str)
+def test_fold(sizes: Any, kernel: Any, options: dict[str, Any]) -> None:
+    x = torch.randn(2, 3, *sizes)
+    check_generated(lambda x: F.unfold(x, kernel, **options), x)
+    check_generated(lambda x: F.unfold(x * 2, kernel, **options), x.to(memory_format=torch.channels_last))
+    check_generated(lambda x: F.unfold(x, kernel, **options), x[0])
+    columns = F.unfold(x, kernel, **options)
+    check_generated(lambda c: F.fold(c, sizes, kernel, **options), columns)
+    check_generated(lambda c: F.fold(c, sizes, kernel, **options), columns[0])
+
+
+def test_expm1_of_doubles() -> None:
+    """To within two units in the last place, at the ends of the format too."""
+    spread = torch.tensor([10.0**k for k in range(-320, 3)], dtype=torch.float64)
+    ends = torch.tensor(
+        [0.0, math.inf, 709.782712893384, 709.7827128933841, 710.0, math.nan, 0.34657, 0.3466, 37.0, 745.0]
+    )
+    x = torch.cat(
+        [torch.linspace(-3, 3, 4001, dtype=torch.float64), spread, ends.double(), torch.linspace(0, 720, 999).double()]
+    )
+    x = torch.cat([x, -x])
+    x = torch.cat([x, x[: -len(x) % 64]])
+    result, expected = compiled(torch.expm1)(x), torch.from_numpy(np.expm1(x.numpy()))
+    assert_same(result, expected, rtol=2 * torch.finfo(torch.float64).eps, atol=0)
+    assert torch.equal(torch.signbit(result), torch.signbit(expected))

@@ -116,6 +116,13 @@ def _polynomial(x: torch.Tensor, coefficients: Sequence[float]) -> torch.Tensor:
     return result
 
 
+def _even_and_odd(x: torch.Tensor, coefficients: Sequence[float]) -> torch.Tensor:
+    """As _polynomial, in two chains side by side."""
+    square = x * x
+    even, odd = _polynomial(square, coefficients[-1::-2][::-1]), _polynomial(square, coefficients[-2::-2][::-1])
+    return even + x * odd
+
+
 def _past_integer(x: torch.Tensor) -> torch.Tensor:
     """What x is beyond the nearest integer: the argument of sin and tan of pi * x, up to the sign of sin."""
     return x - torch.round(x)
@@ -294,6 +301,46 @@ def lgamma(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x.isinf(), math.inf, value)
 
 
+# lgamma(2 + t) / (t * (t + 1)) for |t| <= 1/2, to a third of a thousandth of a unit in the last place of float32.
+_LGAMMA_NEAR_TWO = (
+    4.441220600596784e-05, -9.649339339662811e-05, 0.00018094248392440206, -0.00040225296442764004,
+    0.0009155555689553376, -0.0021085140532559913, 0.004998633132553101, -0.012384174964542118,
+    0.03296500072183504, -0.1003173018903039, 0.42278433509846713,
+)  # fmt: skip
+
+
+def _lgamma_of_single(x: torch.Tensor) -> torch.Tensor:
+    """For results of float32, of a wider operand, by one wide logarithm.
+
+    Stirling's series from 4 on; below, factors lead to [1.5, 2.5], where the zeros at 1 and 2 are factors of a
+    polynomial. Reflection below -3, where a step of the operand moves the result by more than narrow functions err.
+    """
+    reflected = x < -3.0
+    z = torch.where(reflected, 1.0 - x, x)
+    steps = torch.ceil(1.5 - z)
+    factors = [torch.where(steps > float(k), z + float(k), 1.0) for k in range(5)]
+    factors += [torch.where(z >= 1.5 + k, z - k, 1.0) for k in (1.0, 2.0)]
+    product = ((factors[0] * factors[1]) * (factors[2] * factors[3])) * ((factors[4] * factors[5]) * factors[6])
+    t = z + torch.clamp(steps, -2.0, 5.0) - 2.0
+    large = z >= 4.0
+    logarithm = torch.log(torch.where(large, z, product.abs()))
+    small = t * (t + 1.0) * _even_and_odd(t, _LGAMMA_NEAR_TWO) + torch.where(z < 1.5, -logarithm, logarithm)
+    inverse = 1.0 / z
+    series = _even_and_odd(
+        inverse * inverse,
+        (-1.0 / 360360.0 * 691.0, 1.0 / 1188.0, -1.0 / 1680.0, 1.0 / 1260.0, -1.0 / 360.0, 1.0 / 12.0),
+    )
+    stirling = (z - 0.5) * logarithm - z + 0.5 * math.log(2.0 * math.pi) + series * inverse
+    value = torch.where(large, stirling, small)
+    sine = torch.sin((math.pi * _past_integer(x)).to(torch.float32)).abs()
+    value = torch.where(reflected, math.log(math.pi) - torch.log(sine).to(x.dtype) - value, value)
+    return torch.where(x.isinf(), math.inf, value)
+
+
+def _lgamma_of(x: torch.Tensor) -> torch.Tensor:
+    return computed(lgamma if x.dtype == torch.float64 else _lgamma_of_single)(x)
+
+
 def _polygamma(n: int, x: torch.Tensor) -> Any:
     if n > 10:
         return NotImplemented
@@ -309,7 +356,7 @@ def special_functions() -> dict[Any, Callable[..., Any]]:
         aten.digamma.default: _digamma_of,
         aten.erfinv.default: computed(erfinv),
         aten.i0.default: computed(i0),
-        aten.lgamma.default: computed(lgamma),
+        aten.lgamma.default: _lgamma_of,
         aten.polygamma.default: _polygamma,
         aten.special_erfcx.default: computed(erfcx),
         aten.special_i0e.default: computed(_i0e),

@@ -43,6 +43,9 @@ std::string print(llvm::ArrayRef<FusionDecision> decisions);
 /// to fold something.
 void dropUnitReductions(mlir::graph::FuncOp func);
 
+/// Makes index expressions of integers that depend on axes and sizes alone, in values, masks and accesses.
+void foldIndices(mlir::graph::FuncOp func);
+
 /// Replaces sums in which one element at most differs from 0 (`r == v ? a : 0`, as the backward of cross entropy makes
 /// them) by that element.
 ///

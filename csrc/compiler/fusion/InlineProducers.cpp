@@ -20,6 +20,8 @@ constexpr int maxBodyCost = 600;
 constexpr int cheapWork = 4;
 /// Likewise for what chooses one of several places to read, if each use is one of several places as well.
 constexpr int cheapChoice = 12;
+/// Taps of a window over what is padded.
+constexpr size_t mostPaddedTaps = 9;
 /// Computing a value anew for every element of a larger consumer pays only for less work than this.
 constexpr int cheapBroadcastWork = 2;
 
@@ -133,8 +135,12 @@ private:
       return record(false, "a larger consumer would compute it many times over");
     if (consumers.size() == 1)
       return record(true, "one use");
-    if (cost.work <= cheapChoice && choosesAmongLoads(op) && isChosenOnce(op, consumers))
+    if (machine.branchCost == 0 && cost.work <= cheapChoice && choosesAmongLoads(op) && isChosenOnce(op, consumers))
       return record(true, "one of several places, of which each point reads one");
+    // Padding that windows read: few of them reach into it, and masks that nothing depends on go.
+    if (machine.branchCost == 0 && cost.loads == 1 && cost.work <= cheapChoice && consumers.size() <= mostPaddedTaps &&
+        choosesAmongLoads(op))
+      return record(true, "padding, read by few taps");
     int64_t bytes = 0;
     for (Type type : op.getResultTypes())
       bytes += elementBytes(cast<GraphTensorType>(type).getElementType());
@@ -279,8 +285,11 @@ private:
 
 void inlineProducers(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) {
   dropUnitReductions(func);
-  if (options.enabled)
+  foldIndices(func);
+  if (options.enabled) {
     Inliner(func, options.machine, decisions).run();
+    foldIndices(func); // of what has only now come together
+  }
   collapseOneHotReductions(func); // their conditions have only now come together
 }
 

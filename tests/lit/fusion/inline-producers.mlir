@@ -248,3 +248,31 @@ graph.func @as_many_bytes(%x: !graph.tensor<[64, 1024], f32>, %m: !graph.tensor<
   }
   graph.return %b, %c : !graph.tensor<[64, 1024], f32>, !graph.tensor<[64, 1024], f32>
 }
+
+// -----
+
+// Padding that few taps read is a mask of those that may reach into it; the others have none.
+
+// CHECK-LABEL: graph.func @taps
+// CHECK-NEXT:    graph.loops [i0 = 64]
+// CHECK:           %[[M:.*]] = arith.cmpi sge
+// CHECK:           graph.load %arg0 ["i0 - 1"] mask %[[M]]
+// CHECK:           graph.load %arg0 ["i0"] : !graph.tensor<[64], f32>
+// CHECK-NOT:     graph.loops
+graph.func @taps(%x: !graph.tensor<[64], f32>) -> !graph.tensor<[64], f32> attributes {symbols = []} {
+  %p = graph.loops [i0 = 65] -> (!graph.tensor<[65], f32>) {
+    %i = graph.index_value "i0 - 1"
+    %n = arith.constant 0 : i64
+    %m = arith.cmpi sge, %i, %n : i64
+    %z = arith.constant 0.0 : f32
+    %v = graph.load %x ["i0 - 1"] mask %m other %z : f32 : !graph.tensor<[64], f32> -> f32
+    graph.yield %v : f32
+  }
+  %a = graph.loops [i0 = 64] -> (!graph.tensor<[64], f32>) {
+    %v = graph.load %p ["i0"] : !graph.tensor<[65], f32> -> f32
+    %w = graph.load %p ["i0 + 1"] : !graph.tensor<[65], f32> -> f32
+    %s = arith.addf %v, %w : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[64], f32>
+}

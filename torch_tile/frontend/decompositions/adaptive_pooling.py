@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from torch_tile.frontend.decompositions.pooling import MOST_TAPS, laid_out, wide_dtype
+from torch_tile.frontend.decompositions.pooling import MOST_TAPS, laid_out, pooling, wide_dtype
 
 aten = torch.ops.aten
+
+# By the number of dimensions.
+_AVERAGES = {2: aten.avg_pool2d.default, 3: aten.avg_pool3d.default}
+_MAXIMA = {2: aten.max_pool2d_with_indices.default, 3: aten.max_pool3d_with_indices.default}
 
 
 class _Windows:
@@ -26,6 +31,12 @@ class _Windows:
         if not all(isinstance(n, int) and n > 0 for n in (*sizes, *counts)):
             return None
         return _Windows(sizes, counts, x.device)
+
+    def equal_length(self) -> list[int] | None:
+        """The length of all windows along each dimension, if they have one and lie side by side."""
+        if any(n % m for n, m in zip(self.sizes, self.counts, strict=True)):
+            return None
+        return [n // m for n, m in zip(self.sizes, self.counts, strict=True)]
 
     def along(self, dim: int, vector: torch.Tensor) -> torch.Tensor:
         return vector.view([-1 if k == dim else 1 for k in range(self.rank)])
@@ -102,6 +113,8 @@ def _average(x: torch.Tensor, output_size: Any) -> Any:
             split += [m, n // m]
         dims = [len(split) - 1 - 2 * k for k in range(windows.rank)]
         return laid_out(x.contiguous().view(split).mean(dims), x)
+    if (kernel := windows.equal_length()) is not None:
+        return pooling()[_AVERAGES[windows.rank]](x, kernel)
     total: Any = None
     wide = x.to(wide_dtype(x.dtype))
     for at in taps:
@@ -114,7 +127,17 @@ def _average(x: torch.Tensor, output_size: Any) -> Any:
 def _average_backward(rank: int) -> Callable[..., Any]:
     def adaptive_avg_pool_backward(grad: torch.Tensor, x: torch.Tensor) -> Any:
         windows = _Windows.of(x, grad.shape[grad.dim() - rank :])
-        if windows is None or len(windows.covering()) > MOST_TAPS:
+        if windows is None:
+            return NotImplemented
+        if (kernel := windows.equal_length()) is not None:
+            # Each element of a window has its share.
+            share = grad.to(wide_dtype(grad.dtype)) / math.prod(kernel)
+            lead, spread = x.dim() - rank, list(x.shape[: x.dim() - rank])
+            for dim in range(rank):
+                share = share.unsqueeze(lead + 2 * dim + 1)
+                spread += [windows.counts[dim], kernel[dim]]
+            return laid_out(share.expand(spread).reshape(x.shape).to(grad.dtype), x)
+        if len(windows.covering()) > MOST_TAPS:
             return NotImplemented
         divided = grad.to(wide_dtype(grad.dtype)) / windows.lengths()
         total: Any = None
@@ -134,6 +157,8 @@ def _maximum(x: torch.Tensor, output_size: Any) -> Any:
     taps = windows.taps()
     if len(taps) > MOST_TAPS:
         return NotImplemented
+    if (kernel := windows.equal_length()) is not None:
+        return pooling()[_MAXIMA[windows.rank]](x, kernel)
     best: Any = None
     index: Any = None
     for at in taps:

@@ -19,6 +19,7 @@ from torch_tile.formulas.special import special_functions
 from torch_tile.frontend.decompositions.adaptive_pooling import adaptive_pooling
 from torch_tile.frontend.decompositions.distances import distances
 from torch_tile.frontend.decompositions.float_parts import float_parts
+from torch_tile.frontend.decompositions.folding import folding
 from torch_tile.frontend.decompositions.foreach import foreach
 from torch_tile.frontend.decompositions.grid_sample import grid_sample
 from torch_tile.frontend.decompositions.indexing import indexing
@@ -217,6 +218,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
     table.update(bessel_functions())
     table.update(distances())
     table.update(float_parts())
+    table.update(folding())
     table.update(grid_sample())
     table.update(indexing())
     table.update(padding())

@@ -1,9 +1,12 @@
-// exp, sin and cos of f64 for registers of 512 bits. Series by Taylor: with fma their error is that of the last steps.
+// exp, expm1, sin and cos of f64 for registers of 512 bits. Series by Taylor: with fma their error is that of the last
+// steps.
 
 #include "compiler/codegen/common/MathBuilder.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <cmath>
 
 using namespace mlir;
 
@@ -12,6 +15,8 @@ namespace torch_tile::codegen {
 namespace {
 constexpr double kLog2E = 0x1.71547652b82fep+0;
 constexpr double kLn2High = 0x1.62e42fefa39efp-1, kLn2Low = 0x1.abc9e3b39803fp-56;
+/// What the largest double is the exponential of.
+constexpr double kLargestExp = 0x1.62e42fefa39efp+9;
 constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
 constexpr double kHalfPi[] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110};
 /// Quarter turns up to here are exact as an integer in the low bits of a double, and so is what is left of the angle.
@@ -27,6 +32,21 @@ Value expF64(MathBuilder &b, Value x) {
   Value tail = b.polynomial(r, {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
                                 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0});
   return b.scaleByPower(b.fma(tail, r, b.fp(1.0)), n);
+}
+
+/// 2^n (e^r - 1) + (2^n - 1), of which the second is exact or far larger; twice half of it, so that 2^n need not fit.
+Value expm1F64(MathBuilder &b, Value x) {
+  Value near = b.clampBelow(b.clampAbove(x, kLargestExp), -50); // e^-50 - 1 is -1
+  Value n = math::RoundEvenOp::create(b, b.mul(near, b.fp(kLog2E)));
+  Value r = b.fma(n, b.fp(-kLn2Low), b.fma(n, b.fp(-kLn2High), near));
+  Value tail = b.polynomial(r, {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
+                                1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5});
+  Value rest = b.fma(b.mul(r, r), tail, r);
+  Value half = b.scaleByPower(b.fp(1.0), b.sub(n, b.fp(1.0)));
+  Value value = b.mul(b.fma(rest, half, b.sub(half, b.fp(0.5))), b.fp(2.0));
+  value = b.select(b.compare(arith::CmpFPredicate::OGT, x, b.fp(kLargestExp)), b.fp(HUGE_VAL), value);
+  // The sign of zero, and what halving would round.
+  return b.select(b.less(b.abs(x), b.fp(0x1p-100)), x, value);
 }
 
 /// sin(x + quarterTurns * pi/2) for |x| <= kModerate.

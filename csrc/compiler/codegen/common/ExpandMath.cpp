@@ -17,7 +17,11 @@ namespace torch_tile::codegen {
 static Value inlineF64(MathBuilder &b, Value x, StringRef stem) {
   if (!b.fillsAvx512F64())
     return {};
-  return stem == "exp" ? expF64(b, x) : stem == "sin" ? sinF64(b, x) : stem == "cos" ? cosF64(b, x) : Value();
+  return stem == "exp"     ? expF64(b, x)
+         : stem == "expm1" ? expm1F64(b, x)
+         : stem == "sin"   ? sinF64(b, x)
+         : stem == "cos"   ? cosF64(b, x)
+                           : Value();
 }
 
 /// f32 inline, f64 by the library. (Sleef's f32 sinh, cosh, asinh and acosh overflow long before the result does.)

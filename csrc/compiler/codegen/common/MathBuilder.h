@@ -153,6 +153,7 @@ mlir::Value acoshF32(MathBuilder &b, mlir::Value x);
 /// of sine and cosine that are not moderate are the library's.
 /// @{
 mlir::Value expF64(MathBuilder &b, mlir::Value x);
+mlir::Value expm1F64(MathBuilder &b, mlir::Value x);
 mlir::Value sinF64(MathBuilder &b, mlir::Value x);
 mlir::Value cosF64(MathBuilder &b, mlir::Value x);
 /// @}

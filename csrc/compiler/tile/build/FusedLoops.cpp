@@ -96,6 +96,9 @@ int FusedLoops::work() const {
 /// Inner loops should walk memory in small steps: orders axes by the strides of what weighs most.
 void FusedLoops::orderAxes() {
   SmallVector<Access> list = accesses();
+  double points = 1;
+  for (const Axis &axis : axes)
+    points *= (double)std::max<int64_t>(1, groupFacts.estimate(axis.extent));
   auto rank = [&](const Axis &axis) {
     // The typical stride along the axis, weighted by how much data moves: large strides go outside.
     double weight = 0, sum = 0;
@@ -105,9 +108,11 @@ void FusedLoops::orderAxes() {
       std::optional<SizeExpr> stride = strideAlong(context, access.offset, axis.name);
       if (stride && stride->isConstant(0))
         continue;
-      double bytes =
-          (double)torch_tile::fusion::estimateBytes(cast<GraphTensorType>(access.buffer.getType()), groupFacts) *
-          (access.load ? 1 : 2);
+      // Of a part of a buffer, what is read of it.
+      double bytes = std::min((double)torch_tile::fusion::estimateBytes(cast<GraphTensorType>(access.buffer.getType()),
+                                                                        groupFacts),
+                              points * (double)torch_tile::fusion::elementBytes(access.elementType)) *
+                     (access.load ? 1 : 2);
       double step = stride ? std::abs((double)groupFacts.estimate(*stride)) : 1;
       weight += bytes;
       sum += bytes * std::log2(std::max(1.0, step));

@@ -13,6 +13,9 @@ using torch_tile::fusion::Axis;
 
 namespace torch_tile::tile_build {
 
+/// Points of a reduced axis, and their operations, that are written one after the other.
+static constexpr int64_t fewPoints = 4, fewPointsWork = 64;
+
 void KernelEmitter::emitStages() {
   ScopeGuard scope(*this);
   for (int stage = 0; stage < loops.numStages; ++stage) {
@@ -207,6 +210,18 @@ KernelEmitter::ValueList KernelEmitter::emitReducedAxes(unsigned axis, ValueRang
   bool isInnermost = next(axis + 1) == loops.axes.size() && (!isVectorReduced() || isOneTile) && !isRowReduced();
   if (isInnermost && schedule.unroll > 1)
     return emitUnrolled(loops.axes[axis], carried, body);
+  // A few points without a loop: their indices are constants.
+  std::optional<int64_t> length = loops.axes[axis].extent.constant();
+  if (!options.isGpu && !loops.isOrdered() && length && *length <= fewPoints &&
+      *length * (loops.work() + (int)loops.accesses().size()) <= fewPointsWork) {
+    ValueList values(carried);
+    for (int64_t k = 0; k < *length; ++k) {
+      bindings[loops.axes[axis].name] = exprs.constant(k);
+      ScopeGuard scope(*this);
+      values = emitReducedAxes(axis + 1, values, body);
+    }
+    return values;
+  }
   return emitFor(exprs.constant(0), exprs.emit(loops.axes[axis].extent, {}), 1, carried,
                  [&](Value index, ValueRange inner) {
                    bindings[loops.axes[axis].name] = index;

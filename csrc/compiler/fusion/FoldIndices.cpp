@@ -1,0 +1,249 @@
+// Integers that are functions of the axes alone (arange and what is computed of it) become index expressions, and what
+// is read there a plain access: the rest of the compiler sees strides where it saw tables.
+#include "compiler/fusion/Axes.h"
+#include "compiler/fusion/Fusion.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+
+namespace torch_tile::fusion {
+namespace {
+
+class IndexFolder {
+public:
+  IndexFolder(LoopsOp op, const SizeFacts &symbols)
+      : op(op), sizes(symbols.sizes()), facts(withAxes(symbols, axesOf(op))), builder(op.getContext()) {}
+
+  void run() {
+    for (Operation &inner : llvm::make_early_inc_range(op.bodyBlock()->without_terminator())) {
+      builder.setInsertionPoint(&inner);
+      visit(&inner);
+    }
+    SmallVector<Operation *> all = llvm::map_to_vector(*op.bodyBlock(), [](Operation &inner) { return &inner; });
+    for (Operation *inner : llvm::reverse(all))
+      if (inner->use_empty() && (isOpTriviallyDead(inner) || isa<LoadOp>(inner)))
+        inner->erase();
+  }
+
+private:
+  static SmallVector<Axis> axesOf(LoopsOp op) {
+    SmallVector<Axis> axes;
+    for (AxisAttr axis : op.axisList())
+      axes.push_back({axis.getName().str(), axis.getExtent(), axis.getReduced()});
+    return axes;
+  }
+
+  SizeExpr exprOf(Value value) {
+    if (APInt constant; value.getType().isInteger(64) && matchPattern(value, m_ConstantInt(&constant)))
+      return sizes.constant(constant.getSExtValue());
+    auto index = value.getDefiningOp<IndexOp>();
+    return index && index.getScalars().empty() ? index.getExpr().getValue() : SizeExpr();
+  }
+  static std::optional<bool> truthOf(Value value) {
+    if (APInt constant; value.getType().isInteger(1) && matchPattern(value, m_ConstantInt(&constant)))
+      return constant.isOne();
+    return std::nullopt;
+  }
+
+  void replace(Operation *inner, SizeExpr expr) {
+    expr = facts.simplify(expr);
+    if (!expr.isValid())
+      return;
+    Value value = IndexOp::create(builder, inner->getLoc(), builder.getI64Type(), ExprAttr::get(op.getContext(), expr),
+                                  ValueRange());
+    inner->getResult(0).replaceAllUsesWith(value);
+    inner->erase();
+  }
+  void replace(Operation *inner, bool truth) {
+    Value value = arith::ConstantOp::create(builder, inner->getLoc(), builder.getBoolAttr(truth));
+    inner->getResult(0).replaceAllUsesWith(value);
+    inner->erase();
+  }
+  void replace(Operation *inner, Value value) {
+    inner->getResult(0).replaceAllUsesWith(value);
+    inner->erase();
+  }
+
+  static bool isPolynomial(SizeExpr e) {
+    return e.isValid() && llvm::all_of(SizeContext::terms(e), [](const SizeTerm &term) {
+             return llvm::none_of(term.factors,
+                                  [](auto &factor) { return SizeContext::asCall(factor.first).has_value(); });
+           });
+  }
+
+  bool isPositive(SizeExpr e) { return facts.range(e).min > 0; }
+  bool isNonNegative(SizeExpr e) { return facts.lessEqual(sizes.constant(0), e) == Proof::Yes; }
+
+  void visit(Operation *inner) {
+    if (auto load = dyn_cast<LoadOp>(inner))
+      return visitLoad(load);
+    if (auto index = dyn_cast<IndexOp>(inner))
+      return visitIndex(index);
+    if (auto check = dyn_cast<CheckIndexOp>(inner))
+      return visitCheck(check);
+    if (auto compare = dyn_cast<arith::CmpIOp>(inner))
+      return visitCompare(compare);
+    if (auto select = dyn_cast<arith::SelectOp>(inner)) {
+      if (std::optional<bool> truth = truthOf(select.getCondition()))
+        replace(inner, *truth ? select.getTrueValue() : select.getFalseValue());
+      return;
+    }
+    if (inner->getNumOperands() != 2 || inner->getNumResults() != 1)
+      return;
+    if (inner->getResult(0).getType().isInteger(1))
+      return visitLogical(inner);
+    if (inner->getResult(0).getType().isInteger(64))
+      visitArithmetic(inner);
+  }
+
+  void visitLogical(Operation *inner) {
+    std::optional<bool> left = truthOf(inner->getOperand(0)), right = truthOf(inner->getOperand(1));
+    if (!left && !right)
+      return;
+    Value other = inner->getOperand(left ? 1 : 0);
+    bool truth = left ? *left : *right;
+    if (isa<arith::XOrIOp>(inner) && left && right)
+      replace(inner, *left != *right);
+    else if ((isa<arith::AndIOp>(inner) && truth) || (isa<arith::OrIOp, arith::XOrIOp>(inner) && !truth))
+      replace(inner, other);
+    else if (isa<arith::AndIOp, arith::OrIOp>(inner))
+      replace(inner, truth);
+  }
+
+  void visitArithmetic(Operation *inner) {
+    SizeExpr left = exprOf(inner->getOperand(0)), right = exprOf(inner->getOperand(1));
+    if (!left || !right)
+      return;
+    bool rounds = isPositive(right) && (isa<arith::FloorDivSIOp>(inner) || isNonNegative(left));
+    if (isa<arith::AddIOp>(inner))
+      replace(inner, sizes.add(left, right));
+    else if (isa<arith::SubIOp>(inner))
+      replace(inner, sizes.sub(left, right));
+    else if (isa<arith::MulIOp>(inner))
+      replace(inner, sizes.mul(left, right));
+    else if (isa<arith::DivSIOp, arith::FloorDivSIOp>(inner) && rounds)
+      replace(inner, facts.floorDiv(left, right));
+    else if (isa<arith::RemSIOp>(inner) && rounds)
+      replace(inner, facts.mod(left, right));
+    else if (isa<arith::MinSIOp>(inner))
+      replace(inner, sizes.min(left, right));
+    else if (isa<arith::MaxSIOp>(inner))
+      replace(inner, sizes.max(left, right));
+  }
+
+  void visitCompare(arith::CmpIOp compare) {
+    using Predicate = arith::CmpIPredicate;
+    SizeExpr left = exprOf(compare.getLhs()), right = exprOf(compare.getRhs());
+    if (!left || !right)
+      return;
+    auto answer = [&](Proof proof, bool isNegated = false) {
+      if (proof != Proof::Unknown)
+        replace(compare, (proof == Proof::Yes) != isNegated);
+    };
+    switch (compare.getPredicate()) {
+    case Predicate::slt:
+      return answer(facts.less(left, right));
+    case Predicate::sle:
+      return answer(facts.lessEqual(left, right));
+    case Predicate::sgt:
+      return answer(facts.less(right, left));
+    case Predicate::sge:
+      return answer(facts.lessEqual(right, left));
+    case Predicate::eq:
+    case Predicate::ne:
+      return answer(facts.equal(left, right), compare.getPredicate() == Predicate::ne);
+    default:
+      return;
+    }
+  }
+
+  void visitCheck(CheckIndexOp check) {
+    SizeExpr index = exprOf(check.getIndex());
+    if (!index || check.getMask() || check.getDivision())
+      return;
+    if (isNonNegative(index) && facts.less(index, check.getSize().getValue()) == Proof::Yes)
+      replace(check, index);
+  }
+
+  /// The expressions with known scalars in their places, and the scalars that are left.
+  SmallVector<SizeExpr> withKnown(ArrayRef<SizeExpr> exprs, ValueRange scalars, SmallVectorImpl<Value> &left) {
+    AxisSubstitution known;
+    for (auto [k, scalar] : llvm::enumerate(scalars)) {
+      SizeExpr expr = exprOf(scalar);
+      if (!expr) {
+        expr = sizes.symbol("x" + std::to_string(left.size()));
+        left.push_back(scalar);
+      }
+      known.set("x" + std::to_string(k), expr);
+    }
+    return llvm::map_to_vector(exprs, [&](SizeExpr e) { return facts.simplify(known.apply(sizes, e)); });
+  }
+
+  void visitIndex(IndexOp index) {
+    if (index.getScalars().empty())
+      return;
+    SmallVector<Value> left;
+    SizeExpr expr = withKnown({index.getExpr().getValue()}, index.getScalars(), left)[0];
+    if (left.size() == index.getScalars().size() || !expr.isValid())
+      return;
+    index.setExprAttr(ExprAttr::get(op.getContext(), expr));
+    index.getScalarsMutable().assign(left);
+  }
+
+  void visitLoad(LoadOp load) {
+    if (std::optional<bool> isRead = load.getMask() ? truthOf(load.getMask()) : std::nullopt) {
+      if (!*isRead)
+        return replace(load, load.getOther());
+      load.getMaskMutable().clear();
+      load.getOtherMutable().clear();
+    }
+    SmallVector<Value> left;
+    SmallVector<SizeExpr> indices = withKnown(load.indexExprs(), load.getScalars(), left);
+    if (left.size() != load.getScalars().size() && llvm::all_of(indices, [](SizeExpr e) { return e.isValid(); })) {
+      load.setIndicesAttr(exprArray(op.getContext(), indices));
+      load.getScalarsMutable().assign(left);
+    }
+    // A table of indices is its expression.
+    auto table = load.getSource().getDefiningOp<LoopsOp>();
+    if (!table || !left.empty() || load.getMask() || table.getNumResults() != 1 || table.isReduction() ||
+        table.getWriteAt() || !table.getDests().empty() || !load.getType().isInteger(64))
+      return;
+    auto index = table.bodyBlock()->getTerminator()->getOperand(0).getDefiningOp<IndexOp>();
+    if (!index || !index.getScalars().empty())
+      return;
+    AxisSubstitution place;
+    for (auto [axis, at] : llvm::zip(table.parallelAxes(), load.indexExprs()))
+      place.set(axis.getName().getValue(), at);
+    SizeExpr expr = facts.simplify(place.apply(sizes, index.getExpr().getValue()));
+    // Quotients for each element cost more than a look at a table.
+    if (isPolynomial(expr))
+      replace(load, expr);
+  }
+
+  LoopsOp op;
+  SizeContext &sizes;
+  SizeFacts facts;
+  OpBuilder builder;
+};
+
+} // namespace
+
+void foldIndices(FuncOp func) {
+  SizeFacts facts = func.facts();
+  for (Operation &op : func.getBody().front())
+    if (auto loops = dyn_cast<LoopsOp>(op))
+      IndexFolder(loops, facts).run();
+  // Tables that nobody reads any more.
+  SmallVector<LoopsOp> all = llvm::to_vector(func.getBody().front().getOps<LoopsOp>());
+  for (LoopsOp loops : llvm::reverse(all))
+    if (loops->use_empty() && loops.getDests().empty())
+      if (llvm::none_of(*loops.bodyBlock(), [](Operation &inner) { return isa<CheckIndexOp>(inner); }))
+        loops.erase();
+}
+
+} // namespace torch_tile::fusion
