@@ -102,7 +102,7 @@ CASES = [
         lambda: [randn(8, 32, 2048, 128, dtype=bf16), randn(2048, 128, dtype=bf16), randn(2048, 128, dtype=bf16)],
         2 * 8 * 32 * 2048 * 128 * 2,
         rtol=2e-2,
-        atol=2e-2,
+        atol=4e-2,  # a unit of bfloat16 between 4 and 8
     ),
     GpuCase("row_mean f32 1M x 64", k.row_mean, lambda: [randn(M, 64)], 256 * M),
     GpuCase(
