@@ -8,6 +8,8 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::graph;
 
@@ -38,11 +40,39 @@ private:
     return axes;
   }
 
+  /// A bound of the magnitude of `e`. A size that nothing is known of is taken to be below 2^31.
+  double magnitude(SizeExpr e) {
+    double sum = 0;
+    for (const SizeTerm &term : SizeContext::terms(e)) {
+      double product = std::abs((double)term.coefficient);
+      for (auto &[atom, power] : term.factors)
+        product *= std::pow(magnitudeOfAtom(atom), power);
+      sum += product;
+    }
+    return sum;
+  }
+  double magnitudeOfAtom(SizeExpr atom) {
+    SizeRange range = facts.range(atom);
+    if (SizeRange unknown; range.min != unknown.min && range.max != unknown.max)
+      return std::max(std::abs((double)range.min), std::abs((double)range.max));
+    std::optional<SizeCall> call = SizeContext::asCall(atom);
+    if (!call)
+      return 0x1p31;
+    double largest = 0;
+    for (SizeExpr argument : call->args)
+      largest = std::max(largest, magnitude(argument));
+    return largest;
+  }
+  /// Index expressions are numbers without end; the program's integers wrap. They are the same below this.
+  bool staysInRange(SizeExpr e) { return e.isValid() && magnitude(e) < 0x1p62; }
+
   SizeExpr exprOf(Value value) {
+    SizeExpr expr;
     if (APInt constant; value.getType().isInteger(64) && matchPattern(value, m_ConstantInt(&constant)))
-      return sizes.constant(constant.getSExtValue());
-    auto index = value.getDefiningOp<IndexOp>();
-    return index && index.getScalars().empty() ? index.getExpr().getValue() : SizeExpr();
+      expr = sizes.constant(constant.getSExtValue());
+    else if (auto index = value.getDefiningOp<IndexOp>(); index && index.getScalars().empty())
+      expr = index.getExpr().getValue();
+    return expr && staysInRange(expr) ? expr : SizeExpr();
   }
   static std::optional<bool> truthOf(Value value) {
     if (APInt constant; value.getType().isInteger(1) && matchPattern(value, m_ConstantInt(&constant)))
@@ -52,7 +82,7 @@ private:
 
   void replace(Operation *inner, SizeExpr expr) {
     expr = facts.simplify(expr);
-    if (!expr.isValid())
+    if (!staysInRange(expr))
       return;
     Value value = IndexOp::create(builder, inner->getLoc(), builder.getI64Type(), ExprAttr::get(op.getContext(), expr),
                                   ValueRange());
@@ -189,7 +219,7 @@ private:
       return;
     SmallVector<Value> left;
     SizeExpr expr = withKnown({index.getExpr().getValue()}, index.getScalars(), left)[0];
-    if (left.size() == index.getScalars().size() || !expr.isValid())
+    if (left.size() == index.getScalars().size() || !staysInRange(expr))
       return;
     index.setExprAttr(ExprAttr::get(op.getContext(), expr));
     index.getScalarsMutable().assign(left);
