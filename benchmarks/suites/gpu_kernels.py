@@ -6,12 +6,12 @@ import dataclasses
 import functools
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from harness import Row, compiled, differs
+from harness import Row, compiled, differs, flatten
 
 from suites import kernels as k
 
@@ -102,7 +102,7 @@ CASES = [
         lambda: [randn(8, 32, 2048, 128, dtype=bf16), randn(2048, 128, dtype=bf16), randn(2048, 128, dtype=bf16)],
         2 * 8 * 32 * 2048 * 128 * 2,
         rtol=2e-2,
-        atol=4e-2,  # a unit of bfloat16 between 4 and 8
+        atol=2e-2,
     ),
     GpuCase("row_mean f32 1M x 64", k.row_mean, lambda: [randn(M, 64)], 256 * M),
     GpuCase(
@@ -135,6 +135,10 @@ def device_seconds(call: Callable[[], Any], seconds: float = 0.15) -> list[float
     return [begin.elapsed_time(end) * 1e-3 for begin, end in events]
 
 
+def in_f32(values: Iterable[Any]) -> list[Any]:
+    return [v.float() if isinstance(v, torch.Tensor) and v.dtype is bf16 else v for v in values]
+
+
 def copy_bandwidth() -> float:
     """Bytes read and written per second by a copy of 1 GiB."""
     source = randn(1 << 28)
@@ -156,7 +160,8 @@ def run(options: Any) -> list[Row]:
         with torch.no_grad():
             torch.manual_seed(0)
             arguments = case.make()
-            expected = case.function(*arguments)
+            # In float32: eager rounds low precision after each step.
+            expected = case.function(*in_f32(arguments))
             for backend in options.backends:
                 row = Row("gpu_kernels", case.name, backend)
                 group.append(row)
@@ -166,7 +171,8 @@ def run(options: Any) -> list[Row]:
                     result = function(*arguments)
                     torch.cuda.synchronize()
                     row.first_call = time.perf_counter() - start
-                    row.note = differs(result, expected, case.rtol, case.atol)
+                    if backend != "eager":
+                        row.note = differs(in_f32(flatten(result)), expected, case.rtol, case.atol)
                     del result
                     seconds = device_seconds(functools.partial(function, *arguments))
                 except Exception as error:  # the other backends go on

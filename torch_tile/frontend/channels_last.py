@@ -7,6 +7,7 @@ the graph keep their strides.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,7 @@ from torch_tile.frontend.constants import Constants, Report
 from torch_tile.frontend.sizes import has_strides_of
 
 aten = torch.ops.aten
+log = logging.getLogger(__name__)
 
 _VIEWS = (aten.view.default, aten._unsafe_view.default)
 # These read memory, not elements.
@@ -189,7 +191,7 @@ def put_channels_last(constants: Constants, report: Report) -> None:
     except _Refused as reason:
         for undo in reversed(change.undo):
             undo()
-        report.kept.append(("order of channels", str(reason)))
+        log.info("convolutions keep their order of channels: %s", reason)
     else:
         report.num_channels_last = len(convolutions)
     constants.remove_unused()

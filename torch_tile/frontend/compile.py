@@ -166,21 +166,22 @@ def _bind(program: _C.Program, graph: _C.GraphText, binding: Binding) -> Callabl
     return bound
 
 
+def state_of(tensor: torch.Tensor) -> tuple[int, int, int]:
+    """Changes when the tensor is another one or has been written, as far as torch keeps count. The first must be kept
+    alive, so that no other has its `id`."""
+    return id(tensor), tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
+
+
 def _without_frozen(function: Callable[[list[Any]], Any], binding: Binding | None) -> Callable[..., Any]:
     """Checks and drops frozen arguments, as `_C.freeze_program` does."""
     if binding is None or not binding.frozen:
         return function
-    expected = [(place, t, t.data_ptr(), t.is_inference() or t._version) for place, t in binding.frozen.items()]
+    expected = [(place, state_of(tensor)) for place, tensor in binding.frozen.items()]
 
     def call(inputs: list[Any]) -> Any:
-        for place, tensor, data, version in expected:
-            if (
-                inputs[place] is not tensor
-                or tensor.data_ptr() != data
-                or version != (tensor.is_inference() or tensor._version)
-            ):
-                assert binding.otherwise is not None
-                return binding.otherwise(inputs)
+        if any(state_of(inputs[place]) != state for place, state in expected):
+            assert binding.otherwise is not None
+            return binding.otherwise(inputs)
         rest = [value for place, value in enumerate(inputs) if place not in binding.frozen]
         inputs.clear()
         return function(rest)

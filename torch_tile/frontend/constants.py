@@ -19,6 +19,8 @@ from torch_tile.frontend.common_subexpressions import storage_of
 _MOST_GROWTH = 2
 _SMALL_BYTES = 1 << 20
 _NAMESPACES = ("aten", "prims")
+CASTS = frozenset((torch.ops.aten._to_copy.default, torch.ops.prims.convert_element_type.default))
+"""Operators that give a value another dtype."""
 
 
 @dataclasses.dataclass
@@ -215,7 +217,7 @@ def fold(constants: Constants, report: Report) -> None:
             weight[node] = sum(weight[n] for n in node.all_input_nodes)
             try:
                 value = node.target(*args, **kwargs)
-            except (RuntimeError, NotImplementedError):  # raises where the user calls it
+            except Exception:  # raises where the user calls it, of whatever kind
                 continue
             leaves = [v for v in pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
             fakes = [v for v in pytree.tree_leaves(node.meta.get("val")) if isinstance(v, torch.Tensor)]

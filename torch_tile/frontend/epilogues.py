@@ -18,6 +18,7 @@ from torch.fx import GraphModule, Node
 
 from torch_tile import _C
 from torch_tile.config import Settings
+from torch_tile.frontend.constants import CASTS
 from torch_tile.frontend.sizes import has_strides_of
 
 aten = torch.ops.aten
@@ -34,7 +35,6 @@ _VIEWS = frozenset(
         aten.unsqueeze.default,
     )
 )
-_CASTS = frozenset((aten._to_copy.default, torch.ops.prims.convert_element_type.default))
 # These read their operands from memory, whoever makes them.
 _STORED = frozenset((aten.convolution.default, aten.mm.default, aten.addmm.default, aten.bmm.default))
 _LOW_PRECISION = (torch.bfloat16, torch.float16)
@@ -146,7 +146,7 @@ def _find_activation(product: Node) -> _Epilogue | None:
     while len(views.users) == 1 and _is(next(iter(views.users)), *_VIEWS):
         views = next(iter(views.users))
     x, dtype = views, product.meta["val"].dtype
-    if dtype in _LOW_PRECISION and len(x.users) == 1 and _is(next(iter(x.users)), *_CASTS):
+    if dtype in _LOW_PRECISION and len(x.users) == 1 and _is(next(iter(x.users)), *CASTS):
         x = next(iter(x.users))
         if x.meta["val"].dtype is not torch.float32:
             return None
@@ -162,7 +162,7 @@ def _find_activation(product: Node) -> _Epilogue | None:
                 continue
             gone = gone[1:]
             if x is not views:
-                if len(end.users) != 1 or not _is(next(iter(end.users)), *_CASTS):
+                if len(end.users) != 1 or not _is(next(iter(end.users)), *CASTS):
                     return None
                 gone = [x, *gone, end := next(iter(end.users))]
                 if end.meta["val"].dtype is not dtype or set(end.kwargs) > {"dtype"}:

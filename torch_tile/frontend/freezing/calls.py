@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 from torch_tile.config import Settings
 from torch_tile.frontend.channels_last import put_channels_last
-from torch_tile.frontend.compile import Binding, compile_graph
+from torch_tile.frontend.compile import Binding, compile_graph, state_of
 from torch_tile.frontend.constants import Constants, Report, fold, freeze_inputs, outside_of_tracing
 from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.freezing.scaling import scale_weights
@@ -35,11 +35,6 @@ def parameters_of(gm: Any, inputs: Sequence[Any]) -> list[torch.Tensor | None]:
         is_parameter = isinstance(value, torch.nn.Parameter)
         found.append(value if isinstance(value, torch.Tensor) and (is_static or is_parameter) else None)
     return found
-
-
-def _state(tensor: torch.Tensor) -> tuple[int, int, int]:
-    """Changes when the tensor is another one or has been written, as far as torch keeps count."""
-    return id(tensor), tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
 
 
 class _Programs:
@@ -73,7 +68,7 @@ class _Programs:
         inputs = [x for i, x in enumerate(self.inputs) if i not in frozen]
         program = compile_graph(gm, inputs, "inference", self.settings, binding)
         self.num_compiled += 1
-        self.programs.append((frozen, [_state(t) for t in frozen.values()], program))
+        self.programs.append((frozen, [state_of(t) for t in frozen.values()], program))
         return program
 
     def __call__(self, arguments: list[Any]) -> Any:
@@ -81,10 +76,10 @@ class _Programs:
         current = []
         for frozen, state, program in self.programs:
             given = [arguments[i] for i in frozen]
-            if [_state(t) for t in given] == state:
+            if [state_of(t) for t in given] == state:
                 return program(arguments)
             # What was made of values that a tensor had before is of no use any more.
-            if [_state(t) for t in frozen.values()] == state:
+            if [state_of(t) for t in frozen.values()] == state:
                 current.append((frozen, state, program))
         self.programs = current
         if self.num_compiled >= _MOST_PROGRAMS:

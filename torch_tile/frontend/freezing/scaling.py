@@ -13,12 +13,11 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from torch_tile.frontend.constants import Constants, Report
+from torch_tile.frontend.constants import CASTS, Constants, Report
 
 aten = torch.ops.aten
 
 _VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
-_CASTS = (aten._to_copy.default, torch.ops.prims.convert_element_type.default)
 _ADD = (aten.add.Tensor, aten.add.Scalar)
 _SUB = (aten.sub.Tensor, aten.sub.Scalar)
 _MUL = (aten.mul.Tensor, aten.mul.Scalar)
@@ -136,7 +135,7 @@ def _scale(constants: Constants, product: _Product) -> bool:
                 break
             node = user
             continue
-        if user.target in _CASTS:
+        if user.target in CASTS:
             is_plain = set(user.kwargs) <= {"dtype"} and user.args[0] is node
             if not is_plain or value.dtype not in (torch.float32, torch.float64, dtype):
                 break
