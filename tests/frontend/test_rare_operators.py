@@ -70,6 +70,34 @@ def test_neighbours(dtype: torch.dtype) -> None:
     check_generated(torch.nextafter, x, x.flip(0))
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64], ids=str)
+def test_fma(dtype: torch.dtype) -> None:
+    from torch._inductor.inductor_prims import fma
+
+    x, y, z = (torch.randint(-99, 99, (5, 333)).to(dtype) for _ in range(3))
+    if dtype.is_floating_point:
+        x, y, z = x / 7, y / 11, z / 13
+    if IS_TILE:
+        fresh()
+    results = [compiled(fma)(x, y, z), compiled(fma)(x, y[:, :1], z[0]), compiled(lambda x, z: fma(x, 0.5, z))(x, z)]
+    expected = [x.double() * y.double() + z.double(), x.double() * y[:, :1].double() + z[0].double(), x * 0.5 + z]
+    for result, exact in zip(results, expected, strict=True):
+        assert_same(result, exact.to(result.dtype))
+    if IS_TILE:
+        assert count("externs") == 0 and count("fallbacks") == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_fma_rounds_once(dtype: torch.dtype) -> None:
+    from torch._inductor.inductor_prims import fma
+
+    step = torch.finfo(dtype).eps
+    x = torch.full((40,), 1 + step, dtype=dtype)
+    # The product is 1 + 2 step + step**2, of which a rounding in between would lose the last part.
+    result = compiled(fma)(x, x, -1 - 2 * torch.full_like(x, step))
+    assert torch.equal(result, torch.full_like(x, step * step)) or not IS_TILE
+
+
 # functions
 
 

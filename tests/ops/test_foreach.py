@@ -133,18 +133,17 @@ def test_in_place_on_inputs() -> None:
         assert count("externs") == 0
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, foreach=True),
-        lambda p: torch.optim.Adam(p, lr=0.01, foreach=True),
-        lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True, amsgrad=True),
-        lambda p: torch.optim.RMSprop(p, lr=0.01, foreach=True, centered=True),
-        lambda p: torch.optim.Adagrad(p, lr=0.01, foreach=True),
-    ],
-    ids=["sgd", "adam", "adamw", "rmsprop", "adagrad"],
-)
-def test_optimizers(make: Any) -> None:
+OPTIMIZERS = {
+    "sgd": lambda p, **k: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, **k),
+    "adam": lambda p, **k: torch.optim.Adam(p, lr=0.01, **k),
+    "adamw": lambda p, **k: torch.optim.AdamW(p, lr=0.01, amsgrad=True, **k),
+    "rmsprop": lambda p, **k: torch.optim.RMSprop(p, lr=0.01, centered=True, **k),
+    "adagrad": lambda p, **k: torch.optim.Adagrad(p, lr=0.01, **k),
+    "radam": lambda p, **k: torch.optim.RAdam(p, lr=0.01, **k),
+}
+
+
+def check_optimizer(make: Any) -> None:
     def run(compile_it: bool) -> list[torch.Tensor]:
         parameters = [torch.nn.Parameter(x) for x in tensors(0) if x.numel()]
         optimizer = make(parameters)
@@ -159,3 +158,14 @@ def test_optimizers(make: Any) -> None:
     assert_same(run(True), run(False), rtol=1e-5, atol=1e-5)
     if IS_TILE:
         assert count("externs") == 0
+
+
+# Of an optimizer without `foreach` Dynamo writes additions with a tensor's factor as `prims.fma`.
+@pytest.mark.parametrize("foreach", [True, False], ids=["foreach", "single"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_optimizers(name: str, foreach: bool) -> None:
+    check_optimizer(lambda p: OPTIMIZERS[name](p, foreach=foreach))
+
+
+def test_learning_rate_in_a_tensor() -> None:
+    check_optimizer(lambda p: torch.optim.SGD(p, lr=torch.tensor(0.1), momentum=0.9))

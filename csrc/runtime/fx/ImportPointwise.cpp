@@ -39,6 +39,15 @@ const char *importArithmetic(Call &call) {
   return nullptr;
 }
 
+const char *importFma(Call &call) {
+  Operands operands(call);
+  if (!addLeading(call, operands, 3))
+    return kOddOperand;
+  at::ScalarType dtype = operands.widened(operands.promoted());
+  call.setPointwise(call.op(), operands.castTo(dtype), dtype);
+  return nullptr;
+}
+
 static const char *importFloatOp(Call &call, size_t count) {
   Operands operands(call);
   if (!addLeading(call, operands, count))

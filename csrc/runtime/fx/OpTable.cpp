@@ -293,6 +293,7 @@ constexpr OpRule rules[] = {
     {"prims::fmod", importPromoted, "fmod"},
     {"prims::pow", importPow, "pow"},
     {"prims::atan2", importIntToFloat, "atan2"},
+    {"prims::fma", importFma, "fma"},
     {"prims::maximum", importPromoted, "maximum"},
     {"prims::minimum", importPromoted, "minimum"},
     {"prims::eq", importCompare, "eq"},

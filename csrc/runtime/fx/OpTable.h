@@ -23,7 +23,8 @@ const OpRule *findRule(std::string_view name);
 
 // ImportPointwise.cpp
 const char *importPromoted(Call &call);
-const char *importArithmetic(Call &call); // a Python number is a factor in f32, not rounded to low precision
+const char *importArithmetic(Call &call);
+const char *importFma(Call &call); // a number among the operands is in f32 as well
 const char *importIntToFloat(Call &call);
 const char *importIntToFloatUnary(Call &call);
 const char *importDivide(Call &call);

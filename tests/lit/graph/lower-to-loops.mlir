@@ -185,3 +185,18 @@ graph.func @philox(%seed: !graph.tensor<[], i64>) -> !graph.tensor<[4, "s0"], f3
   %0 = graph.philox %seed {salt = 7} : (!graph.tensor<[], i64>) -> !graph.tensor<[4, "s0"], f32, [1, 4]>
   graph.return %0 : !graph.tensor<[4, "s0"], f32, [1, 4]>
 }
+
+// -----
+
+// Floats round once; integers have no such op.
+// CHECK-LABEL: @fma
+graph.func @fma(%x: !graph.tensor<[8], bf16>, %n: !graph.tensor<[8], i64>, %m: !graph.tensor<[], i64>) -> (!graph.tensor<[8], bf16>, !graph.tensor<[8], i64>) {
+  // CHECK: %[[F:.*]] = math.fma %{{.*}} : f32
+  // CHECK-NEXT: arith.truncf %[[F]] : f32 to bf16
+  %0 = graph.fma %x, %x, %x : (!graph.tensor<[8], bf16>, !graph.tensor<[8], bf16>, !graph.tensor<[8], bf16>) -> !graph.tensor<[8], bf16>
+  // CHECK: graph.load %{{.*}} []
+  // CHECK: %[[P:.*]] = arith.muli
+  // CHECK-NEXT: arith.addi %[[P]]
+  %1 = graph.fma %n, %m, %n : (!graph.tensor<[8], i64>, !graph.tensor<[], i64>, !graph.tensor<[8], i64>) -> !graph.tensor<[8], i64>
+  graph.return %0, %1 : !graph.tensor<[8], bf16>, !graph.tensor<[8], i64>
+}

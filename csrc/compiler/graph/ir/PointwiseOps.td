@@ -96,6 +96,9 @@ def Graph_GeOp : Graph_BinaryOp<"ge", "a >= b">;
 def Graph_WhereOp : Graph_PointwiseOp<"where", "condition ? a : b"> {
   let arguments = (ins Graph_Tensor:$condition, Graph_Tensor:$a, Graph_Tensor:$b);
 }
+def Graph_FmaOp : Graph_PointwiseOp<"fma", "a * b + c, for floats rounded once"> {
+  let arguments = (ins Graph_Tensor:$a, Graph_Tensor:$b, Graph_Tensor:$c);
+}
 def Graph_CastOp : Graph_UnaryOp<"cast", "x as the result's element type"> {
   let description = [{
     Follows ATen on x86: float to integer truncates, and gives the smallest value of the integer (of i32 or i64 for narrower ones, truncated) for NaN and out of range;

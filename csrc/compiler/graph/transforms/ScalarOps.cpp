@@ -38,6 +38,12 @@ struct Operands {
       return same(s.make<FloatOp>(a, b));
     return same(isBool() ? s.make<BoolOp>(a, b) : isUnsigned() ? s.make<UnsignedOp>(a, b) : s.make<SignedOp>(a, b));
   }
+  Scalar fma(Value addend) const {
+    if (isFloat())
+      return same(s.make<math::FmaOp>(a, b, addend));
+    return isBool() ? same(s.make<arith::OrIOp>(s.make<arith::AndIOp>(a, b), addend))
+                    : same(s.make<arith::AddIOp>(s.make<arith::MulIOp>(a, b), addend));
+  }
   template <typename OpT> Scalar logical() const {
     return boolean(s.make<OpT>(s.isNonZero(a, type), s.isNonZero(b, type)));
   }
@@ -364,13 +370,15 @@ Value mlir::graph::buildPointwise(ScalarBuilder &scalars, Operation *op, ValueRa
   Type operandType = elementType(op->getOperand(0));
   if (!operandType.isIntOrFloat())
     return {};
-  SmallVector<Value, 2> inputs;
+  SmallVector<Value, 3> inputs;
   for (auto [tensor, value] : llvm::zip(op->getOperands(), operands)) {
     if (elementType(tensor) != operandType)
       return {};
     inputs.push_back(scalars.cast(value, operandType, computeType(operandType)));
   }
   Operands x{scalars, computeType(operandType), inputs[0], inputs.size() > 1 ? inputs[1] : Value()};
+  if (isa<FmaOp>(op))
+    return scalars.cast(x.fma(inputs[2]).value, x.type, result);
   Scalar answer = buildOne(x, op);
   return answer ? scalars.cast(answer.value, answer.type, result) : Value();
 }
