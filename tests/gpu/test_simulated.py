@@ -43,7 +43,7 @@ def name(dtype: torch.dtype) -> str:
 
 
 # Lengths: whole tiles, a rest of whole pieces, rows that are not aligned, too long to hold.
-LONG = [(bf16, 32768, True), (bf16, 20008, True), (f32, 18000, True), (bf16, 17001, False), (f32, 70001, False)]
+LONG = [(bf16, 32768, True), (bf16, 20008, True), (f32, 18000, True), (bf16, 17001, True), (f32, 70001, False)]
 
 
 @pytest.mark.parametrize("dtype, length, is_held", LONG, ids=str)
@@ -97,3 +97,32 @@ def test_halves(width: int) -> None:
     run(text, [x], [result])
     a, b = x.chunk(2, -1)
     assert torch.equal(result, torch.cat((-b, a), -1))
+
+
+# Rows that begin anywhere: too short for pieces, in one tile, in several, held; by length, and part of longer rows.
+ODD = [(f32, 7), (f32, 131), (bf16, 197), (f32, 769), (bf16, 1001), (bf16, 4099), (f32, 17001), (bf16, 20009)]
+
+
+@pytest.mark.parametrize("dtype, length", ODD, ids=str)
+@pytest.mark.parametrize("start", [0, 3])
+def test_rows_that_begin_anywhere(dtype: torch.dtype, length: int, start: int) -> None:
+    rows, room, size = 9, 64, length + start
+    total = rows if length < 4096 else ROWS  # a few long rows would be split
+    whole, row = (f"!graph.tensor<[{shape}], {name(dtype)}>" for shape in (f"{total}, {size}", f"{length}"))
+    view = f"!graph.tensor<[{total}, {length}], {name(dtype)}, [{size}, 1]>"
+    type_ = f"!graph.tensor<[{total}, {length}], {name(dtype)}>"
+    text = f"""graph.func @graph(%0: {whole}, %1: {row}) -> {type_} attributes {{symbols = []}} {{
+      %2 = graph.slice %0 {{dim = 1 : i64, start = {start} : i64}} : ({whole}) -> {view}
+      %3 = graph.add %2, %1 : ({view}, {row}) -> {type_}
+      %4 = graph.softmax %3 {{dim = 1 : i64}} : ({type_}) -> {type_}
+      graph.return %4 : {type_}
+    }}"""
+    x, weight = (3 * torch.randn(rows, size)).to(dtype), torch.randn(length).to(dtype)
+    memory = torch.full((rows * length + room,), 7.0).to(dtype)  # what lies behind the rows stays as it is
+    schedule = run(text, [x, weight], [memory], programs=rows if total > rows else None)
+    lanes = 16 // dtype.itemsize
+    assert ("from multiples of" in schedule) == (length + lanes - 1 >= 32 * lanes)
+    expected = torch.softmax(x[:, start:].float() + weight.float(), -1).to(dtype)
+    rtol, _ = TOLERANCES[dtype]
+    torch.testing.assert_close(memory[: rows * length].view(rows, length), expected, rtol=rtol, atol=1e-7)
+    assert bool((memory[rows * length :] == 7).all())

@@ -45,6 +45,37 @@ int64_t torch_tile::codegen::knownMultiple(Value value) {
   return 1;
 }
 
+std::optional<int64_t> torch_tile::codegen::knownLeast(Value value) {
+  if (std::optional<int64_t> known = constantOfValue(value))
+    return known;
+  Operation *op = value.getDefiningOp();
+  if (isa_and_present<arith::RemUIOp>(op)) {
+    std::optional<int64_t> divisor = constantOfValue(op->getOperand(1));
+    return divisor && *divisor > 0 ? std::optional<int64_t>(0) : std::nullopt;
+  }
+  if (!isa_and_present<arith::AddIOp>(op))
+    return std::nullopt;
+  std::optional<int64_t> left = knownLeast(op->getOperand(0)), right = knownLeast(op->getOperand(1));
+  int64_t sum;
+  if (!left || !right || llvm::AddOverflow(*left, *right, sum))
+    return std::nullopt;
+  return sum;
+}
+
+std::optional<int64_t> torch_tile::codegen::knownMost(Value value) {
+  if (std::optional<int64_t> known = constantOfValue(value))
+    return known;
+  Operation *op = value.getDefiningOp();
+  if (isa_and_present<arith::RemUIOp>(op)) {
+    std::optional<int64_t> divisor = constantOfValue(op->getOperand(1));
+    return divisor && *divisor > 0 ? std::optional<int64_t>(*divisor - 1) : std::nullopt;
+  }
+  if (!isa_and_present<arith::SelectOp>(op))
+    return std::nullopt;
+  std::optional<int64_t> left = knownMost(op->getOperand(1)), right = knownMost(op->getOperand(2));
+  return left && right ? std::optional<int64_t>(std::max(*left, *right)) : std::nullopt;
+}
+
 Progression torch_tile::codegen::knownProgression(Value value, int64_t lanes) {
   Operation *op = value.getDefiningOp();
   if (!op)
@@ -103,4 +134,18 @@ bool torch_tile::codegen::isSameAlongPiece(Value mask, int64_t lanes) {
   bool isBelow = llvm::is_contained({CmpIPredicate::slt, CmpIPredicate::ult, CmpIPredicate::sge, CmpIPredicate::uge},
                                     compare.getPredicate());
   return isBelow && *left.step == 1 && *right.step == 0 && left.multiple % lanes == 0 && right.multiple % lanes == 0;
+}
+
+bool torch_tile::codegen::isTrueFrom(Value mask, int64_t first) {
+  auto compare = mask.getDefiningOp<arith::CmpIOp>();
+  if (!compare || compare.getPredicate() != arith::CmpIPredicate::sge ||
+      !compare.getLhs().getDefiningOp<tile::IotaOp>())
+    return false;
+  auto bound = compare.getRhs().getDefiningOp<tile::SplatOp>();
+  Value value = bound ? bound.getOperand() : Value();
+  if (auto narrow = value ? value.getDefiningOp<arith::TruncIOp>() : arith::TruncIOp())
+    value = narrow.getIn();
+  std::optional<int64_t> most = value ? knownMost(value) : std::nullopt;
+  // What is skipped is counted in 32 bits.
+  return most && *most <= first && *most < std::numeric_limits<int32_t>::max();
 }

@@ -5,6 +5,10 @@
 using namespace mlir;
 using namespace torch_tile::codegen;
 
+/// Of loads and stores: a number of elements that their offset is a multiple of, where whoever made them knows more
+/// than the arithmetic says.
+static constexpr llvm::StringLiteral multipleAttrName = "tile.multiple";
+
 /// A structured access with its operands lowered.
 struct ThreadLowering::Access {
   RankedTensorType type; // null for a scalar
@@ -23,6 +27,8 @@ struct ThreadLowering::Access {
   bool isRepeated = false;
   /// A piece lies inside of what is valid as a whole, or not at all.
   bool hasWholePieces = true;
+  /// So many elements of the only axis are valid at least.
+  int64_t leastValid = 0;
 };
 
 /// One piece of a contiguous access.
@@ -39,10 +45,18 @@ Value ThreadLowering::both(Value left, Value right) {
   return arith::AndIOp::create(b, left, right);
 }
 
-Value ThreadLowering::allLanes(Value mask) {
+Value ThreadLowering::allLanes(Value mask, Value row) {
+  int64_t lanes = lanesOf(row.getType());
+  if (isSameAlongPiece(mask, lanes))
+    return extract(row, 0);
+  // Where the first lane is far enough, the others are.
+  if (auto compare = mask.getDefiningOp<arith::CmpIOp>();
+      compare && compare.getPredicate() == arith::CmpIPredicate::sge &&
+      compare.getLhs().getDefiningOp<tile::IotaOp>() && compare.getRhs().getDefiningOp<tile::SplatOp>())
+    return extract(row, 0);
   Value all;
-  for (int64_t lane = 0, end = lanesOf(mask.getType()); lane < end; ++lane)
-    all = both(all, extract(mask, lane));
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    all = both(all, extract(row, lane));
   return all;
 }
 
@@ -70,6 +84,8 @@ FailureOr<ThreadLowering::Access> ThreadLowering::makeAccess(Operation *op, Type
   }
   int64_t lanes = lanesOf(access.type), rank = access.type.getRank();
   access.hasWholePieces = valid.empty() || knownMultiple(valid.back()) % lanes == 0;
+  if (rank == 1 && !valid.empty())
+    access.leastValid = knownLeast(valid.back()).value_or(0);
   access.isContiguous =
       rank > 0 && lanes > 1 && access.staticStrides.back() == 1 && access.type.getShape().back() % lanes == 0;
   access.isRepeated = rank > 0 && access.staticStrides.back() == 0 && !access.valid.back() &&
@@ -80,7 +96,9 @@ FailureOr<ThreadLowering::Access> ThreadLowering::makeAccess(Operation *op, Type
   auto strideOf = [&](int64_t axis) {
     return access.staticStrides[axis] ? i64(*access.staticStrides[axis]) : access.strides[axis];
   };
-  bool isMultiple = isa<BlockArgument>(base) && knownMultiple(offset) % lanes == 0;
+  auto multiple = op->getAttrOfType<IntegerAttr>(multipleAttrName);
+  bool isMultiple =
+      isa<BlockArgument>(base) && (knownMultiple(offset) % lanes == 0 || (multiple && multiple.getInt() % lanes == 0));
   for (int64_t axis = 0; axis + 1 < rank; ++axis)
     isMultiple &= access.type.getDimSize(axis) == 1 || knownMultiple(strideOf(axis)) % lanes == 0;
   access.isNeverWhole = alignment == Alignment::None;
@@ -163,12 +181,13 @@ std::pair<Value, Value> ThreadLowering::locate(const Access &access, Value index
   return {offset ? offset : i64(0), inside};
 }
 
-ThreadLowering::Piece ThreadLowering::makePiece(const Access &access, int64_t piece) {
-  int64_t lanes = lanesOf(access.type);
+/// `given`: the operation's own mask, if it has one.
+ThreadLowering::Piece ThreadLowering::makePiece(const Access &access, int64_t piece, Value given) {
+  int64_t lanes = lanesOf(access.type), first = piece * numThreads * lanes;
   Value index = start(access.type, piece);
   // All lanes share the row: only the last axis tells them apart.
   Access row = access;
-  Value count = row.valid.back();
+  Value count = first + numThreads * lanes <= access.leastValid ? Value() : row.valid.back();
   row.valid.back() = Value();
   auto [offset, inside] = locate(row, index);
   Piece result;
@@ -185,6 +204,13 @@ ThreadLowering::Piece ThreadLowering::makePiece(const Access &access, int64_t pi
   if (inside) {
     result.mask = both(result.mask, broadcast(inside, maskType));
     result.isFull = both(result.isFull, inside);
+  }
+  if (given && !(isOwned(access.type, piece) ? false : isTrueFrom(given, first))) {
+    const Rows &masks = rows(given);
+    Value mask = masks[masks.size() == 1 ? 0 : piece];
+    result.mask = both(result.mask, mask);
+    result.isFull = both(result.isFull, allLanes(given, mask));
+    result.isWholeOrEmpty &= isSameAlongPiece(given, lanes);
   }
   return result;
 }
@@ -282,17 +308,11 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
       result.push_back(fromStorage(loaded, element));
       continue;
     }
-    parts.push_back(makePiece(*access, piece));
-    Piece &part = parts.back();
-    if (given) {
-      part.mask = both(part.mask, given);
-      bool isSame = isSameAlongPiece(op.getMask(), lanes);
-      part.isFull = both(part.isFull, isSame ? extract(given, 0) : allLanes(given));
-      part.isWholeOrEmpty &= isSame;
-    }
+    parts.push_back(makePiece(*access, piece, op.getMask()));
   }
-  // Of a mask some pieces may be whole and others empty: each has a branch of its own.
-  size_t together = op.getMask() ? 1 : parts.size();
+  // Of a mask, or at the end of an aligned row, some pieces may be whole and others empty: each has a branch of its
+  // own.
+  size_t together = op.getMask() || op->hasAttr(multipleAttrName) ? 1 : parts.size();
   for (size_t k = 0; access->isContiguous && k < parts.size(); k += together)
     for (Value loaded : loadPieces(*access, ArrayRef(parts).slice(k, together), other))
       result.push_back(fromStorage(loaded, element));
@@ -315,15 +335,14 @@ void ThreadLowering::storeWholeOr(Value condition, function_ref<void()> storeWho
 }
 
 LogicalResult ThreadLowering::lowerStore(tile::StoreOp op) {
-  if (op.getMask())
-    return op.emitOpError("unsupported on gpu: a store with a mask");
   orderAccess(op);
   auto access = makeAccess(op, op.getValue().getType(), op.getBase(), op.getOffset(), op.getStrides(),
                            op.getStaticStrides(), op.getValid());
   if (failed(access))
     return failure();
   if (!access->type) {
-    guardedStore(isFirstThread(), [&] { storeElements(toStorage(scalar(op.getValue())), access->base); });
+    Value mask = op.getMask() ? scalar(op.getMask()) : Value();
+    guardedStore(both(isFirstThread(), mask), [&] { storeElements(toStorage(scalar(op.getValue())), access->base); });
     return success();
   }
   int64_t lanes = lanesOf(access->type);
@@ -340,18 +359,20 @@ LogicalResult ThreadLowering::lowerStore(tile::StoreOp op) {
     storeIf(isOwned(access->type, piece), [&] {
       if (!access->isContiguous) {
         Value index = start(access->type, piece), isFirst;
-        if (access->isRepeated) // by one thread of those that hold the row
+        if (access->isRepeated && !op.getMask()) // by one thread of those that hold the row
           isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq,
                                           coordinates(index, access->type.getShape()).back(), i32(0));
         for (int64_t lane = 0; lane < (isFirst ? 1 : lanes); ++lane) {
           auto [offset, inside] = locate(*access, addI32(index, lane));
           inside = both(inside, isFirst);
+          if (op.getMask())
+            inside = both(inside, extract(rows(op.getMask())[piece], lane));
           Value ptr = elementPtr(access->base, access->storage, offset);
           storeIf(inside, [&] { storeElements(extract(value, lane), ptr); });
         }
         return;
       }
-      Piece part = makePiece(*access, piece);
+      Piece part = makePiece(*access, piece, op.getMask());
       auto storeSingle = [&] {
         if (part.mask)
           LLVM::MaskedStoreOp::create(b, value, part.ptr, part.mask, elementBytes);

@@ -41,7 +41,7 @@ void ThreadLowering::failAssertion(StringRef message) {
 
 LogicalResult ThreadLowering::lowerAssert(tile::AssertOp op) {
   for (Value condition : Rows(rows(op.getCondition()))) {
-    Value failing = arith::XOrIOp::create(b, allLanes(condition), constant(b.getI1Type(), 1));
+    Value failing = arith::XOrIOp::create(b, allLanes(op.getCondition(), condition), constant(b.getI1Type(), 1));
     guardedStore(failing, [&] { failAssertion(op.getMessage()); });
   }
   return success();

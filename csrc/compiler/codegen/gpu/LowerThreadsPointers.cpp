@@ -47,7 +47,7 @@ SmallVector<ThreadLowering::PointerPiece> ThreadLowering::makePointerPieces(Type
         part.isWhole =
             both(part.isWhole, equals(addresses[lane], arith::AddIOp::create(b, addresses[0], i64(bytes * lane))));
       if (part.mask)
-        part.isWhole = both(part.isWhole, allLanes(part.mask));
+        part.isWhole = both(part.isWhole, allLanes(mask, part.mask));
     }
     result.push_back(std::move(part));
   }

@@ -24,6 +24,10 @@ mlir::Value baseOf(mlir::Operation *op);
 /// A number that an integer of a kernel is always divisible by.
 int64_t knownMultiple(mlir::Value value);
 
+/// What an integer of a kernel never is below or above, where that follows from its last operations.
+std::optional<int64_t> knownLeast(mlir::Value value);
+std::optional<int64_t> knownMost(mlir::Value value);
+
 /// How a tile of integers grows along the lanes of a piece, if that is known, and what the piece's first one is
 /// divisible by.
 struct Progression {
@@ -34,6 +38,9 @@ Progression knownProgression(mlir::Value value, int64_t lanes);
 
 /// Whether all lanes of a piece agree on a mask, which is made of positions and scalars.
 bool isSameAlongPiece(mlir::Value mask, int64_t lanes);
+
+/// Whether a mask is true for all elements from number `first` on, as one that skips the first few is.
+bool isTrueFrom(mlir::Value mask, int64_t first);
 
 /// A program is a block of threads that all run the same scalars and control flow; the rows of a tile are the pieces of
 /// it that the thread holds (see tile.layout). What moves elements between threads goes through shared memory.
@@ -106,7 +113,7 @@ private:
                                      mlir::ValueRange strides, llvm::ArrayRef<int64_t> staticStrides,
                                      mlir::ValueRange valid);
   struct Piece;
-  Piece makePiece(const Access &access, int64_t piece);
+  Piece makePiece(const Access &access, int64_t piece, mlir::Value mask);
   /// Element offset of one lane of a piece, and whether it is valid (null if always).
   std::pair<mlir::Value, mlir::Value> locate(const Access &access, mlir::Value index);
   mlir::LogicalResult lowerLoad(mlir::tile::LoadOp op);
@@ -116,7 +123,8 @@ private:
   mlir::LogicalResult lowerCheckIndex(mlir::tile::CheckIndexOp op);
   llvm::SmallVector<mlir::Value> loadPieces(const Access &access, llvm::ArrayRef<Piece> parts, mlir::Value other);
   mlir::Value both(mlir::Value left, mlir::Value right);
-  mlir::Value allLanes(mlir::Value mask);
+  /// Whether all lanes of a row of a mask are set.
+  mlir::Value allLanes(mlir::Value mask, mlir::Value row);
   mlir::Value isFirstThread();
 
   //===-- messages (LowerThreadsMessages.cpp) -------------------------------------------------------------------===//

@@ -12,7 +12,7 @@ bool KernelEmitter::mayBePartial() const {
   auto isWhole = [&](int axis, int64_t tile) {
     return loops.facts().divides(loops.sizes().constant(tile), loops.axes[axis].extent) == Proof::Yes;
   };
-  return (isVectorReduced() && !isWhole(schedule.vectorAxis, schedule.lanes)) ||
+  return (isVectorReduced() && (isAligned() || !isWhole(schedule.vectorAxis, schedule.lanes))) ||
          (isRowReduced() && !isWhole(schedule.rowAxis, schedule.rows * schedule.unroll));
 }
 
@@ -22,8 +22,7 @@ bool KernelEmitter::isOnlyTile() const {
   for (auto [k, axis] : llvm::enumerate(loops.axes))
     if (axis.reduced && (int)k != schedule.vectorAxis)
       return false;
-  std::optional<int64_t> extent = loops.axes[schedule.vectorAxis].extent.constant();
-  return extent && *extent > 0 && *extent <= schedule.lanes;
+  return isOneTile();
 }
 
 /// Whether the combiner only compares and chooses among what is carried as `number`.

@@ -117,14 +117,15 @@ bool KernelEmitter::isHeld(SizeExpr offset) const {
 
 /// From memory in the first stage that reads it, which leaves it in shared memory; from there in later ones.
 Value KernelEmitter::heldLoad(LoadOp load, SizeExpr offset) {
-  Value pointer = pointerOf(load.getSource()), index = bindings[vectorName()];
+  Value pointer = pointerOf(load.getSource()), index = tilePlace ? tilePlace : bindings[vectorName()];
   auto found = heldRows.find({pointer, offset});
   if (found != heldRows.end() && found->second.stage < currentStage)
     return reuse(
         tile::HeldOp::create(builder, tileOf(load.getType()), index, builder.getI64IntegerAttr(found->second.offset)));
   Value value = structuredLoad(pointer, offset, load.getType());
   if (found == heldRows.end()) {
-    int64_t tiles = llvm::divideCeil(*loops.axes[schedule.vectorAxis].extent.constant(), schedule.lanes);
+    int64_t tiles =
+        llvm::divideCeil(*loops.axes[schedule.vectorAxis].extent.constant() + schedule.mostSkipped(), schedule.lanes);
     int64_t bytes = tiles * schedule.lanes * torch_tile::fusion::elementBytes(load.getType());
     if (heldBytes + bytes > schedule.heldBytes)
       return value;

@@ -138,6 +138,15 @@ void KernelEmitter::emitProgram() {
     const Axis &axis = loops.axes[k];
     if (axis.reduced)
       return;
+    if (k == schedule.vectorAxis && isAligned()) { // of places, which begin before the row
+      SizeExpr places = sizes.add(axis.extent, sizes.constant(schedule.mostSkipped()));
+      grid.push_back(
+          {k, sizes.ceilDiv(places, sizes.constant(block)), [this, block, extent = axis.extent](Value index) {
+             blockLow = arith::MulIOp::create(builder, index, exprs.constant(block));
+             blockHigh = exprs.emit(extent, {});
+           }});
+      return;
+    }
     if (block == 0) {
       low = exprs.constant(0);
       high = exprs.emit(axis.extent, {});
@@ -225,6 +234,8 @@ void KernelEmitter::emitTiles() {
     return isVectorReduced() ? emitRowTile() : emitTransposedTiles();
   if (schedule.vectorAxis < 0 || isVectorReduced() || schedule.isVectorInnermost)
     return emitStages();
+  if (isAligned())
+    return emitAlignedBlock();
   emitSegments(blockLow, blockHigh, isAlwaysFull(), {}, [&](ValueRange) -> ValueList {
     if (schedule.interleavedAxis >= 0)
       emitInterleaved();

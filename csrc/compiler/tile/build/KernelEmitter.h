@@ -65,6 +65,27 @@ private:
   ValueList emitRowLoop(mlir::ValueRange carried, BodyFn body);
   ValueList emitUnrolled(const fusion::Axis &axis, mlir::ValueRange carried, BodyFn body);
   ValueList fold(mlir::graph::LoopsOp op, ValueList values, int64_t axis);
+  // AlignedRows.cpp: rows that begin anywhere in memory
+  /// A tile of such a row. Lanes before `skipped` and from `valid` on lie outside of the row (null: none do); `place`
+  /// is the tile's from the start of the first one on.
+  struct AlignedTile {
+    mlir::Value index, place, skipped, valid;
+    /// The row has no other: what the tile makes is there for later stages.
+    bool isOnly = false;
+  };
+  using TilesFn = llvm::function_ref<ValueList(llvm::ArrayRef<AlignedTile>, mlir::ValueRange)>;
+  bool isAligned() const { return schedule.alignedLanes > 0; }
+  /// Whether pieces of the access at `offset` are aligned where those that decide are.
+  bool isAlignedToo(SizeExpr offset);
+  mlir::Value lanesBeforeRow();
+  void setMultiple(mlir::Operation *access);
+  void enterTile(const AlignedTile &tile);
+  void leaveTile() { enterTile({}); }
+  ValueList emitAlignedTiles(mlir::ValueRange carried, TilesFn body);
+  ValueList emitAlignedRow(mlir::ValueRange carried, BodyFn body);
+  void emitAlignedBlock();
+  bool isOneTile() const;
+
   ValueList emitVectorLoop(mlir::Value low, mlir::Value high, bool alwaysFull, mlir::ValueRange carried, BodyFn body);
   // Segments.cpp: the vector loop in parts, in each of which masks are constants
   struct Edge {
@@ -131,6 +152,9 @@ private:
   /// A structured load of a buffer of the group at `offset` (free of x<k>).
   mlir::Value structuredLoad(mlir::Value pointer, SizeExpr offset, mlir::Type elementType, mlir::Value mask = {});
   mlir::Value gatherMask();
+  /// Lanes that do not lie before the row; null where none does.
+  mlir::Value skippedMask();
+  bool isPartialTile() const { return validLanes || skippedLanes; }
   std::pair<mlir::Value, mlir::Value> tilePositions();
   ValueList validOfTile();
   ExprEmitter::Bindings tileBindings();
@@ -191,6 +215,9 @@ private:
   bool isInRowLoop = false;
   /// Lanes and rows of the current tile that lie inside the domain; null when all do.
   mlir::Value validLanes, validRows;
+  /// Lanes of the current tile that lie before the row, and where the tile lies among those of an aligned row; null
+  /// when none do, or rows are not aligned.
+  mlir::Value skippedLanes, tilePlace;
   /// Comparisons that change along the vector axis, where its segments end (the last one's end is the axis's), and what
   /// is known in the current one.
   llvm::SmallVector<Edge> edges;

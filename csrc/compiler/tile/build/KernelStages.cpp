@@ -94,7 +94,7 @@ void KernelEmitter::emitReducedStage(int stage) {
         Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
         if (kind == Carried::Narrow)
           value = reuse(arith::TruncIOp::create(builder, tileOf(builder.getI32Type()), value));
-        bool isPartial = (isVectorReduced() && validLanes) || (isRowReduced() && validRows);
+        bool isPartial = (isVectorReduced() && isPartialTile()) || (isRowReduced() && validRows);
         if (!isPartial)
           continue;
         // Lanes past the end contribute the identity.
@@ -202,12 +202,12 @@ KernelEmitter::ValueList KernelEmitter::emitReducedAxes(unsigned axis, ValueRang
       ScopeGuard scope(*this);
       return body(carried);
     }
+    if (isAligned())
+      return emitAlignedRow(carried, body);
     const Axis &vector = loops.axes[schedule.vectorAxis];
     return emitSegments(exprs.constant(0), exprs.emit(vector.extent, {}), isAlwaysFull(), carried, body);
   }
-  std::optional<int64_t> known = isVectorReduced() ? loops.axes[schedule.vectorAxis].extent.constant() : std::nullopt;
-  bool isOneTile = options.isGpu && known && *known <= schedule.lanes;
-  bool isInnermost = next(axis + 1) == loops.axes.size() && (!isVectorReduced() || isOneTile) && !isRowReduced();
+  bool isInnermost = next(axis + 1) == loops.axes.size() && (!isVectorReduced() || isOneTile()) && !isRowReduced();
   if (isInnermost && schedule.unroll > 1)
     return emitUnrolled(loops.axes[axis], carried, body);
   // A few points without a loop: their indices are constants.

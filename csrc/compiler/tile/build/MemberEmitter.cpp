@@ -49,8 +49,12 @@ Value KernelEmitter::gatherMask() {
     valid = reuse(tile::SplatOp::create(builder, position.getType(), valid));
     return reuse(arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, position, valid));
   };
-  if (!hasRows())
-    return inside(reuse(tile::IotaOp::create(builder, RankedTensorType::get({schedule.lanes}, i32))), validLanes);
+  if (!hasRows()) {
+    Value begin = skippedMask(), end;
+    if (validLanes)
+      end = inside(reuse(tile::IotaOp::create(builder, RankedTensorType::get({schedule.lanes}, i32))), validLanes);
+    return begin && end ? reuse(arith::AndIOp::create(builder, begin, end)) : begin ? begin : end;
+  }
   auto [row, lane] = tilePositions();
   Value mask = validLanes ? inside(lane, validLanes) : Value();
   if (!validRows)
@@ -127,6 +131,8 @@ KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member, Valu
         valid = {};
         if (Value inside = validLanes || validRows ? gatherMask() : Value())
           mask = mask ? reuse(arith::AndIOp::create(builder, mask, inside)) : inside;
+      } else if (Value inside = isTile(position) ? skippedMask() : Value()) {
+        mask = mask ? reuse(arith::AndIOp::create(builder, mask, inside)) : inside;
       }
       value = reuse(tile::CheckIndexOp::create(
           builder, position.getType(), position, exprs.emit(check.getSize().getValue(), {}), valid, mask,
@@ -263,7 +269,7 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
   // Every lane has an address of its own.
   ExprEmitter::Bindings tiles = tileBindings();
   Value offsets = toTile(builder, exprs.emit(offset, tiles), tileShape());
-  if (validLanes || (hasRows() && validRows)) {
+  if (isPartialTile() || (hasRows() && validRows)) {
     Value inside = gatherMask();
     mask = mask ? reuse(arith::AndIOp::create(builder, mask, inside)) : inside;
   }
@@ -299,8 +305,15 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
     ValueList valid;
     if (validLanes)
       valid.push_back(validLanes);
-    return reuse(tile::LoadOp::create(builder, tileOf(elementType), pointer, base, strides,
-                                      builder.getDenseI64ArrayAttr(staticStrides), valid, mask, Value()));
+    // A piece of which a lane lies in the row is in the same word of memory as that lane: of the buffer.
+    bool hasAlignedPieces = lane.isConstant(1) && isAlignedToo(offset);
+    if (Value inside = mask || !hasAlignedPieces ? skippedMask() : Value())
+      mask = mask ? reuse(arith::AndIOp::create(builder, mask, inside)) : inside;
+    auto load = tile::LoadOp::create(builder, tileOf(elementType), pointer, base, strides,
+                                     builder.getDenseI64ArrayAttr(staticStrides), valid, mask, Value());
+    if (hasAlignedPieces)
+      setMultiple(load);
+    return reuse(load);
   }
   // Contiguous along the rows: read it that way round and turn it in registers.
   bool isTransposed = row.isConstant(1) && !lane.isConstant(0) && !lane.isConstant(1);
@@ -393,8 +406,15 @@ void KernelEmitter::store(Value value, Value result) {
       addStride(row);
     addStride(lane);
   }
-  tile::StoreOp::create(builder, value, pointerOf(result), base, strides, builder.getDenseI64ArrayAttr(staticStrides),
-                        valid);
+  Value mask = isScalar || hasRows() ? Value() : skippedMask();
+  auto made = tile::StoreOp::create(builder, value, pointerOf(result), base, strides,
+                                    builder.getDenseI64ArrayAttr(staticStrides), valid, mask);
+  if (!isScalar && lane.isConstant(1) && isAlignedToo(offset))
+    setMultiple(made);
+}
+
+void KernelEmitter::setMultiple(Operation *access) {
+  access->setAttr("tile.multiple", builder.getI64IntegerAttr(schedule.alignedLanes));
 }
 
 } // namespace torch_tile::tile_build

@@ -134,20 +134,19 @@ void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &su
   // The largest value so far is finite from the start, so that differences are numbers.
   ValueList initial = {toTile(builder, constant(APFloat::getLargest(semantics, /*Negative=*/true)), carriedShape),
                        toTile(builder, constant(APFloat::getZero(semantics)), carriedShape)};
-  auto add = [&](ArrayRef<Value> indices, ValueRange carried, Value lastValid = {}) -> ValueList {
+  auto addTiles = [&](ArrayRef<AlignedTile> list, ValueRange carried) -> ValueList {
     SmallVector<Value> tiles;
     Value largest;
-    for (auto [k, index] : llvm::enumerate(indices)) {
-      bindings[vectorName()] = index;
-      validLanes = k + 1 == indices.size() ? lastValid : Value();
+    for (const AlignedTile &tile : list) {
+      enterTile(tile);
       ScopeGuard scope(*this);
       Value x = tiled(emitBody(maximum)[0]);
-      if (validLanes)
+      if (isPartialTile())
         x = arith::SelectOp::create(builder, gatherMask(), x, tiled(infinite));
       tiles.push_back(x);
       largest = largest ? maximumOf(largest, x) : x;
     }
-    validLanes = {};
+    leaveTile();
     largest = maximumOf(carried[0], perPiece(largest, /*isMaximum=*/true));
     Value ofLanes = perLane(largest), sum;
     Value scale = exp(arith::SubFOp::create(builder, carried[0], largest));
@@ -157,6 +156,15 @@ void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &su
       sum = sum ? arith::AddFOp::create(builder, sum, power).getResult() : power;
     }
     return {largest, arith::AddFOp::create(builder, total, perPiece(sum, /*isMaximum=*/false))};
+  };
+  if (isAligned())
+    return finishOnline(maximum, sum, emitAlignedTiles(initial, addTiles));
+  auto add = [&](ArrayRef<Value> indices, ValueRange carried, Value lastValid = {}) {
+    SmallVector<AlignedTile> tiles(indices.size());
+    for (auto [tile, index] : llvm::zip_equal(tiles, indices))
+      tile.index = index;
+    tiles.back().valid = lastValid;
+    return addTiles(tiles, carried);
   };
   Value extent = exprs.emit(loops.axes[schedule.vectorAxis].extent, {});
   auto wholeTimes = [&](int64_t step) -> Value {

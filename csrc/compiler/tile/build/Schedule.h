@@ -45,10 +45,17 @@ struct Schedule {
   /// A maximum and the sum of exponentials that is taken relative to it come of one pass over the vector axis: the sum
   /// is scaled whenever the maximum grows.
   bool isOnline = false;
+  /// Rows may begin anywhere in memory: their tiles begin at the last multiple of so many elements before
+  /// `alignedOffset`, where the row begins in the memory that decides. 0: at the row's first element.
+  int64_t alignedLanes = 0;
+  SizeExpr alignedOffset;
   /// Shared memory, on GPU, for rows that are read again; 0: they are read from memory again, or stay in registers.
   int64_t heldBytes = 0;
   /// Estimated cost of one program.
   int64_t programCostNs = 0;
+
+  /// Lanes of a row's first tile that may lie before the row.
+  int64_t mostSkipped() const { return alignedLanes > 0 ? alignedLanes - 1 : 0; }
 
   std::string str(const FusedLoops &loops) const;
 };

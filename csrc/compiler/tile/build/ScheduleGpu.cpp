@@ -68,6 +68,7 @@ public:
       if ((access.isFull || !vectorAxis().reduced) && variesAlongLanes(access))
         widestBytes = std::max(widestBytes, torch_tile::fusion::elementBytes(access.elementType));
     vector = std::max<int64_t>(1, accessBytes / widestBytes);
+    alignRows();
     bool hasReduction = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
     schedule.numGridAxes = llvm::count_if(loops.axes, [](const Axis &axis) { return !axis.reduced; });
     if (vectorAxis().reduced)
@@ -96,6 +97,48 @@ private:
     auto load = dyn_cast_or_null<LoadOp>(access.load);
     return !stride || !stride->isConstant(0) ||
            (load && llvm::any_of(load.getScalars(), [&](Value v) { return loops.variesAlong(v, vectorAxis().name); }));
+  }
+
+  /// Where most of what lies along the lanes begins anywhere in memory, tiles begin at multiples of 16 bytes before. Of
+  /// several places to begin, that of the most bytes decides.
+  void alignRows() {
+    struct Start {
+      SizeExpr offset;
+      double bytes;
+    };
+    SmallVector<Start> starts;
+    double alignedBytes = 0;
+    SizeContext &sizes = loops.sizes();
+    SizeExpr lanes = sizes.constant(vector);
+    auto isMultiple = [&](SizeExpr e) { return loops.facts().divides(lanes, loops.facts().simplify(e)) == Proof::Yes; };
+    if (vector == 1 || loops.facts().range(vectorAxis().extent).min < 1)
+      return;
+    for (const FusedLoops::Access &access : accesses) {
+      std::optional<SizeExpr> stride = strideAlong(sizes, access.offset, vectorAxis().name);
+      auto load = dyn_cast_or_null<LoadOp>(access.load);
+      if (!stride || !stride->isConstant(1) || !access.scalars.empty() || (load && load.getMask()))
+        continue;
+      SizeExpr offset = torch_tile::fusion::withoutAxis(sizes, access.offset, vectorAxis().name);
+      double bytes = (double)torch_tile::fusion::elementBytes(access.elementType);
+      for (const Axis &axis : loops.axes)
+        if (access.offset.contains(axis.name))
+          bytes *= (double)extent(axis);
+      if (isMultiple(offset)) {
+        alignedBytes += bytes;
+        continue;
+      }
+      auto same =
+          llvm::find_if(starts, [&](const Start &start) { return isMultiple(sizes.sub(offset, start.offset)); });
+      if (same == starts.end())
+        starts.push_back({offset, bytes});
+      else
+        same->bytes += bytes;
+    }
+    auto most = llvm::max_element(starts, [](const Start &a, const Start &b) { return a.bytes < b.bytes; });
+    if (most == starts.end() || most->bytes <= alignedBytes || loops.facts().range(most->offset).min < 0)
+      return;
+    schedule.alignedLanes = vector;
+    schedule.alignedOffset = most->offset;
   }
 
   /// The last stage that goes over the reduced axes: rows are read again if it is not the first.
@@ -133,8 +176,8 @@ private:
   /// multiprocessor then has room for two rows, so that one is read while the other is reduced.
   bool chooseHeldRows(int64_t lanes) {
     bool isTooLong = lanes > maxThreads * persistentElements / numHeld(), hasSum = hasOnlineSum();
-    if (lanes % vector != 0 || llvm::count_if(loops.axes, [](const Axis &axis) { return axis.reduced; }) != 1 ||
-        !(isTooLong || hasSum))
+    if ((lanes % vector != 0 && !schedule.alignedLanes) ||
+        llvm::count_if(loops.axes, [](const Axis &axis) { return axis.reduced; }) != 1 || !(isTooLong || hasSum))
       return false;
     int64_t tile = maxThreads * std::min(vector, mostHeldLanes), bytes = 0;
     for (Value buffer : heldBuffers()) {
@@ -184,8 +227,12 @@ private:
     bool isReadAgain = lastFullStage() > 0;
     if (known) {
       // Whole rows, so that nothing is masked; short ones fill a power of two.
-      int64_t lanes = *known, width = vector;
-      while (lanes % width != 0)
+      int64_t lanes = *known + schedule.mostSkipped(), width = vector;
+      if (schedule.alignedLanes && lanes / vector < warpSize) { // too short for pieces
+        schedule.alignedLanes = 0;
+        lanes = *known;
+      }
+      while (lanes % width != 0 && !schedule.alignedLanes)
         width /= 2;
       if (lanes / width < warpSize) {
         lanes = ceilPower(lanes);
@@ -195,7 +242,8 @@ private:
       // One pass over a row is better than holding it.
       if (pieces >= onlinePieces && isOnlineSum())
         return chooseLoopedRows(isReadAgain);
-      if (pieces <= warpSize && llvm::isPowerOf2_64(lanes) && chooseRowTile(lanes, width, isReadAgain))
+      if (pieces <= warpSize && llvm::isPowerOf2_64(lanes) && !schedule.alignedLanes &&
+          chooseRowTile(lanes, width, isReadAgain))
         return;
       if (isReadAgain && lanes > usualRowThreads * persistentElements / numHeld() && chooseHeldRows(lanes))
         return;
@@ -205,6 +253,13 @@ private:
       int64_t limit = isReadAgain ? persistentElements / numHeld() : piecesReadOnce * vector;
       while (llvm::divideCeil(lanes, threads) > limit && isReadAgain && threads < maxThreads)
         threads *= 2;
+      if (schedule.alignedLanes) { // whole pieces of all threads
+        auto padded = [&](int64_t count) { return llvm::alignTo(lanes, count * vector); };
+        if (threads > warpSize && numResults() * threads > wantedThreads && padded(threads / 2) < padded(threads) &&
+            padded(threads / 2) <= threads / 2 * limit)
+          threads /= 2;
+        lanes = padded(threads);
+      }
       if (llvm::divideCeil(lanes, threads) <= std::max(limit, vector)) {
         schedule.lanes = lanes;
         schedule.numThreads = threads;
@@ -220,7 +275,7 @@ private:
 
   /// What is read again comes from the second-level cache: few enough rows are under way at once.
   void chooseLoopedRows(bool isReadAgain) {
-    int64_t e = extent(vectorAxis()), pieces = llvm::divideCeil(e, vector);
+    int64_t e = extent(vectorAxis()) + schedule.mostSkipped(), pieces = llvm::divideCeil(e, vector);
     schedule.isOnline = isReadAgain;
     schedule.numThreads =
         threadsFor(pieces / (isReadAgain ? onlineTiles : piecesReadOnce), isReadAgain ? onlineThreads : 256);
@@ -260,6 +315,7 @@ private:
   /// Neighbouring results along the threads; rows of a tile are reduced side by side where that needs no more than
   /// folding them at the end.
   void chooseColumns() {
+    schedule.alignedLanes = 0;
     int64_t e = extent(vectorAxis());
     int64_t lanes = std::min(columnsOfTile, ceilPower(e));
     // Fewer columns a program where there are few of them.
@@ -301,6 +357,7 @@ private:
       schedule.blocksPerProcessor = heavyBlocks;
     if (int row = cost.transposedAxis(schedule.vectorAxis, widestBytes <= 4 ? transposedEdge : transposedEdge / 2);
         row >= 0) {
+      schedule.alignedLanes = 0;
       schedule.rowAxis = row;
       schedule.rows = schedule.rowBlock = schedule.lanes = schedule.block =
           widestBytes <= 4 ? transposedEdge : transposedEdge / 2;
@@ -310,12 +367,15 @@ private:
     if (known && *known <= tile / 2)
       if (int row = nextAxis(); row >= 0) {
         // A short axis whole, and as many rows as make a tile.
+        schedule.alignedLanes = 0;
         schedule.lanes = schedule.block = *known;
         schedule.rowAxis = row;
         schedule.rows = schedule.rowBlock = std::min(floorPower(tile / *known), ceilPower(extent(loops.axes[row])));
         schedule.numThreads = threadsFor(schedule.rows * schedule.lanes / vector, pointwiseThreads);
         return;
       }
+    if (known)
+      *known += schedule.mostSkipped();
     schedule.lanes = schedule.block = known && *known < tile ? ceilPower(*known) : tile;
     if (known && *known > tile && *known < mostEqualTiles * tile) // tiles of equal size, not a nearly empty last one
       schedule.lanes = schedule.block = llvm::alignTo(llvm::divideCeil(*known, llvm::divideCeil(*known, tile)), vector);
