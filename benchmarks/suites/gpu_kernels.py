@@ -28,6 +28,14 @@ class GpuCase:
     bytes_moved: int
     rtol: float | None = 1e-3
     atol: float | None = None
+    # Forward and backward for the first argument.
+    is_training: bool = False
+
+    def call(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        if not self.is_training:
+            return function(*arguments)
+        with torch.enable_grad():
+            return torch.autograd.grad(function(arguments[0].requires_grad_(), *arguments[1:]), arguments[0])
 
 
 def randn(*shape: int, dtype: torch.dtype = f32) -> torch.Tensor:
@@ -147,11 +155,15 @@ def copy_bandwidth() -> float:
 
 
 def run(options: Any) -> list[Row]:
+    return run_cases(options, "gpu_kernels", CASES)
+
+
+def run_cases(options: Any, suite: str, cases: Sequence[GpuCase]) -> list[Row]:
     bandwidth = copy_bandwidth()
-    rows = [Row("gpu_kernels", "copy 1 GiB", "eager", median=2 * (1 << 30) / bandwidth)]
+    rows = [Row(suite, "copy 1 GiB", "eager", median=2 * (1 << 30) / bandwidth)]
     rows[0].note_info = f"{bandwidth / 1e12:.2f} TB/s"
     options.report(rows)
-    for case in CASES:
+    for case in cases:
         if not options.selects(case.name):
             continue
         torch.compiler.reset()
@@ -161,20 +173,20 @@ def run(options: Any) -> list[Row]:
             torch.manual_seed(0)
             arguments = case.make()
             # In float32: eager rounds low precision after each step.
-            expected = case.function(*in_f32(arguments))
+            expected = flatten(case.call(case.function, in_f32(arguments)))
             for backend in options.backends:
-                row = Row("gpu_kernels", case.name, backend)
+                row = Row(suite, case.name, backend)
                 group.append(row)
                 function = compiled(case.function, backend, dynamic=False)
                 start = time.perf_counter()
                 try:
-                    result = function(*arguments)
+                    result = case.call(function, arguments)
                     torch.cuda.synchronize()
                     row.first_call = time.perf_counter() - start
                     if backend != "eager":
                         row.note = differs(in_f32(flatten(result)), expected, case.rtol, case.atol)
                     del result
-                    seconds = device_seconds(functools.partial(function, *arguments))
+                    seconds = device_seconds(functools.partial(case.call, function, arguments))
                 except Exception as error:  # the other backends go on
                     row.note = f"{type(error).__name__}: {error}".split("\n")[0][:160]
                     if "CUDA error" in str(error):
