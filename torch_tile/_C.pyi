@@ -150,9 +150,23 @@ def compile_graph(
         torch_tile.errors.TileError: one of its subclasses, with stage, text and line.
     """
 
+class TensorState:
+    """A tensor as it was when this was made, without keeping it alive."""
+
+    def __init__(self, tensor: torch.Tensor) -> None: ...
+    def is_same(self, tensor: torch.Tensor) -> bool:
+        """Whether it is that tensor, with that memory, and unwritten as far as torch keeps count."""
+
+    def is_of(self, tensor: torch.Tensor) -> bool:
+        """Whether it is that tensor, whatever has been done to it."""
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the tensor is gone."""
+
 def freeze_program(
     program: Program,
-    arguments: list[tuple[int, torch.Tensor]],
+    arguments: list[tuple[int, TensorState]],
     constants: list[torch.Tensor],
     packable: list[int],
     otherwise: Callable[[list[Any]], Any],
@@ -161,12 +175,16 @@ def freeze_program(
 
     Args:
         program: its last inputs are `constants`.
-        arguments: position and tensor of arguments that are checked and not passed on. A call in which one of them is
+        arguments: position and state of arguments that are checked and not passed on. A call in which one of them is
             another tensor, or has been written, goes to `otherwise`.
         constants: what the program has in their place.
         packable: which of the constants are never written, so that oneDNN may keep them in an order of its own.
         otherwise: takes the arguments of a call as a list.
     """
+
+def rebind_program(program: Program, other: Program | None) -> None:
+    """Calls of `program`, which freeze_program made, do from now on what those of `other` do, another such program of
+    the same arguments; without one, all go to `otherwise`. What was made of the old values is freed."""
 
 def prefers_onednn(matmul_library: str) -> bool:
     """Whether oneDNN multiplies float32 matrices under this setting, on this processor."""

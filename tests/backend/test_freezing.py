@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import torch_tile
 from tests.compiling import fresh, tile_only
 from torch_tile import config
 from torch_tile.counters import counters
+from torch_tile.frontend.freezing.calls import _Programs
 
 pytestmark = tile_only
 
@@ -150,6 +153,48 @@ def test_two_modules_share_code() -> None:
         for _ in range(2):
             for layer in layers:
                 torch.testing.assert_close(call(layer, x), run(layer, x))
+
+
+def test_parameters_die_with_their_owner() -> None:
+    model = mlp()
+    call, known = check(model, torch.randn(3, 64)), weakref.ref(model[0].weight)
+    del model, call
+    gc.collect()
+    assert known() is None
+
+
+def test_the_present_parameters_are_called_without_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs, searched = list[Any](), list[int]()
+    freeze, find = torch_tile._C.freeze_program, _Programs.find
+
+    def freezing(*args: Any) -> Any:
+        programs.append(freeze(*args))
+        return programs[-1]
+
+    def finding(self: _Programs, arguments: list[Any]) -> Any:
+        searched.append(1)
+        return find(self, arguments)
+
+    monkeypatch.setattr(torch_tile._C, "freeze_program", freezing)
+    monkeypatch.setattr(_Programs, "find", finding)
+    model, x = mlp(inner=16).bfloat16(), torch.randn(4, 64, dtype=torch.bfloat16)
+    call = check(model, x)
+    for changes in range(1, 4):
+        with torch.no_grad():
+            model[0].weight.mul_(2)
+        check(model, x, call=call)
+        assert len(searched) == changes and len(programs) == changes + 1
+
+
+def test_memory_that_is_used_again_is_not_mistaken() -> None:
+    # Its cast is what the program keeps, so the parameter's own memory is free for the next value.
+    model, x = nn.Linear(64, 64), torch.randn(4, 64)
+    call = frozen(model)
+    for _ in range(5):
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            torch.testing.assert_close(call(x), model(x), rtol=2e-2, atol=2e-2)
+        for _ in range(4):
+            model.weight.data = torch.randn(64, 64)
 
 
 class Counting(nn.Module):

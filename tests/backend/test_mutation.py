@@ -251,3 +251,34 @@ def test_foreach_optimizer_makes_few_kernels() -> None:
         p.grad = torch.randn_like(p)
     step()
     assert 0 < count("kernels") <= 12
+
+
+def test_inputs_that_are_the_negative_of_their_memory() -> None:
+    def negative(x: torch.Tensor) -> torch.Tensor:
+        result = x.conj().imag
+        assert result.is_neg()
+        return result
+
+    def run(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        y.mul_(2)
+        return x * 2 + y
+
+    def write(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x.view(-1)
+
+    a, b = torch.randn(2, 5, dtype=torch.complex64)
+    call = compiled(run)
+    for x, y in ((negative(a), b.real), (a.real, negative(b)), (negative(a), negative(b)), (a.real, b.real)):
+        ours, theirs = y.clone(), y.clone()
+        assert_same(call(x, ours), run(x, theirs))
+        assert_same(ours, theirs)
+    call = compiled(write)
+    memory, expected = a.clone(), a.clone()
+    assert_same(call(negative(memory)), write(negative(expected)))
+    assert_same(memory, expected)
+
+
+def test_meta_tensors_run_in_eager_mode() -> None:
+    result = compiled(lambda x: (x @ x.t()).relu())(torch.empty(3, 4, device="meta"))
+    assert result.is_meta and result.shape == (3, 3)

@@ -304,7 +304,6 @@ def test_callable_may_call_the_program_again(runtime: ModuleType) -> None:
         (lambda: None, "input 0 expected a tensor, got NoneType"),
         (lambda: torch.empty(8, 256, device="meta"), "in plain CPU memory"),
         (lambda: torch.randn(8, 256).to_sparse(), "in plain CPU memory"),
-        (lambda: torch._neg_view(torch.randn(8, 256)), "in plain CPU memory"),
     ],
 )
 def test_wrong_input(runtime: ModuleType, value: object, message: str) -> None:

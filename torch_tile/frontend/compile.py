@@ -37,7 +37,8 @@ class Binding:
     `otherwise` takes the arguments of a call in which one of them has changed.
     """
 
-    frozen: dict[int, torch.Tensor]
+    frozen: dict[int, _C.TensorState]
+    """By position among the arguments."""
     packable: list[int]
     """`id` of the constants that never change."""
     otherwise: Callable[[list[Any]], Any] | None
@@ -61,6 +62,9 @@ def compile_graph(
     """
     _C.set_buffer_limit(settings["buffer_limit_bytes"])
     name = get_aot_graph_name()
+    if _has_meta_inputs(gm):
+        log.info("%s: tensors on the meta device have no values to compute", name)
+        return _without_frozen(make_boxed_func(gm.forward), binding)
     dump = Dump.start(name) if settings["debug"] else None
     if dump:
         dump.write_graph(gm)
@@ -75,6 +79,11 @@ def compile_graph(
     counters.add("fallbacks")
     record.add(record.GraphRecord(name=name, kind=kind, fallback=True))
     return _without_frozen(make_boxed_func(gm.forward), binding)
+
+
+def _has_meta_inputs(gm: GraphModule) -> bool:
+    values = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
+    return any(isinstance(value, torch.Tensor) and value.device.type == "meta" for value in values)
 
 
 def _dump_failure(gm: GraphModule, name: str) -> Dump:
@@ -166,23 +175,17 @@ def _bind(program: _C.Program, graph: _C.GraphText, binding: Binding) -> Callabl
     return bound
 
 
-def state_of(tensor: torch.Tensor) -> tuple[int, int, int]:
-    """Changes when the tensor is another one or has been written, as far as torch keeps count. The first must be kept
-    alive, so that no other has its `id`."""
-    return id(tensor), tensor.data_ptr(), 0 if tensor.is_inference() else tensor._version
-
-
 def _without_frozen(function: Callable[[list[Any]], Any], binding: Binding | None) -> Callable[..., Any]:
     """Checks and drops frozen arguments, as `_C.freeze_program` does."""
     if binding is None or not binding.frozen:
         return function
-    expected = [(place, state_of(tensor)) for place, tensor in binding.frozen.items()]
+    frozen, otherwise = binding.frozen, binding.otherwise
 
     def call(inputs: list[Any]) -> Any:
-        if any(state_of(inputs[place]) != state for place, state in expected):
-            assert binding.otherwise is not None
-            return binding.otherwise(inputs)
-        rest = [value for place, value in enumerate(inputs) if place not in binding.frozen]
+        if not all(state.is_same(inputs[place]) for place, state in frozen.items()):
+            assert otherwise is not None
+            return otherwise(inputs)
+        rest = [value for place, value in enumerate(inputs) if place not in frozen]
         inputs.clear()
         return function(rest)
 

@@ -4,6 +4,7 @@
 #include "runtime/memory/OperatorAllocator.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -104,13 +105,33 @@ bool Call::matches(const at::Tensor &tensor, const Program::Shape &shape) const 
   return true;
 }
 
-void Call::checkInputs() const {
+void Call::checkInputs() {
   for (const Program::InputCheck &check : program.tensorInputs) {
-    const at::Tensor &tensor = slots[check.slot];
-    if (C10_UNLIKELY(!tensor.defined() || !isPlain(tensor) || tensor.scalar_type() != check.type ||
-                     !matches(tensor, check.shape)))
+    at::Tensor &tensor = slots[check.slot];
+    auto fits = [&] {
+      return tensor.defined() && isPlain(tensor) && tensor.scalar_type() == check.type && matches(tensor, check.shape);
+    };
+    if (C10_UNLIKELY(!fits()) && (!resolveNegative(tensor) || !fits()))
       failInput(check);
   }
+}
+
+bool Call::resolveNegative(at::Tensor &tensor) {
+  if (!tensor.defined() || !tensor.is_neg())
+    return false;
+  c10::impl::ExcludeDispatchKeyGuard guard(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  at::Tensor resolved = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).copy_(tensor);
+  negatives.push_back({tensor, resolved});
+  tensor = std::move(resolved);
+  return true;
+}
+
+/// Programs write to inputs without saying to which.
+void Call::writeNegatives() {
+  c10::impl::ExcludeDispatchKeyGuard guard(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  for (const Negative &negative : negatives)
+    if (at::has_internal_overlap(negative.original) != at::MemOverlap::Yes)
+      negative.original.copy_(negative.resolved);
 }
 
 void Call::failInput(const Program::InputCheck &check) const {
@@ -141,6 +162,8 @@ void Call::run() {
   if (program.usesGpu)
     gpu.emplace(program.options.device);
   runSteps();
+  if (C10_UNLIKELY(!negatives.empty()))
+    writeNegatives();
 }
 
 void Call::runSteps() {

@@ -10,16 +10,11 @@ using namespace artifact;
 
 FrozenInputs::FrozenInputs(const Program &program, std::vector<Argument> arguments, std::vector<at::Tensor> constants,
                            const std::vector<uint32_t> &packable)
-    : values(std::move(constants)) {
+    : frozen(std::move(arguments)), values(std::move(constants)) {
   const Artifact &source = program.artifact();
   TORCH_CHECK(values.size() <= source.inputs.size(), "expected at most ", source.inputs.size(), " constants, got ",
               values.size());
-  for (Argument &argument : arguments) {
-    const void *data = argument.tensor.unsafeGetTensorImpl()->data();
-    uint32_t version = versionOf(argument.tensor);
-    frozen.push_back({argument.position, std::move(argument.tensor), data, version});
-  }
-  std::sort(frozen.begin(), frozen.end(), [](const Frozen &a, const Frozen &b) { return a.position < b.position; });
+  std::sort(frozen.begin(), frozen.end(), [](const Argument &a, const Argument &b) { return a.position < b.position; });
 
   std::map<SlotId, const at::Tensor *> bySlot;
   size_t firstConstant = source.inputs.size() - values.size();

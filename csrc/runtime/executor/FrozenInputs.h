@@ -3,6 +3,7 @@
 
 #include "runtime/executor/PackedWeight.h"
 #include "runtime/executor/Program.h"
+#include "runtime/executor/TensorState.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -18,19 +19,15 @@ class FrozenInputs {
 public:
   struct Argument {
     uint32_t position; // among the arguments of a call
-    at::Tensor tensor;
+    TensorState state;
   };
 
   /// `constants` are the last inputs of the program; those numbered in `packable` are never written.
   FrozenInputs(const Program &program, std::vector<Argument> arguments, std::vector<at::Tensor> constants,
                const std::vector<uint32_t> &packable);
 
-  /// Whether a tensor passed for arguments()[index] is the one that was frozen, unwritten since.
-  bool isSame(size_t index, const at::Tensor &tensor) const {
-    const Frozen &expected = frozen[index];
-    return tensor.is_same(expected.tensor) && tensor.unsafeGetTensorImpl()->data() == expected.data &&
-           versionOf(tensor) == expected.version;
-  }
+  /// Whether a tensor passed for that argument is the one that was frozen, unwritten since.
+  bool isSame(size_t index, const at::Tensor &tensor) const { return frozen[index].state.isSame(tensor); }
   size_t numArguments() const { return frozen.size(); }
   uint32_t position(size_t index) const { return frozen[index].position; }
   const std::vector<at::Tensor> &constants() const { return values; }
@@ -42,17 +39,7 @@ public:
   size_t numPacked() const;
 
 private:
-  struct Frozen {
-    uint32_t position;
-    at::Tensor tensor;
-    const void *data;
-    uint32_t version;
-  };
-  static uint32_t versionOf(const at::Tensor &tensor) {
-    return tensor.is_inference() ? 0 : tensor.unsafeGetTensorImpl()->version_counter().current_version();
-  }
-
-  std::vector<Frozen> frozen;
+  std::vector<Argument> frozen; // by position
   std::vector<at::Tensor> values;
   std::vector<std::shared_ptr<const PackedWeight>> weights; // by number of the call
 };

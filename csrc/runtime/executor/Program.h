@@ -144,8 +144,11 @@ private:
   using Dims = c10::SmallVector<int64_t, 6>;
 
   void bindSymbols();
-  void checkInputs() const;
+  void checkInputs();
   bool isPlain(const at::Tensor &tensor) const;
+  /// Gives a tensor that is the negative of its memory memory of its own; false if it is none.
+  bool resolveNegative(at::Tensor &tensor);
+  void writeNegatives();
   [[noreturn]] void failInput(const Program::InputCheck &check) const;
   bool matches(const at::Tensor &tensor, const Program::Shape &shape) const;
   void runSteps();
@@ -178,6 +181,10 @@ private:
   c10::SmallVector<int64_t, 8> symbols;
   c10::SmallVector<int64_t, 64> storage;             // values, when not all are constant
   std::vector<const c10::StorageImpl *> ownStorages; // of Alloc steps, kept when poisoning only
+  struct Negative {
+    at::Tensor original, resolved;
+  };
+  std::vector<Negative> negatives; // among the inputs
 };
 
 } // namespace torch_tile::runtime

@@ -105,6 +105,12 @@ PYBIND11_MODULE(_C, m) {
         py::arg("cache_limit_bytes"), py::arg("dump"), py::arg("pycalls"), py::arg("force_compile") = false,
         py::arg("poison") = false, py::arg("device") = "cpu", py::arg("architecture") = "",
         py::arg("matmul_library") = "auto");
+  py::class_<TensorState>(m, "TensorState", py::module_local()) // the extension may be loaded twice
+      .def(py::init<const at::Tensor &>(), py::arg("tensor"))
+      .def("is_same", &TensorState::isSame, py::arg("tensor"))
+      .def("is_of", &TensorState::isOf, py::arg("tensor"))
+      .def_property_readonly("is_expired", &TensorState::isExpired);
+  m.def("rebind_program", &rebindProgram, py::arg("program"), py::arg("other"));
   m.def("freeze_program", &freezeProgram, py::arg("program"), py::arg("arguments"), py::arg("constants"),
         py::arg("packable"), py::arg("otherwise"));
   m.def(

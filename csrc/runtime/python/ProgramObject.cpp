@@ -24,7 +24,7 @@ struct ProgramObject {
   PyObject *attributes; // what callers set on it
   PyObject *weakReferences;
   PyObject *callables; // tuple
-  PyObject *otherwise; // called where a frozen argument is another one; null if nothing is frozen
+  PyObject *otherwise; // called where a frozen argument is another one; null if nothing was ever frozen
   std::shared_ptr<const FrozenInputs> frozen;
   CompiledGraph compiled;
 };
@@ -128,7 +128,8 @@ PyObject *callProgram(PyObject *self, PyObject *const *args, size_t flags, PyObj
   Call call(*program, host, frozen.get());
   PyObject *const *items = list ? PySequence_Fast_ITEMS(list) : args;
   count = list ? static_cast<size_t>(PyList_GET_SIZE(list)) : count;
-  if (C10_UNLIKELY(!setInputs(program->artifact(), frozen.get(), items, count, call))) {
+  bool isOther = !frozen && object->otherwise; // whose frozen arguments have been given up
+  if (C10_UNLIKELY(isOther || !setInputs(program->artifact(), frozen.get(), items, count, call))) {
     auto otherwise = py::reinterpret_borrow<py::object>(object->otherwise);
     py::list arguments(count);
     for (size_t i = 0; i < count; ++i)
@@ -365,20 +366,38 @@ py::object makeProgram(CompiledGraph compiled, const py::list &callables) {
   return object;
 }
 
-py::object freezeProgram(const py::object &program, const std::vector<std::pair<uint32_t, at::Tensor>> &arguments,
+static ProgramObject *toProgram(const py::object &object) {
+  TORCH_CHECK_TYPE(Py_TYPE(object.ptr()) == programType, "expected a program, got ", Py_TYPE(object.ptr())->tp_name);
+  return reinterpret_cast<ProgramObject *>(object.ptr());
+}
+
+py::object freezeProgram(const py::object &program, const std::vector<std::pair<uint32_t, TensorState>> &arguments,
                          std::vector<at::Tensor> constants, const std::vector<uint32_t> &packable,
                          py::object otherwise) {
-  TORCH_CHECK_TYPE(Py_TYPE(program.ptr()) == programType, "expected a program, got ", Py_TYPE(program.ptr())->tp_name);
-  auto *given = reinterpret_cast<ProgramObject *>(program.ptr());
+  ProgramObject *given = toProgram(program);
   std::vector<FrozenInputs::Argument> frozen;
-  for (const auto &[position, tensor] : arguments)
-    frozen.push_back({position, tensor});
+  for (const auto &[position, state] : arguments)
+    frozen.push_back({position, state});
   py::object object;
   ProgramObject *self = newProgram(given->compiled, py::reinterpret_borrow<py::object>(given->callables), object);
   self->otherwise = otherwise.release().ptr();
   self->frozen =
       std::make_shared<const FrozenInputs>(*given->compiled.program, std::move(frozen), std::move(constants), packable);
   return object;
+}
+
+void rebindProgram(const py::object &program, const py::object &other) {
+  ProgramObject *self = toProgram(program);
+  TORCH_CHECK_VALUE(self->otherwise, "expected a program with frozen arguments");
+  if (other.is_none()) {
+    self->frozen.reset();
+    return;
+  }
+  ProgramObject *source = toProgram(other);
+  // A running call holds what it needs; the old callables go at last, for that may run anything.
+  auto callables = py::reinterpret_steal<py::object>(std::exchange(self->callables, Py_NewRef(source->callables)));
+  self->compiled = source->compiled;
+  self->frozen = source->frozen;
 }
 
 } // namespace torch_tile::runtime

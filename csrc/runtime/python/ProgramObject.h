@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/compiler/CompileGraph.h"
+#include "runtime/executor/TensorState.h"
 
 #include <ATen/core/Tensor.h>
 #include <pybind11/pybind11.h>
@@ -21,8 +22,12 @@ pybind11::object makeProgram(CompiledGraph compiled, const pybind11::list &calla
 /// The same program for calls in which some arguments never change (FrozenInputs.h): `arguments` by position. A call
 /// in which one of them has changed goes to `otherwise`, with a list.
 pybind11::object freezeProgram(const pybind11::object &program,
-                               const std::vector<std::pair<uint32_t, at::Tensor>> &arguments,
+                               const std::vector<std::pair<uint32_t, TensorState>> &arguments,
                                std::vector<at::Tensor> constants, const std::vector<uint32_t> &packable,
                                pybind11::object otherwise);
+
+/// From now on calls of `program`, which has frozen arguments, do what those of `other` do; where that is None, all of
+/// them go to `otherwise`. What was made of the old values is freed.
+void rebindProgram(const pybind11::object &program, const pybind11::object &other);
 
 } // namespace torch_tile::runtime

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.fx import GraphModule
 
+from torch_tile import _C
 from torch_tile.config import Settings
 from torch_tile.frontend.channels_last import put_channels_last
-from torch_tile.frontend.compile import Binding, compile_graph, state_of
+from torch_tile.frontend.compile import Binding, compile_graph
 from torch_tile.frontend.constants import Constants, Report, fold, freeze_inputs, outside_of_tracing
 from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.freezing.scaling import scale_weights
@@ -37,17 +40,41 @@ def parameters_of(gm: Any, inputs: Sequence[Any]) -> list[torch.Tensor | None]:
     return found
 
 
+@dataclasses.dataclass(eq=False)
+class _Frozen:
+    """A program, and the parameters it was made for."""
+
+    states: dict[int, _C.TensorState]
+    call: Callable[..., Any]
+
+    def takes(self, arguments: list[Any]) -> bool:
+        return all(state.is_same(arguments[place]) for place, state in self.states.items())
+
+    def is_stale(self, arguments: list[Any]) -> bool:
+        """Whether no call can be for those parameters any more: they are gone, or these arguments show that one of
+        them has been written."""
+        return any(
+            state.is_expired or (state.is_of(arguments[place]) and not state.is_same(arguments[place]))
+            for place, state in self.states.items()
+        )
+
+
 class _Programs:
-    """The programs of one graph: one for each set of parameters, and one that freezes none."""
+    """The programs of one graph: one for each set of parameters, and one that freezes none.
+
+    Calls come to the first one that was made; when its parameters have changed it is bound to those of the present.
+    """
 
     def __init__(self, gm: GraphModule, inputs: Sequence[Any], settings: Settings) -> None:
         self.gm = gm
         self.inputs = inputs
         self.settings = settings
         self.is_static: list[bool] = []
-        self.programs: list[tuple[dict[int, torch.Tensor], list[tuple[int, int, int]], Callable[..., Any]]] = []
+        self.programs: list[_Frozen] = []
+        self.first: Callable[..., Any] | None = None
         self.num_compiled = 0
         self.unfrozen: Callable[..., Any] | None = None
+        self.lock = threading.RLock()
 
     def compile(self, sources: Sequence[torch.Tensor | None]) -> Callable[..., Any]:
         self.is_static = [value is not None for value in sources]
@@ -64,24 +91,30 @@ class _Programs:
         gm.recompile()
         for name, reason in report.kept:
             log.info("%s is not frozen: %s", name, reason)
-        binding = Binding(frozen, [id(t) for t in constants.tensors()], self, report)
+        states = {place: _C.TensorState(tensor) for place, tensor in frozen.items()}
+        binding = Binding(states, [id(t) for t in constants.tensors()], self, report)
         inputs = [x for i, x in enumerate(self.inputs) if i not in frozen]
         program = compile_graph(gm, inputs, "inference", self.settings, binding)
         self.num_compiled += 1
-        self.programs.append((frozen, [state_of(t) for t in frozen.values()], program))
+        self.programs.append(_Frozen(states, program))
+        if self.first is None:
+            self.first = program
         return program
 
     def __call__(self, arguments: list[Any]) -> Any:
         """A call for which the program at hand is not made."""
-        current = []
-        for frozen, state, program in self.programs:
-            given = [arguments[i] for i in frozen]
-            if [state_of(t) for t in given] == state:
-                return program(arguments)
-            # What was made of values that a tensor had before is of no use any more.
-            if [state_of(t) for t in frozen.values()] == state:
-                current.append((frozen, state, program))
-        self.programs = current
+        with self.lock:
+            program = self.find(arguments)
+        return program(arguments)
+
+    def find(self, arguments: list[Any]) -> Callable[..., Any]:
+        for known in self.programs:
+            if known.takes(arguments):
+                return known.call
+        stale = [known for known in self.programs if known.is_stale(arguments)]
+        self.programs = [known for known in self.programs if known not in stale]
+        if any(known.call is self.first for known in stale):
+            self.rebind_first(None)
         if self.num_compiled >= _MOST_PROGRAMS:
             if self.unfrozen is None:
                 log.warning("parameters changed %d times since they were frozen; they are inputs now", _MOST_PROGRAMS)
@@ -89,10 +122,24 @@ class _Programs:
                     self.gm, self.inputs, "inference", self.settings, Binding({}, [], None, None)
                 )
                 self.programs.clear()
-            return self.unfrozen(arguments)
+                self.rebind_first(None)
+            return self.unfrozen
         log.info("frozen parameters have changed; the graph is compiled again")
         pairs = zip(self.is_static, arguments, strict=True)
-        return self.compile([value if is_static else None for is_static, value in pairs])(arguments)
+        program = self.compile([value if is_static else None for is_static, value in pairs])
+        if all(known.call is not self.first for known in self.programs):
+            self.rebind_first(self.programs[-1])
+        return program
+
+    def rebind_first(self, known: _Frozen | None) -> None:
+        """What the first program was made of is of no use any more; calls in which nothing changes should not come to
+        Python."""
+        call = None if known is None else known.call
+        if not isinstance(self.first, _C.Program) or not (call is None or isinstance(call, _C.Program)):
+            return
+        _C.rebind_program(self.first, call)
+        if known is not None:
+            known.call = self.first
 
 
 def optimize(constants: Constants, report: Report) -> None:
