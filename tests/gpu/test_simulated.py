@@ -126,3 +126,57 @@ def test_rows_that_begin_anywhere(dtype: torch.dtype, length: int, start: int) -
     rtol, _ = TOLERANCES[dtype]
     torch.testing.assert_close(memory[: rows * length].view(rows, length), expected, rtol=rtol, atol=1e-7)
     assert bool((memory[rows * length :] == 7).all())
+
+
+# Rows that are multiples of few neighbours and shorter than a warp's pieces: several side by side.
+SHORT = [(f32, 5), (bf16, 6), (f32, 33), (bf16, 49), (bf16, 50), (bf16, 197), (bf16, 247), (f32, 99), (f32, 123)]
+
+
+@pytest.mark.parametrize("dtype, length", SHORT, ids=str)
+@pytest.mark.parametrize("rows", [3, 4099])
+def test_short_rows(dtype: torch.dtype, length: int, rows: int) -> None:
+    type_, result_type = (f"!graph.tensor<[{shape}], {name(dtype)}>" for shape in (f"{rows}, {length}", f"{rows}"))
+    text = f"""graph.func @graph(%0: {type_}) -> ({type_}, {result_type}) attributes {{symbols = []}} {{
+      %1 = graph.softmax %0 {{dim = 1 : i64}} : ({type_}) -> {type_}
+      %2 = graph.amax %0 {{dims = array<i64: 1>}} : ({type_}) -> {result_type}
+      graph.return %1, %2 : {type_}, {result_type}
+    }}"""
+    x = (3 * torch.randn(rows, length)).to(dtype)
+    result, largest = torch.empty_like(x), torch.empty(rows, dtype=dtype)
+    schedule = run(text, [x], [result, largest])
+    assert "pieces of" in schedule and "row axis" in schedule
+    torch.testing.assert_close(result, torch.softmax(x.float(), -1).to(dtype), rtol=TOLERANCES[dtype][0], atol=1e-7)
+    assert torch.equal(largest, x.amax(-1))
+
+
+def test_values_that_are_used_twice() -> None:
+    """What is computed from two uses of one value, many times over, is looked at once."""
+    type_, lines = f"!graph.tensor<[{ROWS}, 32768], bf16>", []
+    for k in range(48):
+        lines.append(f"%{k + 1} = graph.mul %{k}, %{k} : ({type_}, {type_}) -> {type_}")
+    text = f"""graph.func @graph(%0: {type_}) -> {type_} attributes {{symbols = []}} {{
+      {chr(10).join(lines)}
+      %49 = graph.softmax %48 {{dim = 1 : i64}} : ({type_}) -> {type_}
+      graph.return %49 : {type_}
+    }}"""
+    x = torch.ones(1, 32768, dtype=bf16)
+    result = torch.empty_like(x)
+    run(text, [x], [result], programs=1)
+    assert torch.equal(result, torch.full_like(x, 1 / 32768))
+
+
+def test_offsets_of_values_that_are_used_twice() -> None:
+    offsets = "\n".join(f"%o{k + 1} = arith.addi %o{k}, %o{k} : i64" for k in range(60))
+    text = f"""tile.kernel @kernel(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>, %o0: i64)
+      attributes {{tile.threads = 32 : i64}} {{
+      {offsets}
+      %v = tile.load %x[%o60] strides [1] : !tile.ptr<f32> -> tensor<128xf32>
+      tile.store %v, %y[%o60] strides [1] : tensor<128xf32>, !tile.ptr<f32>
+      tile.store %v, %y[%o59] strides [1] : tensor<128xf32>, !tile.ptr<f32>
+      tile.return
+    }}"""
+    files: dict[str, str] = {}
+    _C.compile_kernel(text, {"target": "sm_90"}, files.__setitem__)
+    x, y = torch.randn(128), torch.zeros(128)
+    simulator.Simulated(files["50-kernel.ll"]).run((1, 1, 1), [x.data_ptr(), y.data_ptr(), 0])
+    assert torch.equal(x, y)

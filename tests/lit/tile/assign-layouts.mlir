@@ -29,3 +29,11 @@ tile.kernel @given(%x: !tile.ptr<i64>) attributes {tile.threads = 64 : i64} {
   %v = tile.load %x[%zero] strides [1] : !tile.ptr<i64> -> tensor<1024xi64>
   tile.return
 }
+
+// CHECK-LABEL: tile.kernel @narrow(
+// CHECK: tile.load {{.*}} -> tensor<1024xf32, #tile.layout<threads = 64, vector = 2>>
+tile.kernel @narrow(%x: !tile.ptr<f32>) attributes {tile.threads = 64 : i64, tile.most_neighbours = 2 : i64} {
+  %zero = arith.constant 0 : i64
+  %v = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> tensor<1024xf32>
+  tile.return
+}

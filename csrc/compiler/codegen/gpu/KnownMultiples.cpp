@@ -11,6 +11,9 @@ using namespace torch_tile::codegen;
 /// Enough for any access; products stay below it, so nothing overflows.
 static constexpr int64_t largestMultiple = 1 << 20;
 
+/// Operations that are looked at for one answer: values may be used twice at each step.
+static constexpr int mostSteps = 200;
+
 static int64_t limited(int64_t value) {
   value = value < 0 ? -value : value;
   return value == 0 ? largestMultiple : std::gcd(value, largestMultiple);
@@ -23,17 +26,19 @@ static std::optional<int64_t> constantOfValue(Value value) {
   return std::nullopt;
 }
 
-int64_t torch_tile::codegen::knownMultiple(Value value) {
+static int64_t multipleOf(Value value, int &steps) {
+  if (--steps < 0)
+    return 1;
   if (std::optional<int64_t> known = constantOfValue(value))
     return limited(*known);
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
     if (!loop || argument != loop.getInductionVar())
       return 1;
-    return std::gcd(knownMultiple(loop.getLowerBound()), knownMultiple(loop.getStep()));
+    return std::gcd(multipleOf(loop.getLowerBound(), steps), multipleOf(loop.getStep(), steps));
   }
   Operation *op = value.getDefiningOp();
-  auto operand = [&](unsigned k) { return knownMultiple(op->getOperand(k)); };
+  auto operand = [&](unsigned k) { return multipleOf(op->getOperand(k), steps); };
   if (isa<arith::MulIOp>(op))
     return limited(operand(0) * operand(1));
   if (isa<arith::AddIOp, arith::SubIOp, arith::MinSIOp, arith::MaxSIOp, arith::RemUIOp>(op))
@@ -45,7 +50,14 @@ int64_t torch_tile::codegen::knownMultiple(Value value) {
   return 1;
 }
 
-std::optional<int64_t> torch_tile::codegen::knownLeast(Value value) {
+int64_t torch_tile::codegen::knownMultiple(Value value) {
+  int steps = mostSteps;
+  return multipleOf(value, steps);
+}
+
+static std::optional<int64_t> leastOf(Value value, int &steps) {
+  if (--steps < 0)
+    return std::nullopt;
   if (std::optional<int64_t> known = constantOfValue(value))
     return known;
   Operation *op = value.getDefiningOp();
@@ -55,14 +67,21 @@ std::optional<int64_t> torch_tile::codegen::knownLeast(Value value) {
   }
   if (!isa_and_present<arith::AddIOp>(op))
     return std::nullopt;
-  std::optional<int64_t> left = knownLeast(op->getOperand(0)), right = knownLeast(op->getOperand(1));
+  std::optional<int64_t> left = leastOf(op->getOperand(0), steps), right = leastOf(op->getOperand(1), steps);
   int64_t sum;
   if (!left || !right || llvm::AddOverflow(*left, *right, sum))
     return std::nullopt;
   return sum;
 }
 
-std::optional<int64_t> torch_tile::codegen::knownMost(Value value) {
+std::optional<int64_t> torch_tile::codegen::knownLeast(Value value) {
+  int steps = mostSteps;
+  return leastOf(value, steps);
+}
+
+static std::optional<int64_t> mostOf(Value value, int &steps) {
+  if (--steps < 0)
+    return std::nullopt;
   if (std::optional<int64_t> known = constantOfValue(value))
     return known;
   Operation *op = value.getDefiningOp();
@@ -72,17 +91,22 @@ std::optional<int64_t> torch_tile::codegen::knownMost(Value value) {
   }
   if (!isa_and_present<arith::SelectOp>(op))
     return std::nullopt;
-  std::optional<int64_t> left = knownMost(op->getOperand(1)), right = knownMost(op->getOperand(2));
+  std::optional<int64_t> left = mostOf(op->getOperand(1), steps), right = mostOf(op->getOperand(2), steps);
   return left && right ? std::optional<int64_t>(std::max(*left, *right)) : std::nullopt;
 }
 
-Progression torch_tile::codegen::knownProgression(Value value, int64_t lanes) {
+std::optional<int64_t> torch_tile::codegen::knownMost(Value value) {
+  int steps = mostSteps;
+  return mostOf(value, steps);
+}
+
+static Progression progressionOf(Value value, int64_t lanes, int &steps) {
   Operation *op = value.getDefiningOp();
-  if (!op)
+  if (!op || --steps < 0)
     return {};
   if (std::optional<int64_t> known = constantOfValue(value))
     return {0, limited(*known)};
-  auto operand = [&](unsigned k) { return knownProgression(op->getOperand(k), lanes); };
+  auto operand = [&](unsigned k) { return progressionOf(op->getOperand(k), lanes, steps); };
   if (isa<tile::SplatOp>(op))
     return {0, knownMultiple(op->getOperand(0))};
   if (isa<tile::IotaOp>(op))
@@ -113,14 +137,19 @@ Progression torch_tile::codegen::knownProgression(Value value, int64_t lanes) {
   return {};
 }
 
-bool torch_tile::codegen::isSameAlongPiece(Value mask, int64_t lanes) {
+Progression torch_tile::codegen::knownProgression(Value value, int64_t lanes) {
+  int steps = mostSteps;
+  return progressionOf(value, lanes, steps);
+}
+
+static bool isSameAlong(Value mask, int64_t lanes, int &steps) {
   Operation *op = mask.getDefiningOp();
-  if (!op)
+  if (!op || --steps < 0)
     return false;
   if (isa<tile::SplatOp>(op) || matchPattern(mask, m_Constant()))
     return true;
   if (isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op))
-    return isSameAlongPiece(op->getOperand(0), lanes) && isSameAlongPiece(op->getOperand(1), lanes);
+    return isSameAlong(op->getOperand(0), lanes, steps) && isSameAlong(op->getOperand(1), lanes, steps);
   auto compare = dyn_cast<arith::CmpIOp>(op);
   if (!compare)
     return false;
@@ -134,6 +163,11 @@ bool torch_tile::codegen::isSameAlongPiece(Value mask, int64_t lanes) {
   bool isBelow = llvm::is_contained({CmpIPredicate::slt, CmpIPredicate::ult, CmpIPredicate::sge, CmpIPredicate::uge},
                                     compare.getPredicate());
   return isBelow && *left.step == 1 && *right.step == 0 && left.multiple % lanes == 0 && right.multiple % lanes == 0;
+}
+
+bool torch_tile::codegen::isSameAlongPiece(Value mask, int64_t lanes) {
+  int steps = mostSteps;
+  return isSameAlong(mask, lanes, steps);
 }
 
 bool torch_tile::codegen::isTrueFrom(Value mask, int64_t first) {

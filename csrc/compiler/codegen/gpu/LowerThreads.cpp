@@ -59,9 +59,29 @@ Value ThreadLowering::isOwned(RankedTensorType type, int64_t piece) {
 
 SmallVector<Value> ThreadLowering::coordinates(Value index, ArrayRef<int64_t> shape) {
   SmallVector<Value> result(shape.size());
+  // What a thread adds to where a piece begins does not leave the row, where all threads have it in one row.
+  Value first = index;
+  int64_t begin = 0;
+  while (auto sum = first.getDefiningOp<arith::AddIOp>()) {
+    std::optional<int64_t> more = constantOf(sum.getRhs());
+    if (!more)
+      break;
+    first = sum.getLhs();
+    begin += *more;
+  }
+  auto scaled = first.getDefiningOp<arith::MulIOp>();
+  std::optional<int64_t> lanes = first == threadId                       ? std::optional<int64_t>(1)
+                                 : scaled && scaled.getLhs() == threadId ? constantOf(scaled.getRhs())
+                                                                         : std::nullopt;
   for (int64_t axis = (int64_t)shape.size() - 1; axis > 0; --axis) {
     if (shape[axis] == 1) {
       result[axis] = i32(0);
+      continue;
+    }
+    if (lanes && begin >= 0 && begin % shape[axis] + (numThreads - 1) * *lanes < shape[axis]) {
+      result[axis] = addI32(first, begin % shape[axis]);
+      index = i32(begin / shape[axis]);
+      lanes.reset();
       continue;
     }
     result[axis] = arith::RemUIOp::create(b, index, i32(shape[axis]));

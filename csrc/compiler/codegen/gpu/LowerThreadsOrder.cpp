@@ -91,10 +91,12 @@ namespace {
 struct Sum {
   llvm::SmallDenseMap<Value, int64_t> terms;
   int64_t constant = 0;
+  /// Values may be used twice at each step: beyond these a sum is a term of its own.
+  int steps = 200;
 
   void add(Value value, int64_t factor) {
     APInt known;
-    Operation *op = value.getDefiningOp();
+    Operation *op = --steps >= 0 ? value.getDefiningOp() : nullptr;
     if (matchPattern(value, m_ConstantInt(&known))) {
       constant += factor * known.getSExtValue();
     } else if (isa_and_present<arith::AddIOp, arith::SubIOp>(op)) {

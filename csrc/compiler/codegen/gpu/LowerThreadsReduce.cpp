@@ -98,9 +98,12 @@ FailureOr<RowLowering::Tuple> ThreadLowering::reduceAll(tile::ReduceOp op, Ranke
 
 //===-- rows side by side ---------------------------------------------------------------------------------------===//
 
-/// Whether the elements along the last axis are those of neighbouring threads of one warp.
+/// Whether the elements along the last axis are those of neighbouring threads of one warp, or whole pieces of the only
+/// warp.
 bool ThreadLowering::areSegments(RankedTensorType type, int64_t axis) const {
   int64_t lanes = lanesOf(type), size = type.getShape().back();
+  if (axis + 1 == type.getRank() && numThreads == warpSize && size % (warpSize * lanes) == 0)
+    return true;
   return axis + 1 == type.getRank() && size % lanes == 0 && llvm::isPowerOf2_64(size / lanes) &&
          size / lanes <= warpSize && type.getNumElements() % (numThreads * lanes) == 0;
 }
@@ -117,13 +120,19 @@ static bool isSpreadAgain(Value result, RankedTensorType type) {
   });
 }
 
-/// Lanes of a piece, then the threads that hold a row, by shuffles.
+/// Pieces of a row, lanes of a piece, then the threads that hold a row, by shuffles.
 LogicalResult ThreadLowering::reduceSegments(tile::ReduceOp op, RankedTensorType type) {
-  int64_t numHolding = type.getShape().back() / lanesOf(type);
+  int64_t numHolding = std::min(type.getShape().back() / lanesOf(type), numThreads);
+  int64_t piecesOfRow = type.getShape().back() / lanesOf(type) / numHolding;
   SmallVector<Rows> results(op.getNumResults());
-  for (int64_t piece = 0, end = numRowsOf(type); piece < end; ++piece) {
-    Tuple tuple = llvm::map_to_vector<2>(op.getSources(), [&](Value source) { return rows(source)[piece]; });
-    auto combined = combineLanes(op, tuple);
+  for (int64_t piece = 0, end = numRowsOf(type); piece < end; piece += piecesOfRow) {
+    SmallVector<Tuple> list;
+    for (int64_t k = 0; k < piecesOfRow; ++k)
+      list.push_back(llvm::map_to_vector<2>(op.getSources(), [&](Value source) { return rows(source)[piece + k]; }));
+    auto combined = combineRows(op, std::move(list));
+    if (failed(combined))
+      return failure();
+    combined = combineLanes(op, Tuple(*combined));
     if (failed(combined))
       return failure();
     for (int64_t distance = numHolding / 2; distance > 0; distance /= 2) {
@@ -134,7 +143,7 @@ LogicalResult ThreadLowering::reduceSegments(tile::ReduceOp op, RankedTensorType
         return failure();
     }
     for (auto [list, value] : llvm::zip_equal(results, *combined))
-      list.push_back(value);
+      list.append(piecesOfRow, value);
   }
   SmallVector<std::pair<Value, Rows *>> moved;
   for (auto [result, list] : llvm::zip_equal(op.getResults(), results)) {
@@ -154,7 +163,7 @@ LogicalResult ThreadLowering::reduceSegments(tile::ReduceOp op, RankedTensorType
   int64_t size = type.getShape().back();
   if (failed(reserveShared(op, storages, type.getNumElements() / size, /*isPadded=*/false, parts)))
     return failure();
-  for (int64_t piece = 0, end = numRowsOf(type); piece < end; ++piece) {
+  for (int64_t piece = 0, end = numRowsOf(type); piece < end; piece += piecesOfRow) {
     Value index = rawStart(type, piece);
     Value isFirst =
         arith::CmpIOp::create(b, arith::CmpIPredicate::eq, arith::RemUIOp::create(b, index, i32(size)), i32(0));

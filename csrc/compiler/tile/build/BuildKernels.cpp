@@ -67,6 +67,7 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
       (*kernel)->setAttr(name, IntegerAttr::get(IntegerType::get(context, 64), value));
   };
   setNumber("tile.programs_per_block", schedule.programsPerBlock, 1);
+  setNumber("tile.most_neighbours", schedule.pieceLanes, 0);
   setNumber("tile.blocks_per_processor", schedule.blocksPerProcessor, 0);
   // New buffers share memory with nothing; what is written in place may be seen through other arguments.
   bool writesInPlace = llvm::any_of(loops.outputs, [](Value output) {

@@ -6,6 +6,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
+#include "llvm/ADT/DenseSet.h"
+
 #include <array>
 
 using namespace mlir;
@@ -30,10 +32,11 @@ static Value resolve(FusedLoops &loops, Value value) {
   return value;
 }
 
-static bool isSameValue(FusedLoops &loops, Value left, Value right) {
+/// `same`: pairs that are known to be the same; values that are used twice are looked at once.
+static bool isSameValue(FusedLoops &loops, Value left, Value right, llvm::DenseSet<std::pair<Value, Value>> &same) {
   left = resolve(loops, left);
   right = resolve(loops, right);
-  if (left == right)
+  if (left == right || same.contains({left, right}))
     return true;
   Operation *a = left.getDefiningOp(), *b = right.getDefiningOp();
   if (!a || !b || a->getName() != b->getName() || a->getNumOperands() != b->getNumOperands() ||
@@ -44,13 +47,17 @@ static bool isSameValue(FusedLoops &loops, Value left, Value right) {
     if (load.getSource() != other.getSource() || loops.exprOf(load) != loops.exprOf(other) || load.getMask() ||
         other.getMask() || !load.getScalars().empty() || !other.getScalars().empty())
       return false;
+    same.insert({left, right});
     return true;
   }
   if (isa<IndexOp, CheckIndexOp, UniformOp>(a) || a->getAttrDictionary() != b->getAttrDictionary() ||
       a->getNumRegions() > 0)
     return false;
-  return llvm::all_of(llvm::zip(a->getOperands(), b->getOperands()),
-                      [&](auto pair) { return isSameValue(loops, std::get<0>(pair), std::get<1>(pair)); });
+  for (auto [x, y] : llvm::zip_equal(a->getOperands(), b->getOperands()))
+    if (!isSameValue(loops, x, y, same))
+      return false;
+  same.insert({left, right});
+  return true;
 }
 
 template <typename Op> static bool combinesBy(LoopsOp op) {
@@ -68,6 +75,7 @@ const FusedMember *onlineSumOf(FusedLoops &loops, const FusedMember &maximum) {
   if (llvm::count_if(loops.axes, [](const fusion::Axis &axis) { return axis.reduced; }) != 1)
     return nullptr;
   Value x = first.bodyBlock()->getTerminator()->getOperand(0);
+  llvm::DenseSet<std::pair<Value, Value>> same;
   for (const FusedMember &member : loops.members) {
     LoopsOp op = member.op;
     if (!member.isFull || member.stage != maximum.stage + 1 || !combinesBy<arith::AddFOp>(op))
@@ -76,7 +84,7 @@ const FusedMember *onlineSumOf(FusedLoops &loops, const FusedMember &maximum) {
     auto difference = exp ? resolve(loops, exp.getOperand()).getDefiningOp<arith::SubFOp>() : arith::SubFOp();
     auto load = difference ? difference.getRhs().getDefiningOp<LoadOp>() : LoadOp();
     if (load && load.getSource() == first.getResult(0) && !load.getMask() && difference.getType() == x.getType() &&
-        isSameValue(loops, difference.getLhs(), x))
+        isSameValue(loops, difference.getLhs(), x, same))
       return &member;
   }
   return nullptr;
@@ -105,6 +113,8 @@ void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &su
                       ? schedule.lanes / schedule.numThreads
                       : 1;
   SmallVector<int64_t> carriedShape = tileShape();
+  if (schedule.pieceLanes > 0) // what else a thread holds are no neighbours
+    piece = std::min(piece, schedule.pieceLanes);
   if (!llvm::isPowerOf2_64(piece) || piece > mostLanes)
     piece = 1;
   carriedShape.back() /= piece;

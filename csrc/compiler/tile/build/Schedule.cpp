@@ -259,6 +259,8 @@ std::string Schedule::str(const FusedLoops &loops) const {
     os << " online";
   if (unroll > 1)
     os << " unroll " << unroll;
+  if (pieceLanes)
+    os << " pieces of " << pieceLanes;
   if (alignedLanes)
     os << " from multiples of " << alignedLanes;
   os << " block " << block << " program cost " << programCostNs << " ns";

@@ -77,6 +77,8 @@ public:
       chooseColumns();
     else
       choosePointwise();
+    if (!schedule.alignedLanes && narrowLanes < vector)
+      schedule.pieceLanes = narrowLanes;
     return schedule;
   }
 
@@ -107,22 +109,29 @@ private:
       double bytes;
     };
     SmallVector<Start> starts;
+    SmallVector<std::pair<int64_t, double>> widths;
     double alignedBytes = 0;
     SizeContext &sizes = loops.sizes();
     SizeExpr lanes = sizes.constant(vector);
     auto isMultiple = [&](SizeExpr e) { return loops.facts().divides(lanes, loops.facts().simplify(e)) == Proof::Yes; };
-    if (vector == 1 || loops.facts().range(vectorAxis().extent).min < 1)
+    narrowLanes = vector;
+    double mostBytes = 0;
+    if (vector == 1)
       return;
     for (const FusedLoops::Access &access : accesses) {
       std::optional<SizeExpr> stride = strideAlong(sizes, access.offset, vectorAxis().name);
       auto load = dyn_cast_or_null<LoadOp>(access.load);
-      if (!stride || !stride->isConstant(1) || !access.scalars.empty() || (load && load.getMask()))
+      if (!stride || !stride->isConstant(1) || !access.scalars.empty())
         continue;
       SizeExpr offset = torch_tile::fusion::withoutAxis(sizes, access.offset, vectorAxis().name);
       double bytes = (double)torch_tile::fusion::elementBytes(access.elementType);
       for (const Axis &axis : loops.axes)
         if (access.offset.contains(axis.name))
           bytes *= (double)extent(axis);
+      widths.push_back({widthOf(offset), bytes});
+      mostBytes = std::max(mostBytes, bytes);
+      if (load && load.getMask())
+        continue;
       if (isMultiple(offset)) {
         alignedBytes += bytes;
         continue;
@@ -134,11 +143,27 @@ private:
       else
         same->bytes += bytes;
     }
+    for (auto [width, bytes] : widths)
+      if (bytes * 2 >= mostBytes)
+        narrowLanes = std::min(narrowLanes, width);
+    if (loops.facts().range(vectorAxis().extent).min < 1)
+      return;
     auto most = llvm::max_element(starts, [](const Start &a, const Start &b) { return a.bytes < b.bytes; });
     if (most == starts.end() || most->bytes <= alignedBytes || loops.facts().range(most->offset).min < 0)
       return;
     schedule.alignedLanes = vector;
     schedule.alignedOffset = most->offset;
+  }
+
+  /// Neighbours from `offset` on that are always a whole word, at most of 16 bytes. What depends on sizes may turn out
+  /// to be as wide as any, which is asked at run time.
+  int64_t widthOf(SizeExpr offset) {
+    if (llvm::any_of(offset.symbols(), [&](std::string_view name) { return !loops.axis(StringRef(name)); }))
+      return vector;
+    int64_t width = vector;
+    while (width > 1 && loops.facts().divides(loops.sizes().constant(width), offset) != Proof::Yes)
+      width /= 2;
+    return width;
   }
 
   /// The last stage that goes over the reduced axes: rows are read again if it is not the first.
@@ -232,6 +257,11 @@ private:
         schedule.alignedLanes = 0;
         lanes = *known;
       }
+      if (!schedule.alignedLanes && narrowLanes < vector) {
+        if (chooseNarrowRows(isReadAgain))
+          return;
+        width = narrowLanes;
+      }
       while (lanes % width != 0 && !schedule.alignedLanes)
         width /= 2;
       if (lanes / width < warpSize) {
@@ -247,7 +277,8 @@ private:
         return;
       if (isReadAgain && lanes > usualRowThreads * persistentElements / numHeld() && chooseHeldRows(lanes))
         return;
-      int64_t threads = threadsFor(pieces / (isReadAgain ? 2 : piecesReadOnce), isReadAgain ? usualRowThreads : 256);
+      int64_t words = llvm::divideCeil(lanes, std::max(width, vector));
+      int64_t threads = threadsFor(words / (isReadAgain ? 2 : piecesReadOnce), isReadAgain ? usualRowThreads : 256);
       while (threads * numResults() < wantedThreads && threads * 2 <= std::min(pieces, maxThreads))
         threads *= 2;
       int64_t limit = isReadAgain ? persistentElements / numHeld() : piecesReadOnce * vector;
@@ -293,10 +324,7 @@ private:
 
   /// Rows that a few threads of a warp hold: several of them side by side in a tile.
   bool chooseRowTile(int64_t lanes, int64_t width, bool isReadAgain) {
-    int row = -1;
-    for (int k = 0; k < (int)loops.axes.size(); ++k)
-      if (!loops.axes[k].reduced && extent(loops.axes[k]) > 1 && isLinearAlong(k))
-        row = k;
+    int row = rowsSideBySide();
     if (row < 0)
       return false;
     // Pieces of a thread: fewer where programs would become rare.
@@ -307,6 +335,37 @@ private:
     schedule.rowAxis = row;
     schedule.lanes = lanes;
     schedule.rows = schedule.rowBlock = std::max<int64_t>(1, warpSize * width * pieces / lanes);
+    schedule.numThreads = warpSize;
+    schedule.programsPerBlock = warpsOfBlock;
+    return true;
+  }
+
+  /// The axis whose rows may lie side by side; -1 if none.
+  int rowsSideBySide() {
+    int row = -1;
+    for (int k = 0; k < (int)loops.axes.size(); ++k)
+      if (!loops.axes[k].reduced && extent(loops.axes[k]) > 1 && isLinearAlong(k))
+        row = k;
+    return row;
+  }
+
+  /// Short rows that are multiples of few neighbours: a warp reads each at once, so that its threads' accesses lie side
+  /// by side, and has several rows under way.
+  bool chooseNarrowRows(bool isReadAgain) {
+    int64_t length = *knownExtent(), step = warpSize * narrowLanes;
+    int64_t lanes = length <= step ? std::max(ceilPower(length), narrowLanes) : llvm::alignTo(length, step);
+    int64_t most = isReadAgain ? persistentElements / 2 / numHeld() : persistentElements;
+    int row = rowsSideBySide();
+    if (row < 0 || lanes > warpSize * most)
+      return false;
+    schedule.rowAxis = row;
+    schedule.lanes = lanes;
+    schedule.rows = floorPower(warpSize * most / lanes);
+    while (schedule.rows * lanes > step && schedule.rows > 1 &&
+           numResults() / schedule.rows * warpSize < wantedThreads / 2)
+      schedule.rows /= 2;
+    schedule.rows = std::max(schedule.rows, step / lanes); // no thread has a copy
+    schedule.rowBlock = schedule.rows;
     schedule.numThreads = warpSize;
     schedule.programsPerBlock = warpsOfBlock;
     return true;
@@ -406,6 +465,8 @@ private:
   int64_t sharedBytes;
   Schedule schedule;
   int64_t widestBytes = 1, vector = 1;
+  /// Neighbours that all large accesses along the lanes have in whole words.
+  int64_t narrowLanes = 1;
 };
 
 } // namespace

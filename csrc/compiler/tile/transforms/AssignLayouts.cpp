@@ -57,6 +57,11 @@ void LayoutAssigner::collectTypes() {
 
 LogicalResult LayoutAssigner::chooseThreads() {
   maxVector = std::max<int64_t>(1, accessBytes / widestBytes);
+  if (auto most = kernel->getAttrOfType<IntegerAttr>("tile.most_neighbours")) {
+    if (most.getInt() < 1 || !llvm::isPowerOf2_64(most.getInt()))
+      return kernel.emitOpError("expected tile.most_neighbours to be a power of two, got ") << most.getInt();
+    maxVector = std::min(maxVector, most.getInt());
+  }
   if (auto given = kernel->getAttrOfType<IntegerAttr>("tile.threads")) {
     threads = given.getInt();
     if (threads < warpSize || threads > maxThreads || !llvm::isPowerOf2_64(threads))

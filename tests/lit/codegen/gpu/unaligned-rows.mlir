@@ -8,6 +8,9 @@
 // RUN: tile-compile %t/slice.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=SLICE
 // RUN: tile-compile %t/dynamic.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=DYNAMIC
 // RUN: tile-compile %t/store.mlir --target=sm_90 --emit=60-kernel.ptx | FileCheck %s --check-prefix=STORE
+// RUN: tile-compile %t/short.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=SHORT
+// RUN: tile-compile %t/short.mlir --target=sm_90 --emit=60-kernel.ptx | FileCheck %s --check-prefix=SHORTPTX
+// RUN: tile-compile %t/columns.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=COLUMNS
 
 // The first tile skips what lies before the row, the last one has the rest; both are straight code, those between
 // them a loop without masks.
@@ -67,6 +70,20 @@
 // DYNAMIC: scf.for
 // DYNAMIC: scf.if
 
+// Rows of less than a warp's pieces: each in single elements of neighbouring threads, several in a warp, without
+// barriers.
+// SHORT: lanes 224 row axis i0 rows 2 row block 2 threads 32 programs per block 4 pieces of 1
+// SHORT-SAME: tile.most_neighbours = 1
+// SHORTPTX-NOT: bar
+// SHORTPTX-COUNT-14: ld.global.nc.b16
+// SHORTPTX-NOT: ld.global
+// SHORTPTX-NOT: bar.warp
+// SHORTPTX: ret
+
+// So are columns; a slice of an even length has pairs.
+// COLUMNS: pieces of 1
+// COLUMNS: pieces of 2
+
 // STORE: st.global.b32
 // STORE: ret
 
@@ -112,4 +129,18 @@ tile.kernel @masked(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>, %n: i64) attributes 
   %mask = arith.cmpi sge, %i, %s : tensor<128xi32>
   tile.store %v, %y[%zero] strides [1] mask %mask : tensor<128xi1> : tensor<128xf32>, !tile.ptr<f32>
   tile.return
+}
+
+//--- short.mlir
+graph.func @graph(%0: !graph.tensor<[786432, 197], bf16>) -> !graph.tensor<[786432, 197], bf16> attributes {symbols = []} {
+  %1 = graph.softmax %0 {dim = 1 : i64} : (!graph.tensor<[786432, 197], bf16>) -> !graph.tensor<[786432, 197], bf16>
+  graph.return %1 : !graph.tensor<[786432, 197], bf16>
+}
+
+//--- columns.mlir
+graph.func @graph(%0: !graph.tensor<[1000, 1001], f32>, %1: !graph.tensor<[1000, 1002], f32>) -> (!graph.tensor<[1001], f32>, !graph.tensor<[1000], f32>) attributes {symbols = []} {
+  %2 = graph.sum %0 {dims = array<i64: 0>} : (!graph.tensor<[1000, 1001], f32>) -> !graph.tensor<[1001], f32>
+  %3 = graph.slice %1 {dim = 1 : i64, start = 2 : i64} : (!graph.tensor<[1000, 1002], f32>) -> !graph.tensor<[1000, 1000], f32, [1002, 1]>
+  %4 = graph.sum %3 {dims = array<i64: 0>} : (!graph.tensor<[1000, 1000], f32, [1002, 1]>) -> !graph.tensor<[1000], f32>
+  graph.return %2, %4 : !graph.tensor<[1001], f32>, !graph.tensor<[1000], f32>
 }
