@@ -122,6 +122,12 @@ private:
   mlir::LogicalResult lowerScatter(mlir::tile::ScatterOp op);
   mlir::LogicalResult lowerCheckIndex(mlir::tile::CheckIndexOp op);
   llvm::SmallVector<mlir::Value> loadPieces(const Access &access, llvm::ArrayRef<Piece> parts, mlir::Value other);
+  /// `mayLeave`: for each piece of the tile whether what is before its first thread's and after its last one's may be
+  /// outside.
+  llvm::SmallVector<mlir::Value> loadAcross(const Access &access, llvm::ArrayRef<std::pair<int64_t, Piece>> parts,
+                                            llvm::ArrayRef<bool> mayLeave);
+  bool canLoadAcross(const Access &access);
+  Rows loadAcrossOrSingle(mlir::tile::LoadOp op, const Access &access, llvm::ArrayRef<Piece> parts, mlir::Value other);
   mlir::Value both(mlir::Value left, mlir::Value right);
   /// Whether all lanes of a row of a mask are set.
   mlir::Value allLanes(mlir::Value mask, mlir::Value row);

@@ -8,6 +8,7 @@
 
 using namespace mlir;
 using torch_tile::fusion::Axis;
+using torch_tile::fusion::strideAlong;
 using torch_tile::fusion::withoutAxis;
 
 namespace torch_tile::tile_build {
@@ -31,13 +32,15 @@ void KernelEmitter::enterTile(const AlignedTile &tile) {
   tilePlace = tile.place;
   skippedLanes = tile.skipped;
   validLanes = tile.valid;
+  fewerLanes = tile.lanes;
+  isSurrounded = tile.isSurrounded;
 }
 
 Value KernelEmitter::skippedMask() {
   if (!skippedLanes)
     return {};
   Type i32 = builder.getI32Type();
-  Value position = reuse(tile::IotaOp::create(builder, RankedTensorType::get({schedule.lanes}, i32)));
+  Value position = reuse(tile::IotaOp::create(builder, RankedTensorType::get(tileShape(), i32)));
   Value first = reuse(arith::TruncIOp::create(builder, i32, skippedLanes));
   first = reuse(tile::SplatOp::create(builder, position.getType(), first));
   return reuse(arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, position, first));
@@ -61,10 +64,13 @@ KernelEmitter::ValueList KernelEmitter::emitAlignedTiles(ValueRange carried, Til
     tile.index = reuse(arith::SubIOp::create(builder, place, skipped));
     return tile;
   };
+  bool isLastSurrounded = false; // of the tiles without masks
   auto group = [&](Value place, ValueRange inner) {
     SmallVector<AlignedTile> tiles;
-    for (int64_t k = 0; k < schedule.unroll; ++k)
+    for (int64_t k = 0; k < schedule.unroll; ++k) {
       tiles.push_back(tileAt(k == 0 ? place : add(place, exprs.constant(k * lanes))));
+      tiles.back().isSurrounded = isLastSurrounded;
+    }
     return body(tiles, inner);
   };
   AlignedTile first = tileAt(exprs.constant(0));
@@ -76,15 +82,23 @@ KernelEmitter::ValueList KernelEmitter::emitAlignedTiles(ValueRange carried, Til
       first.valid = add(exprs.constant(*known), skipped);
     // Tiles from the second to this one lie inside of the row, wherever it begins.
     int64_t whole = std::max<int64_t>(*known / lanes, 1), grouped = (whole - 1) / schedule.unroll * schedule.unroll;
+    isLastSurrounded = *known - whole * lanes >= schedule.mostSkipped();
     first.isOnly = isOneTile();
     SmallVector<AlignedTile> others = {first};
     for (int64_t k = 1 + grouped; k * lanes < *known + schedule.mostSkipped(); ++k) {
       others.push_back(tileAt(exprs.constant(k * lanes)));
       if (k >= whole)
         others.back().valid = add(exprs.constant(*known - k * lanes), skipped);
+      else
+        others.back().isSurrounded = isLastSurrounded;
     }
-    for (ArrayRef<AlignedTile> left = others; !left.empty();
-         left = left.drop_front(std::min<size_t>(left.size(), schedule.unroll)))
+    ArrayRef<AlignedTile> left = others;
+    if (schedule.lastLanes > 0 && left.size() > 1) {
+      others.back().lanes = schedule.lastLanes;
+      values = body(left.take_back(), values);
+      left = left.drop_back();
+    }
+    for (; !left.empty(); left = left.drop_front(std::min<size_t>(left.size(), schedule.unroll)))
       values = body(left.take_front(schedule.unroll), values);
     if (grouped > 0)
       values = emitFor(exprs.constant(lanes), exprs.constant((1 + grouped) * lanes), step, values, group);
@@ -144,15 +158,24 @@ void KernelEmitter::emitAlignedBlock() {
   tile.place = blockLow;
   tile.index = reuse(arith::SubIOp::create(builder, blockLow, skipped));
   Value left = reuse(arith::SubIOp::create(builder, blockHigh, tile.index));
-  Value isWhole = reuse(arith::AndIOp::create(builder, compare(arith::CmpIPredicate::sge, tile.index, zero),
-                                              compare(arith::CmpIPredicate::sge, left, lanes)));
+  // What lies elsewhere in memory is read in words as well, which reach beyond the tile.
+  bool hasOthers = llvm::any_of(loops.accesses(), [&](const FusedLoops::Access &access) {
+    std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, vectorName());
+    return stride && stride->isConstant(1) && !isAlignedToo(access.offset);
+  });
+  int64_t reach = hasOthers ? schedule.mostSkipped() : 0;
+  Value most = exprs.constant(reach), enough = exprs.constant(schedule.lanes + reach);
+  Value isWhole = reuse(arith::AndIOp::create(builder, compare(arith::CmpIPredicate::sge, tile.index, most),
+                                              compare(arith::CmpIPredicate::sge, left, enough)));
   auto emit = [&]() -> ValueList {
     enterTile(tile);
     emitStages();
     leaveTile();
     return {};
   };
+  tile.isSurrounded = hasOthers;
   emitIf(isWhole, {}, emit, [&] {
+    tile.isSurrounded = false;
     Value isFirst = compare(arith::CmpIPredicate::eq, blockLow, zero);
     tile.skipped = reuse(arith::SelectOp::create(builder, isFirst, skipped, zero));
     tile.valid = reuse(arith::MinSIOp::create(builder, left, lanes));

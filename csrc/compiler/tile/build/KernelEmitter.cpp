@@ -104,7 +104,7 @@ SmallVector<int64_t> KernelEmitter::tileShape() const {
     return {};
   if (hasRows())
     return {schedule.rows, schedule.lanes};
-  return {schedule.lanes};
+  return {tileLanes()};
 }
 
 SmallVector<int64_t> KernelEmitter::accumulatorShape() const {

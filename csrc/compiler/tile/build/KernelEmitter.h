@@ -70,6 +70,10 @@ private:
   /// is the tile's from the start of the first one on.
   struct AlignedTile {
     mlir::Value index, place, skipped, valid;
+    /// Of the last one of a row, which may be shorter; 0: as many as others.
+    int64_t lanes = 0;
+    /// As many elements before and after it as a piece has are the row's, too.
+    bool isSurrounded = false;
     /// The row has no other: what the tile makes is there for later stages.
     bool isOnly = false;
   };
@@ -154,6 +158,7 @@ private:
   mlir::Value gatherMask();
   /// Lanes that do not lie before the row; null where none does.
   mlir::Value skippedMask();
+  int64_t tileLanes() const { return fewerLanes > 0 ? fewerLanes : schedule.lanes; }
   bool isPartialTile() const { return validLanes || skippedLanes; }
   std::pair<mlir::Value, mlir::Value> tilePositions();
   ValueList validOfTile();
@@ -218,6 +223,8 @@ private:
   /// Lanes of the current tile that lie before the row, and where the tile lies among those of an aligned row; null
   /// when none do, or rows are not aligned.
   mlir::Value skippedLanes, tilePlace;
+  int64_t fewerLanes = 0;
+  bool isSurrounded = false;
   /// Comparisons that change along the vector axis, where its segments end (the last one's end is the axis's), and what
   /// is known in the current one.
   llvm::SmallVector<Edge> edges;

@@ -52,7 +52,7 @@ Value KernelEmitter::gatherMask() {
   if (!hasRows()) {
     Value begin = skippedMask(), end;
     if (validLanes)
-      end = inside(reuse(tile::IotaOp::create(builder, RankedTensorType::get({schedule.lanes}, i32))), validLanes);
+      end = inside(reuse(tile::IotaOp::create(builder, RankedTensorType::get(tileShape(), i32))), validLanes);
     return begin && end ? reuse(arith::AndIOp::create(builder, begin, end)) : begin ? begin : end;
   }
   auto [row, lane] = tilePositions();
@@ -313,6 +313,8 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
                                      builder.getDenseI64ArrayAttr(staticStrides), valid, mask, Value());
     if (hasAlignedPieces)
       setMultiple(load);
+    else if (isSurrounded && !mask && lane.isConstant(1))
+      load->setAttr("tile.surrounded", builder.getUnitAttr());
     return reuse(load);
   }
   // Contiguous along the rows: read it that way round and turn it in registers.

@@ -118,6 +118,7 @@ void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &su
   if (!llvm::isPowerOf2_64(piece) || piece > mostLanes)
     piece = 1;
   carriedShape.back() /= piece;
+  int64_t tileSize = schedule.lanes;
   auto perPiece = [&](Value tile, bool isMaximum) -> Value {
     if (piece == 1)
       return tile;
@@ -139,7 +140,7 @@ void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &su
     value = tile::ExpandDimsOp::create(builder, RankedTensorType::get({carriedShape.back(), 1}, element), value,
                                        builder.getI64IntegerAttr(1));
     value = tile::BroadcastOp::create(builder, RankedTensorType::get({carriedShape.back(), piece}, element), value);
-    return tile::ReshapeOp::create(builder, RankedTensorType::get(tileShape(), element), value);
+    return tile::ReshapeOp::create(builder, RankedTensorType::get({tileSize}, element), value);
   };
   // The largest value so far is finite from the start, so that differences are numbers.
   ValueList initial = {toTile(builder, constant(APFloat::getLargest(semantics, /*Negative=*/true)), carriedShape),
@@ -147,6 +148,8 @@ void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &su
   auto addTiles = [&](ArrayRef<AlignedTile> list, ValueRange carried) -> ValueList {
     SmallVector<Value> tiles;
     Value largest;
+    tileSize = list.front().lanes > 0 ? list.front().lanes : schedule.lanes;
+    piece = tileSize / carriedShape.back();
     for (const AlignedTile &tile : list) {
       enterTile(tile);
       ScopeGuard scope(*this);

@@ -263,6 +263,8 @@ std::string Schedule::str(const FusedLoops &loops) const {
     os << " pieces of " << pieceLanes;
   if (alignedLanes)
     os << " from multiples of " << alignedLanes;
+  if (lastLanes)
+    os << " last lanes " << lastLanes;
   os << " block " << block << " program cost " << programCostNs << " ns";
   return text;
 }

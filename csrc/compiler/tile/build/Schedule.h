@@ -49,6 +49,8 @@ struct Schedule {
   /// `alignedOffset`, where the row begins in the memory that decides. 0: at the row's first element.
   int64_t alignedLanes = 0;
   SizeExpr alignedOffset;
+  /// Lanes of the last tile of an aligned row, where what is left of it is short; 0: as many as the others have.
+  int64_t lastLanes = 0;
   /// Neighbours that a thread accesses together, where rows are multiples of no more; 0: as many as 16 bytes have.
   int64_t pieceLanes = 0;
   /// Shared memory, on GPU, for rows that are read again; 0: they are read from memory again, or stay in registers.

@@ -48,6 +48,8 @@ constexpr int64_t mostHeldBlocks = 2;
 constexpr int64_t mostHeldLanes = 8;
 /// Edge of a tile that is transposed: 64 elements of a row are 128 bytes or more.
 constexpr int64_t transposedEdge = 64;
+/// Bytes that are read at any place for each that is written there: reads are put together from whole words.
+constexpr double storeWeight = 4;
 /// Columns and rows of a tile of a column reduction.
 constexpr int64_t columnsOfTile = 128, leastColumns = 32;
 
@@ -77,8 +79,8 @@ public:
       chooseColumns();
     else
       choosePointwise();
-    if (!schedule.alignedLanes && narrowLanes < vector)
-      schedule.pieceLanes = narrowLanes;
+    if (int64_t narrow = schedule.rowAxis >= 0 ? narrowLanes : narrowMasked; !schedule.alignedLanes && narrow < vector)
+      schedule.pieceLanes = narrow;
     return schedule;
   }
 
@@ -109,12 +111,17 @@ private:
       double bytes;
     };
     SmallVector<Start> starts;
-    SmallVector<std::pair<int64_t, double>> widths;
+    struct Width {
+      int64_t lanes;
+      double bytes;
+      bool isMasked;
+    };
+    SmallVector<Width> widths;
     double alignedBytes = 0;
     SizeContext &sizes = loops.sizes();
     SizeExpr lanes = sizes.constant(vector);
     auto isMultiple = [&](SizeExpr e) { return loops.facts().divides(lanes, loops.facts().simplify(e)) == Proof::Yes; };
-    narrowLanes = vector;
+    narrowLanes = narrowMasked = vector;
     double mostBytes = 0;
     if (vector == 1)
       return;
@@ -124,11 +131,11 @@ private:
       if (!stride || !stride->isConstant(1) || !access.scalars.empty())
         continue;
       SizeExpr offset = torch_tile::fusion::withoutAxis(sizes, access.offset, vectorAxis().name);
-      double bytes = (double)torch_tile::fusion::elementBytes(access.elementType);
+      double bytes = (double)torch_tile::fusion::elementBytes(access.elementType) * (load ? 1 : storeWeight);
       for (const Axis &axis : loops.axes)
         if (access.offset.contains(axis.name))
           bytes *= (double)extent(axis);
-      widths.push_back({widthOf(offset), bytes});
+      widths.push_back({widthOf(offset), bytes, load && load.getMask()});
       mostBytes = std::max(mostBytes, bytes);
       if (load && load.getMask())
         continue;
@@ -143,9 +150,13 @@ private:
       else
         same->bytes += bytes;
     }
-    for (auto [width, bytes] : widths)
-      if (bytes * 2 >= mostBytes)
-        narrowLanes = std::min(narrowLanes, width);
+    for (auto [width, bytes, isMasked] : widths) {
+      if (bytes * 2 * storeWeight < mostBytes)
+        continue;
+      narrowLanes = std::min(narrowLanes, width);
+      if (isMasked)
+        narrowMasked = std::min(narrowMasked, width);
+    }
     if (loops.facts().range(vectorAxis().extent).min < 1)
       return;
     auto most = llvm::max_element(starts, [](const Start &a, const Start &b) { return a.bytes < b.bytes; });
@@ -221,21 +232,29 @@ private:
     // So few registers that as many blocks fit as have shared memory; the same number of loads under way.
     schedule.blocksPerProcessor = blocks;
     schedule.unroll = mostHeldBlocks / blocks;
+    int64_t rest = lanes % tile;
+    if (schedule.alignedLanes && rest > 0 && lanes > tile && hasOnlineSumAlone())
+      if (int64_t last = std::max(maxThreads, ceilPower(rest)); last < tile)
+        schedule.lastLanes = last;
     return true;
   }
 
-  /// Whether all that is computed of rows is a maximum and a sum of exponentials.
-  bool isOnlineSum() {
+  /// Whether all reductions of rows are a maximum and a sum of exponentials.
+  bool hasOnlineSumAlone() {
     SmallVector<const FusedMember *> reductions;
-    for (const FusedMember &member : loops.members) {
-      LoopsOp op = member.op;
-      if (member.isFull && op.isReduction())
+    for (const FusedMember &member : loops.members)
+      if (member.isFull && LoopsOp(member.op).isReduction())
         reductions.push_back(&member);
-      else if (member.isFull &&
-               llvm::any_of(op.getOutputs(), [&](Value v) { return llvm::is_contained(loops.outputs, v); }))
-        return false;
-    }
     return reductions.size() == 2 && onlineSumOf(loops, *reductions[0]) == reductions[1];
+  }
+
+  /// Whether they are all that is computed of rows.
+  bool isOnlineSum() {
+    return hasOnlineSumAlone() && llvm::none_of(loops.members, [&](const FusedMember &member) {
+             LoopsOp op = member.op;
+             return member.isFull && !op.isReduction() &&
+                    llvm::any_of(op.getOutputs(), [&](Value v) { return llvm::is_contained(loops.outputs, v); });
+           });
   }
 
   int64_t numResults() {
@@ -258,9 +277,9 @@ private:
         lanes = *known;
       }
       if (!schedule.alignedLanes && narrowLanes < vector) {
-        if (chooseNarrowRows(isReadAgain))
+        if (*known < warpSize * vector && chooseNarrowRows(isReadAgain))
           return;
-        width = narrowLanes;
+        width = narrowMasked;
       }
       while (lanes % width != 0 && !schedule.alignedLanes)
         width /= 2;
@@ -467,6 +486,8 @@ private:
   int64_t widestBytes = 1, vector = 1;
   /// Neighbours that all large accesses along the lanes have in whole words.
   int64_t narrowLanes = 1;
+  /// Likewise those of them that are masked: others are put together from whole words where tiles have one row.
+  int64_t narrowMasked = 1;
 };
 
 } // namespace

@@ -5,6 +5,7 @@
 // RUN: tile-compile %t/registers.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=REGISTERS
 // RUN: tile-compile %t/registers.mlir --target=sm_90 --emit=60-kernel.ptx | FileCheck %s --check-prefix=REGPTX
 // RUN: tile-compile %t/pointwise.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=POINTWISE
+// RUN: tile-compile %t/pointwise.mlir --target=sm_90 --emit=60-kernel.ptx | FileCheck %s --check-prefix=POINTPTX
 // RUN: tile-compile %t/slice.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=SLICE
 // RUN: tile-compile %t/dynamic.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=DYNAMIC
 // RUN: tile-compile %t/store.mlir --target=sm_90 --emit=60-kernel.ptx | FileCheck %s --check-prefix=STORE
@@ -12,26 +13,29 @@
 // RUN: tile-compile %t/short.mlir --target=sm_90 --emit=60-kernel.ptx | FileCheck %s --check-prefix=SHORTPTX
 // RUN: tile-compile %t/columns.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=COLUMNS
 
-// The first tile skips what lies before the row, the last one has the rest; both are straight code, those between
-// them a loop without masks.
-// HELD: threads 1024 held bytes 114688 blocks per processor 2 online from multiples of 8
+// The first tile skips what lies before the row, the last one has the rest, in fewer lanes; both are straight code, those
+// between them a loop without masks.
+// HELD: threads 1024 held bytes 114688 blocks per processor 2 online from multiples of 8 last lanes 2048
 // HELD: %[[SKIPPED:.*]] = arith.remui {{.*}}, %c8_i64
-// HELD: tile.load %arg0[{{.*}}] strides [1] {tile.multiple = 8 : i64}
+// HELD: tile.load %arg0[{{.*}}] strides [1] valid[{{.*}}] {tile.multiple = 8 : i64} : !tile.ptr<bf16> -> tensor<2048xbf16>
+// HELD: tile.load %arg0[{{.*}}] strides [1] {tile.multiple = 8 : i64} : !tile.ptr<bf16> -> tensor<8192xbf16>
 // HELD: arith.cmpi sge
-// HELD: tile.load %arg0[{{.*}}] strides [1] valid[{{.*}}] {tile.multiple = 8 : i64}
 // HELD: scf.for %[[PLACE:.*]] = %c8192_i64 to %c49152_i64
 // HELD-NEXT: arith.subi %[[PLACE]], %[[SKIPPED]]
 // HELD-NOT: valid
 // HELD: tile.hold {{.*}}, %[[PLACE]] offset 0
 // HELD-NOT: arith.cmpi sge
 // HELD: scf.yield
+// HELD: tile.held %c49152_i64 offset 0 : tensor<2048xbf16>
+// HELD: tile.store
 // HELD: tile.held %c0_i64
 // HELD: tile.store {{.*}} mask
 
 // Element by element in the last piece alone.
+// PTX: ld.global.nc.b32
+// PTX-COUNT-2: ld.global.nc.b16
 // PTX: ld.global.nc.v4
 // PTX: ld.global.nc.v4
-// PTX-COUNT-8: ld.global.nc.b16
 // PTX-NOT: ld.global.nc.b16
 // PTX: ret
 
@@ -54,13 +58,19 @@
 // REGPTX-NEXT: st.global.v4
 // REGPTX: ret
 
-// Most blocks have no masks; what begins elsewhere in memory is asked at run time.
+// Most blocks have no masks. What begins elsewhere in memory is put together from two words.
 // POINTWISE: from multiples of 8
 // POINTWISE: scf.if
+// POINTWISE-NOT: mask
+// POINTWISE: tile.load %arg1{{.*}}tile.surrounded
 // POINTWISE-NOT: mask
 // POINTWISE: tile.store {{.*}} strides [1] {tile.multiple = 8 : i64}
 // POINTWISE: } else {
 // POINTWISE: tile.store {{.*}} valid[{{.*}}] mask
+// POINTPTX: ld.global.nc.v4
+// POINTPTX: ld.global.nc.v4
+// POINTPTX: ld.global.nc.v4
+// POINTPTX: prmt.b32.f4e
 // POINTWISE-NOT: tile.load %arg1{{.*}}tile.multiple
 
 // SLICE: from multiples of 8
