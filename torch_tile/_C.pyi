@@ -30,6 +30,8 @@ class Program:
     num_kernels: int
     """Distinct kernels; `num_launches` counts launches."""
     num_launches: int
+    launch_groups: list[list[int]]
+    """Launches on CPU that share parallel regions: for each group, how many run side by side in each of its levels."""
     num_externs: int
     num_pycalls: int
     num_packed: int

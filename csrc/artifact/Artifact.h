@@ -126,6 +126,7 @@ struct Alias {
 struct Launch {
   uint32_t kernel = 0;
   std::vector<SlotId> pointers;
+  std::vector<uint32_t> written; // which of them
   std::vector<ExprId> integers;
   ExprId numPrograms = 0;
   ExprId programCostNs = 0; // estimate for one program; decides how many go to one task

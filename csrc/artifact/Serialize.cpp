@@ -9,7 +9,7 @@ namespace torch_tile::artifact {
 namespace {
 
 constexpr uint8_t magic[4] = {'T', 'T', 'A', 'F'};
-constexpr uint32_t formatVersion = 4;
+constexpr uint32_t formatVersion = 5;
 /// Argument trees of operator schemas are at most lists of lists.
 constexpr int maxValueDepth = 8;
 
@@ -82,6 +82,7 @@ void write(ByteWriter &out, const Alias &step) {
 void write(ByteWriter &out, const Launch &step) {
   out.unsignedInt(step.kernel);
   write(out, step.pointers);
+  write(out, step.written);
   write(out, step.integers);
   out.unsignedInt(step.numPrograms);
   out.unsignedInt(step.programCostNs);
@@ -200,6 +201,7 @@ void read(ByteReader &in, Alias &step) {
 void read(ByteReader &in, Launch &step) {
   step.kernel = in.unsignedInt32();
   read(in, step.pointers);
+  read(in, step.written);
   read(in, step.integers);
   step.numPrograms = in.unsignedInt32();
   step.programCostNs = in.unsignedInt32();

@@ -155,6 +155,10 @@ private:
       fail("kernel " + std::to_string(step.kernel) + " does not exist");
     for (SlotId slot : step.pointers)
       useSlot(slot);
+    for (uint32_t number : step.written)
+      if (number >= step.pointers.size())
+        fail("a launch of " + std::to_string(step.pointers.size()) + " pointers writes number " +
+             std::to_string(number));
     useExprs(step.integers);
     for (ExprId id : {step.numPrograms, step.programCostNs, step.scratchBytes, step.bytesMoved})
       useExpr(id);

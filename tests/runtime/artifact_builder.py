@@ -155,8 +155,12 @@ class Builder:
         scratch: Size = 0,
         moved: Size = 0,
         lines: Sequence[int] = (),
+        written: Sequence[int] | None = None,
     ) -> None:
+        """`written`: which of the pointers; without it the last one."""
+        written = [len(pointers) - 1] if written is None else written
         data = uint(kernel) + uint(len(pointers)) + b"".join(uint(p.number) for p in pointers)
+        data += uint(len(written)) + b"".join(uint(number) for number in written)
         data += self.exprs_of(integers)
         data += self.expr(programs) + self.expr(cost_ns) + self.expr(scratch) + self.expr(moved)
         self.step(3, data, lines)
@@ -224,7 +228,7 @@ class Builder:
         return b"".join(
             [
                 b"TTAF",
-                uint(4),
+                uint(5),
                 text("test"),
                 text("cpu"),
                 rows([text(s[0]) for s in self.symbols]),

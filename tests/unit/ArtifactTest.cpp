@@ -45,7 +45,7 @@ Artifact sample() {
   kernel.externalSymbols = {"Sleef_expf16_u10"};
   a.kernels = {kernel};
   a.steps.push_back({Alloc{1, ElementType::BFloat16, {2, 0}, {0, 1}}, {3}});
-  a.steps.push_back({Launch{0, {0, 1}, {2, 5, 6}, 2, 0, 1, 4}, {3, 4}});
+  a.steps.push_back({Launch{0, {0, 1}, {1}, {2, 5, 6}, 2, 0, 1, 4}, {3, 4}});
   a.steps.push_back({Alias{2, 1, {0}, {1}, 1}, {}});
   Extern call{"aten::sort", "stable", {tensor(2)}, {Result{true, 3, {3}, {1}}, Result{}}};
   Value list;

@@ -291,6 +291,9 @@ private:
       auto attr = kernel->getAttrOfType<IntegerAttr>(name);
       return exprs.add(sizes.constant(attr ? attr.getInt() : 0));
     };
+    // A kernel of the user's may write into any of them.
+    for (size_t k = 0; k < step.pointers.size(); ++k)
+      step.written.push_back((uint32_t)k);
     step.numPrograms = exprs.add(programs);
     step.programCostNs = number("tile.program_cost_ns");
     step.scratchBytes = number("tile.scratch_bytes");
@@ -305,10 +308,13 @@ private:
     for (Value input : launch.getInputs())
       step.pointers.push_back(slotOf(input));
     for (auto [result, writes] : llvm::zip(launch.getOutputs(), launch.getWrites())) {
-      if (writes >= 0)
+      if (writes >= 0) {
+        step.written.push_back((uint32_t)writes);
         continue;
+      }
       if (failed(planBuffer(*launch, result)))
         return failure();
+      step.written.push_back((uint32_t)step.pointers.size());
       step.pointers.push_back(slotOf(result));
     }
     for (SizeExpr e : exprsOf(launch.getIntegers()))

@@ -181,6 +181,9 @@ void Call::runSteps() {
     case Program::StepKind::Launch:
       launch(program.launches[step.index]);
       break;
+    case Program::StepKind::Group:
+      launchGroup(program.groups[step.index]);
+      break;
     case Program::StepKind::Extern:
       callExtern(step.index);
       break;

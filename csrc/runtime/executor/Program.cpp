@@ -64,6 +64,8 @@ Program::Program(Artifact artifact, std::vector<std::shared_ptr<const LoadedKern
       checks.push_back(check);
     }
   }
+  if (!usesGpu)
+    groupLaunches();
 }
 
 Program::Shape Program::shapeOf(const std::vector<ExprId> &sizeIds, const std::vector<ExprId> &strideIds) const {

@@ -49,6 +49,8 @@ public:
   /// What was loaded, without the code of kernels.
   const artifact::Artifact &artifact() const { return source; }
   const SizeProgram &sizeProgram() const { return sizes; }
+  /// For each group of launches, how many there are in each of its levels.
+  std::vector<std::vector<size_t>> launchGroups() const;
   MatmulLibrary matmulLibrary() const { return options.matmul; }
 
 private:
@@ -82,6 +84,16 @@ private:
     std::vector<int64_t> integers; // when all are constant
     bool hasConstantIntegers;
   };
+  /// Launches on CPU of which many need nothing of each other.
+  struct GroupStep {
+    struct Level {
+      std::vector<uint32_t> launches;
+      int64_t costNs;
+    };
+    std::vector<uint32_t> launches; // in their order
+    std::vector<Level> levels;      // those of one may run side by side, after all of the levels before
+    int64_t costNs = 0;
+  };
   /// What follows a call: symbols that its results define, then the exprs that these complete.
   struct LateSymbols {
     struct Definition {
@@ -99,13 +111,15 @@ private:
     const artifact::PyCall *call;
     LateSymbols late;
   };
-  enum class StepKind : uint8_t { Alloc, Free, Alias, Launch, Extern, PyCall, Check };
+  enum class StepKind : uint8_t { Alloc, Free, Alias, Launch, Group, Extern, PyCall, Check };
   struct StepRef {
     StepKind kind;
     uint32_t index; // into the vector of its kind; for Free the slot
   };
 
   Shape shapeOf(const std::vector<artifact::ExprId> &sizeIds, const std::vector<artifact::ExprId> &strideIds) const;
+  /// Puts launches that may run side by side together (GroupLaunches.cpp).
+  void groupLaunches();
   LateSymbols lateSymbolsOf(const std::vector<artifact::Result> &results, std::vector<bool> &isKnown) const;
 
   artifact::Artifact source;
@@ -118,6 +132,7 @@ private:
   std::vector<AllocStep> allocs;
   std::vector<AliasStep> aliases;
   std::vector<LaunchStep> launches;
+  std::vector<GroupStep> groups;
   std::vector<ExternStep> externs;
   std::vector<PyCallStep> pyCalls;
   std::vector<const artifact::Check *> checks;
@@ -158,6 +173,7 @@ private:
   void poison(const at::Tensor &tensor);
   void alias(const Program::AliasStep &step);
   void launch(const Program::LaunchStep &step);
+  void launchGroup(const Program::GroupStep &step);
   /// For arguments that are not where a kernel for GPU expects them (CopiedArguments.cpp).
   void launchOnCopies(const GpuKernel &kernel, const artifact::Launch &launch, std::span<void *> pointers,
                       std::span<const int64_t> integers, const GpuGrid &grid);

@@ -245,6 +245,12 @@ template <auto function> PyObject *getter(PyObject *self, void *) {
 size_t numKernels(PyObject *self) { return artifactOf(self).kernels.size(); }
 size_t numLaunches(PyObject *self) { return countSteps<Launch>(artifactOf(self)); }
 size_t numExterns(PyObject *self) { return countSteps<Extern>(artifactOf(self)); }
+py::object launchGroups(PyObject *self) {
+  py::list all;
+  for (const std::vector<size_t> &levels : reinterpret_cast<ProgramObject *>(self)->compiled.program->launchGroups())
+    all.append(py::cast(levels));
+  return all;
+}
 size_t numPyCalls(PyObject *self) { return countSteps<PyCall>(artifactOf(self)); }
 std::string stepsText(PyObject *self) { return print(artifactOf(self)); }
 const char *loadedFrom(PyObject *self) {
@@ -259,6 +265,7 @@ double compileMs(PyObject *self) { return reinterpret_cast<ProgramObject *>(self
 PyGetSetDef getters[] = {
     {"num_kernels", getter<numKernels>, nullptr, "distinct kernels", nullptr},
     {"num_launches", getter<numLaunches>, nullptr, "kernel launches in one call", nullptr},
+    {"launch_groups", getter<launchGroups>, nullptr, "for each group of launches, the sizes of its levels", nullptr},
     {"num_externs", getter<numExterns>, nullptr, "dispatcher calls in one call", nullptr},
     {"num_pycalls", getter<numPyCalls>, nullptr, "Python callables run in one call", nullptr},
     {"num_packed", getter<numPacked>, nullptr, "calls whose constant weight has been packed", nullptr},

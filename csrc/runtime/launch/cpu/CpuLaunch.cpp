@@ -9,6 +9,8 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
+#include <vector>
 
 #ifndef _OPENMP
 #error "without -fopenmp at::parallel_for silently runs everything on one thread"
@@ -19,9 +21,6 @@ namespace {
 
 /// Work for one task. Handing tasks to the pool costs about 1.5 us, so smaller ones would not gain.
 constexpr int64_t taskCostNs = 10000;
-/// Below this total a launch stays on the calling thread.
-constexpr int64_t serialCostNs = 20000;
-
 /// Memory of one thread for kernels, grown on demand and kept until the thread ends.
 class Scratch {
 public:
@@ -114,6 +113,43 @@ void launchCpu(KernelFn kernel, const KernelArgs &args, const CpuGrid &grid) {
     }
   });
   if (C10_UNLIKELY(firstBegin != INT64_MAX))
+    raise(first);
+}
+
+void launchCpuTogether(std::span<const CpuLaunch> launches) {
+  // Launch k costs starts[k + 1] - starts[k]; a program belongs to the task in whose share it begins.
+  std::vector<int64_t> starts{0};
+  for (const CpuLaunch &launch : launches)
+    starts.push_back(starts.back() + (launch.grid.numPrograms > 0 ? launch.grid.totalCostNs() : 0));
+  int64_t total = starts.back(), numTasks = std::clamp<int64_t>(total / taskCostNs, 1, 8 * at::get_num_threads());
+  FloatEnvironment environment = FloatEnvironment::current();
+  std::mutex mutex;
+  Failure first;
+  std::pair<size_t, int64_t> firstPlace{SIZE_MAX, 0};
+  at::parallel_for(0, numTasks, 1, [&](int64_t beginTask, int64_t endTask) {
+    FloatEnvironmentGuard guard(environment);
+    int64_t from = total / numTasks * beginTask, to = endTask == numTasks ? total : total / numTasks * endTask;
+    auto containing = std::upper_bound(starts.begin(), starts.end(), from) - 1;
+    for (auto k = static_cast<size_t>(containing - starts.begin()); k < launches.size() && starts[k] < to; ++k) {
+      const CpuLaunch &launch = launches[k];
+      int64_t cost = std::max<int64_t>(1, launch.grid.programCostNs);
+      auto firstFrom = [&](int64_t place) {
+        return std::clamp<int64_t>((place - starts[k] + cost - 1) / cost, 0, launch.grid.numPrograms);
+      };
+      int64_t begin = from <= starts[k] ? 0 : firstFrom(from), end = firstFrom(to);
+      if (begin >= end)
+        continue;
+      Failure failure = runRange(launch.kernel, launch.args, launch.grid.scratchBytes, begin, end);
+      if (C10_LIKELY(failure.code == 0))
+        continue;
+      std::lock_guard lock(mutex);
+      if (std::pair place(k, begin); place < firstPlace) {
+        firstPlace = place;
+        first = failure;
+      }
+    }
+  });
+  if (C10_UNLIKELY(first.code != 0))
     raise(first);
 }
 

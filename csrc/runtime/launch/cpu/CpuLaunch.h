@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 namespace torch_tile::runtime {
 
@@ -23,5 +24,18 @@ struct CpuGrid {
 /// Programs are independent, so how they are split over threads changes no result. Throws c10::IndexError for an index
 /// out of range and c10::Error for the other kernel errors.
 void launchCpu(KernelFn kernel, const KernelArgs &args, const CpuGrid &grid);
+
+struct CpuLaunch {
+  KernelFn kernel;
+  KernelArgs args;
+  CpuGrid grid;
+};
+
+/// Below this total a launch stays on the calling thread.
+inline constexpr int64_t serialCostNs = 20000;
+
+/// Launches that need nothing of each other, all in one parallel region: each thread takes an equal share of their
+/// whole cost. As for one launch, the split changes no result, and the first failure in their order is the one raised.
+void launchCpuTogether(std::span<const CpuLaunch> launches);
 
 } // namespace torch_tile::runtime
