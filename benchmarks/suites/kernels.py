@@ -158,6 +158,18 @@ def adamw_step(params, grads, means, squares):
     torch._foreach_addcdiv_(params, means, roots, -1e-3)
 
 
+def adam_step_by_step(params, grads, means, squares):
+    """As an optimizer without `foreach` is compiled."""
+    for param, grad, mean, square in zip(params, grads, means, squares, strict=True):
+        mean.lerp_(grad, 0.1)
+        square.mul_(0.999).addcmul_(grad, grad, value=0.001)
+        param.addcdiv_(mean, square.sqrt().add_(1e-8), value=-1e-3)
+
+
+def small_parameters() -> list[list[torch.Tensor]]:
+    return [[randn(64, 64, seed=i + 100 * k).abs() for i in range(100)] for k in range(4)]
+
+
 def adamw_arguments(count: int = 48) -> list[list[torch.Tensor]]:
     """Four lists of parameters like those of a small transformer: matrices and vectors."""
     shapes = [(256, 256), (256,), (1024, 256), (1024,)]
@@ -275,6 +287,7 @@ MORE = [
     case("row_variance f32 4096x768", row_variance, lambda: [randn(4096, 768)]),
     case("to_channels_last f32 16x64x56x56", to_channels_last, lambda: [randn(16, 64, 56, 56)]),
     case("adamw_step f32 48 tensors", adamw_step, adamw_arguments, rtol=None),
+    case("adam f32 100 tensors of 64x64, one by one", adam_step_by_step, small_parameters, rtol=None),
 ]
 
 
