@@ -1,5 +1,5 @@
-// Launches that need nothing of each other share one parallel region: the many small kernels of an optimizer's step cost
-// one hand-over to the other threads, and those too small for a region of their own use all threads.
+// Launches that need nothing of each other share one parallel region: the many small kernels of an optimizer's step
+// cost one hand-over to the other threads, and those too small for a region of their own use all threads.
 #include "runtime/executor/Program.h"
 #include "runtime/launch/cpu/CpuLaunch.h"
 
@@ -154,8 +154,8 @@ void Program::groupLaunches() {
       const AllocStep &alloc = allocs[step.index];
       int64_t size = mostBytes;
       if (alloc.shape.isConstant)
-        size = static_cast<int64_t>(at::detail::computeStorageNbytes(alloc.shape.sizes, alloc.shape.strides,
-                                                                     c10::elementSize(alloc.type)));
+        size = static_cast<int64_t>(
+            at::detail::computeStorageNbytes(alloc.shape.sizes, alloc.shape.strides, c10::elementSize(alloc.type)));
       if (isFreed(alloc.slot) || bytes + size > mostBytes)
         flush();
       bytes += size;
@@ -247,8 +247,7 @@ void Call::launchGroup(const Program::GroupStep &step) {
     void *const *next = pointers.data();
     for (uint32_t number : level.launches) {
       const Program::LaunchStep &one = program.launches[number];
-      together.push_back(
-          {one.kernel->function, {next, one.integers.data()}, constantGrid(program.sizes, *one.launch)});
+      together.push_back({one.kernel->function, {next, one.integers.data()}, constantGrid(program.sizes, *one.launch)});
       next += one.launch->pointers.size();
     }
     if (!isReleased) {
