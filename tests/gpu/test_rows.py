@@ -42,6 +42,20 @@ def test_rows(length: int, dtype: torch.dtype) -> None:
     check(lambda s, g: torch.ops.aten._softmax_backward_data(g, s, -1, s.dtype) * length, [s, y], dtype)
 
 
+@pytest.mark.parametrize("length", [7, 49, 197, 250, 769, 1001, 4099, 20001, 50257])
+@pytest.mark.parametrize("dtype", [bf16, f16, f32], ids=str)
+def test_rows_that_begin_anywhere(length: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(length)
+    x = torch.randn(2100, length + 3, device="cuda").to(dtype)
+    weight = torch.randn(length, device="cuda").to(dtype)
+    for view in (x[:, :length].contiguous(), x[:, 3:], x.view(-1)[5 : 5 + 2000 * length].view(2000, length)):
+        check(lambda x: torch.softmax(x, -1) * length, [view], dtype)
+        check(lambda x: x.float().mean(-1), [view], dtype)
+        check(lambda x, w: F.layer_norm(x, (length,), w, w), [view, weight], dtype)
+        check(lambda x, w: F.gelu(x[:, 1:] + w[1:]) - x[:, :-1], [view, weight], dtype)
+    check(lambda x: x.float().mean(0), [x], dtype)
+
+
 def test_a_large_tensor_read_twice() -> None:
     torch.manual_seed(0)
     x = torch.randn(24, 128, 56, 56, device="cuda")

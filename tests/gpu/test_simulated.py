@@ -19,17 +19,19 @@ f32, bf16 = torch.float32, torch.bfloat16
 TOLERANCES = {f32: (1e-5, 1e-5), bf16: (1.6e-2, 1e-2)}
 
 
-def run(text: str, arguments: list[torch.Tensor], results: list[torch.Tensor], programs: int | None = None) -> str:
+def run(
+    text: str, arguments: list[torch.Tensor], results: list[torch.Tensor], programs: int | None = None, *integers: int
+) -> str:
     """The kernels of a graph, one after the other, or the first programs of its only one. Returns the schedules."""
     files: dict[str, str] = {}
     _C.compile_graph(
         text, {"target": "sm_90"}, None, 0, files.__setitem__, [None] * 64, device="cuda:0", architecture="sm_90"
     )
     tiles = files["30-tile.mlir"]
-    launched = re.search(r"graph.launch .* programs (\d+) ", tiles)
+    launched = re.search(r"graph.launch .* programs (\S+) ", tiles)
     assert launched is not None and tiles.count("graph.launch") == 1
     programs = programs or int(launched.group(1))
-    values = [tensor.data_ptr() for tensor in (*arguments, *results)]
+    values = [*(tensor.data_ptr() for tensor in (*arguments, *results)), *integers]
     blocks = programs
     if several := re.search(r"tile.programs_per_block = (\d+)", tiles):
         values.append(programs)
@@ -180,3 +182,20 @@ def test_offsets_of_values_that_are_used_twice() -> None:
     x, y = torch.randn(128), torch.zeros(128)
     simulator.Simulated(files["50-kernel.ll"]).run((1, 1, 1), [x.data_ptr(), y.data_ptr(), 0])
     assert torch.equal(x, y)
+
+
+@pytest.mark.parametrize("length", [5, 1024, 1027, 1536, 9001])
+def test_rows_of_any_length(length: int) -> None:
+    """One kernel for all lengths: a first tile, groups of tiles, tiles, and the rest."""
+    sizes = ", ".join(f'#graph.symbol<"s{k}", min = 2, max = 9223372036854775807, hint = {ROWS}>' for k in range(2))
+    type_ = '!graph.tensor<["s0", "s1"], bf16>'
+    text = f"""graph.func @graph(%0: {type_}, %1: !graph.size<"s0">, %2: !graph.size<"s1">) -> {type_}
+      attributes {{symbols = [{sizes}]}} {{
+      %3 = graph.softmax %0 {{dim = 1 : i64}} : ({type_}) -> {type_}
+      graph.return %3 : {type_}
+    }}"""
+    x = (3 * torch.randn(9, length)).to(bf16)
+    result = torch.empty_like(x)
+    schedule = run(text, [x], [result], 9, length)
+    assert "from multiples of 8" in schedule
+    torch.testing.assert_close(result, torch.softmax(x.float(), -1).to(bf16), rtol=1.6e-2, atol=1e-7)
