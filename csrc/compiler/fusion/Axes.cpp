@@ -1,6 +1,9 @@
 #include "compiler/fusion/Axes.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
 
 using namespace llvm;
 using namespace mlir;
@@ -14,6 +17,50 @@ SizeExpr AxisSubstitution::apply(SizeContext &sizes, SizeExpr expr) const {
     auto it = values.find(StringRef(name));
     return it == values.end() ? SizeExpr() : it->second;
   });
+}
+
+namespace {
+
+/// A bound of the magnitude of expressions; each atom is looked into once.
+class Magnitude {
+public:
+  explicit Magnitude(const SizeFacts &facts) : facts(facts) {}
+
+  double of(SizeExpr e) {
+    double sum = 0;
+    for (const SizeTerm &term : SizeContext::terms(e)) {
+      double product = std::abs((double)term.coefficient);
+      for (auto &[atom, power] : term.factors)
+        product *= std::pow(ofAtom(atom), power);
+      sum += product;
+    }
+    return sum;
+  }
+
+private:
+  double ofAtom(SizeExpr atom) {
+    if (auto it = known.find(atom.opaque()); it != known.end())
+      return it->second;
+    double ofArguments = 0;
+    std::optional<SizeCall> call = SizeContext::asCall(atom);
+    if (call)
+      for (SizeExpr argument : call->args)
+        ofArguments = std::max(ofArguments, of(argument));
+    double largest = call ? ofArguments : 0x1p31;
+    SizeRange range = facts.range(atom);
+    if (SizeRange unknown; ofArguments < 0x1p62 && range.min != unknown.min && range.max != unknown.max)
+      largest = std::max(std::abs((double)range.min), std::abs((double)range.max));
+    return known[atom.opaque()] = largest;
+  }
+
+  const SizeFacts &facts;
+  llvm::DenseMap<const void *, double> known;
+};
+
+} // namespace
+
+bool staysInRange(const SizeFacts &facts, SizeExpr expr) {
+  return expr.isValid() && Magnitude(facts).of(expr) < 0x1p62;
 }
 
 SizeFacts withAxes(const SizeFacts &symbols, ArrayRef<Axis> axes) {

@@ -29,6 +29,10 @@ private:
 /// Facts about symbols and the axes of one iteration space.
 SizeFacts withAxes(const SizeFacts &symbols, llvm::ArrayRef<Axis> axes);
 
+/// Whether integers of 64 bits hold `expr` and all that it is computed from: index expressions are numbers without end,
+/// a program's integers wrap. A size that nothing is known of is taken to be below 2^31.
+bool staysInRange(const SizeFacts &facts, SizeExpr expr);
+
 /// The axes of `op` without those of one point, split where index expressions take them apart (i//64, i%64), each with
 /// a fresh name from `prefix` and `next`. `axisMap` receives each of the op's axes over the new ones.
 llvm::SmallVector<Axis> splitAxesOf(mlir::graph::LoopsOp op, llvm::StringRef prefix, unsigned &next,

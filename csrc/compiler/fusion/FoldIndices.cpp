@@ -8,8 +8,6 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
-#include <cmath>
-
 using namespace mlir;
 using namespace mlir::graph;
 
@@ -40,31 +38,7 @@ private:
     return axes;
   }
 
-  /// A bound of the magnitude of `e`. A size that nothing is known of is taken to be below 2^31.
-  double magnitude(SizeExpr e) {
-    double sum = 0;
-    for (const SizeTerm &term : SizeContext::terms(e)) {
-      double product = std::abs((double)term.coefficient);
-      for (auto &[atom, power] : term.factors)
-        product *= std::pow(magnitudeOfAtom(atom), power);
-      sum += product;
-    }
-    return sum;
-  }
-  double magnitudeOfAtom(SizeExpr atom) {
-    SizeRange range = facts.range(atom);
-    if (SizeRange unknown; range.min != unknown.min && range.max != unknown.max)
-      return std::max(std::abs((double)range.min), std::abs((double)range.max));
-    std::optional<SizeCall> call = SizeContext::asCall(atom);
-    if (!call)
-      return 0x1p31;
-    double largest = 0;
-    for (SizeExpr argument : call->args)
-      largest = std::max(largest, magnitude(argument));
-    return largest;
-  }
-  /// Index expressions are numbers without end; the program's integers wrap. They are the same below this.
-  bool staysInRange(SizeExpr e) { return e.isValid() && magnitude(e) < 0x1p62; }
+  bool staysInRange(SizeExpr e) { return torch_tile::fusion::staysInRange(facts, e); }
 
   SizeExpr exprOf(Value value) {
     SizeExpr expr;

@@ -26,7 +26,7 @@ graph.func @triangle(%x: !graph.tensor<[60, 64], f32>) -> !graph.tensor<[60, 64]
 
 // CHECK-LABEL: graph.func @pad(
 // CHECK-NOT:     mask
-// CHECK:         %[[LEFT:.*]] = arith.subi %{{.*}}60_i64
+// CHECK:         %[[LEFT:.*]] = arith.constant 60 : i64
 // CHECK:         %[[V:.*]] = tile.load %arg0{{.*}} valid[%[[LEFT]]]
 // CHECK:         tile.store %[[V]], {{.*}} valid[%[[LEFT]]]
 // CHECK-NOT:     tile.load
@@ -123,4 +123,50 @@ graph.func @inside(%x: !graph.tensor<[64], f32>, %b: !graph.tensor<[64], i1>) ->
     graph.yield %v : f32
   }
   graph.return %a, %c : !graph.tensor<[64], f32>, !graph.tensor<[64], f32>
+}
+
+// -----
+
+// An axis that may be longer than it was: cut where a comparison changes beyond that too.
+
+// CHECK-LABEL: graph.func @grows(
+// CHECK:         tile.kernel
+// CHECK-DAG:     arith.constant 40 : i64
+// CHECK-DAG:     arith.constant 100 : i64
+// CHECK-NOT:     mask
+// CHECK:         tile.return
+graph.func @grows(%x: !graph.tensor<["s0"], f32>) -> !graph.tensor<["s0"], f32> attributes {symbols = [#graph.symbol<"s0", min = 2, max = 9223372036854775807, hint = 60>]} {
+  %a = graph.loops [i0 = "s0"] -> (!graph.tensor<["s0"], f32>) {
+    %i = graph.index_value "i0"
+    %n = arith.constant 40 : i64
+    %l = arith.constant 100 : i64
+    %m = arith.cmpi slt, %i, %n : i64
+    %k = arith.cmpi sge, %i, %l : i64
+    %z = arith.constant 1.0 : f32
+    %v = graph.load %x ["i0"] mask %m other %z : f32 : !graph.tensor<["s0"], f32> -> f32
+    %w = graph.load %x ["i0"] mask %k other %z : f32 : !graph.tensor<["s0"], f32> -> f32
+    %s = arith.addf %v, %w : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<["s0"], f32>
+}
+
+// -----
+
+// Integers that wrap are no places along an axis.
+
+// CHECK-LABEL: graph.func @wraps(
+// CHECK:         tile.load {{.*}} mask
+graph.func @wraps(%x: !graph.tensor<[256], f32>) -> !graph.tensor<[256], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 256] -> (!graph.tensor<[256], f32>) {
+    %i = graph.index_value "i0"
+    %n = arith.constant 9223372036854775807 : i64
+    %b = arith.constant 9223372036854775747 : i64
+    %j = arith.addi %i, %n : i64
+    %m = arith.cmpi slt, %j, %b : i64
+    %z = arith.constant 1.0 : f32
+    %v = graph.load %x ["i0"] mask %m other %z : f32 : !graph.tensor<[256], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %a : !graph.tensor<[256], f32>
 }

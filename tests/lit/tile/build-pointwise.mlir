@@ -24,14 +24,15 @@ graph.func @whole(%x: !graph.tensor<[64, 64], f32>, %b: !graph.tensor<[64], f32>
 
 // -----
 
-// Whole tiles, then what is left as one partial tile.
+// Whole tiles, of which the last is moved back over what is done already.
 
 // CHECK-LABEL: graph.func @partial(
-// CHECK:         tile.load {{.*}} strides [1] : !tile.ptr<f32> -> tensor<64xf32>
-// CHECK:         tile.store {{.*}} strides [1] : tensor<64xf32>
-// CHECK:         %[[LEFT:.*]] = arith.constant 36 : i64
-// CHECK:         tile.load {{.*}} strides [1] valid[%[[LEFT]]]
-// CHECK:         tile.store {{.*}} strides [1] valid[%[[LEFT]]]
+// CHECK:         scf.for %[[I:.*]] =
+// CHECK:           %[[LATEST:.*]] = arith.subi %c100_i64, %c64_i64
+// CHECK:           %[[FIRST:.*]] = arith.minsi %[[I]], %[[LATEST]]
+// CHECK:           tile.load %arg0[%[[FIRST]]] strides [1] : !tile.ptr<f32> -> tensor<64xf32>
+// CHECK:           tile.store {{.*}}[%[[FIRST]]] strides [1] : tensor<64xf32>
+// CHECK-NOT:     tile.load
 // CHECK:         tile.return
 graph.func @partial(%x: !graph.tensor<[100], f32>) -> !graph.tensor<[100], f32> attributes {symbols = []} {
   %a = graph.loops [i0 = 100] -> (!graph.tensor<[100], f32>) {
@@ -40,6 +41,26 @@ graph.func @partial(%x: !graph.tensor<[100], f32>) -> !graph.tensor<[100], f32> 
     graph.yield %e : f32
   }
   graph.return %a : !graph.tensor<[100], f32>
+}
+
+// -----
+
+// What is overwritten is read once: whole tiles, then what is left as one partial tile.
+
+// CHECK-LABEL: graph.func @partial_in_place(
+// CHECK:         tile.load {{.*}} strides [1] : !tile.ptr<f32> -> tensor<64xf32>
+// CHECK:         tile.store {{.*}} strides [1] : tensor<64xf32>
+// CHECK:         %[[LEFT:.*]] = arith.constant 36 : i64
+// CHECK:         tile.load {{.*}} strides [1] valid[%[[LEFT]]]
+// CHECK:         tile.store {{.*}} strides [1] valid[%[[LEFT]]]
+// CHECK:         tile.return
+graph.func @partial_in_place(%x: !graph.tensor<[100], f32>) attributes {symbols = []} {
+  %b = graph.loops [i0 = 100] into (%x : !graph.tensor<[100], f32>) at [0] -> (!graph.tensor<[100], f32>) {
+    %v = graph.load %x ["i0"] : !graph.tensor<[100], f32> -> f32
+    %e = arith.negf %v : f32
+    graph.yield %e : f32
+  }
+  graph.return
 }
 
 // -----

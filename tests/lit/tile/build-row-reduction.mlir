@@ -31,14 +31,15 @@ graph.func @sum(%x: !graph.tensor<[32, 100], f32>) -> !graph.tensor<[32], f32> a
 
 // -----
 
-// Two results fold together.
+// Two results fold together, the index in 32 bits.
 
 // CHECK-LABEL: graph.func @pair(
 // CHECK:         %[[V:.*]] = arith.select {{.*}} : tensor<64xi1>, tensor<64xf32>
-// CHECK:         %[[I:.*]] = arith.select {{.*}} : tensor<64xi1>, tensor<64xi64>
+// CHECK:         %[[I:.*]] = arith.select {{.*}} : tensor<64xi1>, tensor<64xi32>
 // CHECK:         %[[R:.*]]:2 = tile.reduce(%[[V]], %[[I]]) axis 0
 // CHECK:         tile.store %[[R]]#0
-// CHECK:         tile.store %[[R]]#1
+// CHECK:         %[[WIDE:.*]] = arith.extsi %[[R]]#1 : i32 to i64
+// CHECK:         tile.store %[[WIDE]]
 graph.func @pair(%x: !graph.tensor<[32, 64], f32>) -> (!graph.tensor<[32], f32>, !graph.tensor<[32], i64>) attributes {symbols = []} {
   %a:2 = graph.loops [i0 = 32, reduce r0 = 64] -> (!graph.tensor<[32], f32>, !graph.tensor<[32], i64>) {
     %v = graph.load %x ["i0", "r0"] : !graph.tensor<[32, 64], f32> -> f32
@@ -104,7 +105,7 @@ graph.func @short_rows(%x: !graph.tensor<[10000, 3], f32>) -> !graph.tensor<[100
 
 // CHECK-LABEL: graph.func @joined(
 // CHECK-NOT:     tile.gather
-// CHECK:         tile.load {{.*}} strides [1]
+// CHECK:         tile.load {{.*}} strides [32, 1]
 // CHECK-NOT:     tile.gather
 // CHECK:         tile.reduce
 graph.func @joined(%x: !graph.tensor<[16, 40, 40], f32>) -> !graph.tensor<[16, 50], f32> attributes {symbols = []} {
@@ -117,4 +118,45 @@ graph.func @joined(%x: !graph.tensor<[16, 40, 40], f32>) -> !graph.tensor<[16, 5
     graph.yield %s : f32
   }
   graph.return %a : !graph.tensor<[16, 50], f32>
+}
+
+// -----
+
+// Short rows side by side. What follows from them alone has a lane for each row; the last rows are moved back.
+
+// CHECK-LABEL: graph.func @short_rows(
+// CHECK:         lanes 16 row axis i0 rows 16
+// CHECK:         scf.for %[[I:.*]] =
+// CHECK:           %[[ROW:.*]] = arith.minsi %[[I]]
+// CHECK:           %[[X:.*]] = tile.load %arg0{{.*}} strides [10, 1] valid[%{{.*}}, %c10_i64] : !tile.ptr<f32> -> tensor<16x16xf32>
+// CHECK:           %[[KEPT:.*]] = arith.select {{.*}}, %[[X]]
+// CHECK:           %[[SUM:.*]] = tile.reduce(%[[KEPT]]) axis 1 : (tensor<16x16xf32>) -> tensor<16xf32>
+// CHECK:           %[[MEAN:.*]] = arith.divf %[[SUM]], {{.*}} : tensor<16xf32>
+// CHECK:           tile.store %[[MEAN]], %arg1[%[[ROW]]] strides [1] : tensor<16xf32>
+// CHECK:           %[[COLUMN:.*]] = tile.expand_dims %[[MEAN]] axis 1
+// CHECK:           %[[ALL:.*]] = tile.broadcast %[[COLUMN]] : tensor<16x1xf32> -> tensor<16x16xf32>
+// CHECK:           %[[D:.*]] = arith.subf %[[X]], %[[ALL]]
+// CHECK:           tile.store %[[D]], %arg2{{.*}} strides [10, 1] valid
+graph.func @short_rows(%x: !graph.tensor<[1000, 10], f32>) -> (!graph.tensor<[1000], f32>, !graph.tensor<[1000, 10], f32>) attributes {symbols = []} {
+  %s = graph.loops [i0 = 1000, reduce r0 = 10] -> (!graph.tensor<[1000], f32>) {
+    %v = graph.load %x ["i0", "r0"] : !graph.tensor<[1000, 10], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%acc: f32, %val: f32):
+    %s = arith.addf %acc, %val : f32
+    graph.yield %s : f32
+  }
+  %m = graph.loops [i0 = 1000] -> (!graph.tensor<[1000], f32>) {
+    %v = graph.load %s ["i0"] : !graph.tensor<[1000], f32> -> f32
+    %n = arith.constant 10.0 : f32
+    %q = arith.divf %v, %n : f32
+    graph.yield %q : f32
+  }
+  %d = graph.loops [i0 = 1000, i1 = 10] -> (!graph.tensor<[1000, 10], f32>) {
+    %v = graph.load %x ["i0", "i1"] : !graph.tensor<[1000, 10], f32> -> f32
+    %w = graph.load %m ["i0"] : !graph.tensor<[1000], f32> -> f32
+    %e = arith.subf %v, %w : f32
+    graph.yield %e : f32
+  }
+  graph.return %m, %d : !graph.tensor<[1000], f32>, !graph.tensor<[1000, 10], f32>
 }

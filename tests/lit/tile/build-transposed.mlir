@@ -23,18 +23,18 @@ graph.func @transpose(%x: !graph.tensor<[256, 256], f32>, %y: !graph.tensor<[256
 
 // -----
 
-// Partial tiles: the counts turn round with the tile.
+// The last tiles along both axes are moved back to be whole.
 
 // CHECK-LABEL: graph.func @partial(
-// CHECK:         scf.if
-// CHECK:           tile.load {{.*}} strides [200, 1] : !tile.ptr<f32>
-// CHECK:           tile.store {{.*}} strides [100, 1] : tensor<16x16xf32>
-// CHECK:         else
-// CHECK:           %[[ROWS:.*]] = arith.minsi
-// CHECK:           %[[LANES:.*]] = arith.minsi
-// CHECK:           tile.load {{.*}} strides [200, 1] valid[%[[LANES]], %[[ROWS]]]
-// CHECK:           tile.trans
-// CHECK:           tile.store {{.*}} strides [100, 1] valid[%[[ROWS]], %[[LANES]]]
+// CHECK:         scf.for %[[I:.*]] =
+// CHECK:           %[[ROW:.*]] = arith.minsi %[[I]]
+// CHECK:           scf.for %[[K:.*]] =
+// CHECK:             %[[LANE:.*]] = arith.minsi %[[K]]
+// CHECK:             tile.load {{.*}} strides [200, 1] : !tile.ptr<f32>
+// CHECK:             tile.trans
+// CHECK:             tile.store {{.*}} strides [100, 1] : tensor<16x16xf32>
+// CHECK-NOT:     tile.load
+// CHECK:         tile.return
 graph.func @partial(%x: !graph.tensor<[100, 200], f32>) -> !graph.tensor<[200, 100], f32> attributes {symbols = []} {
   %a = graph.loops [i0 = 200, i1 = 100] -> (!graph.tensor<[200, 100], f32>) {
     %v = graph.load %x ["i1", "i0"] : !graph.tensor<[100, 200], f32> -> f32
@@ -42,6 +42,29 @@ graph.func @partial(%x: !graph.tensor<[100, 200], f32>) -> !graph.tensor<[200, 1
     graph.yield %e : f32
   }
   graph.return %a : !graph.tensor<[200, 100], f32>
+}
+
+// -----
+
+// Sizes that are not known: partial tiles, whose counts turn round with the tile.
+
+// CHECK-LABEL: graph.func @unknown(
+// CHECK:         scf.if
+// CHECK:           tile.load
+// CHECK:           tile.store {{.*}} : tensor<16x16xf32>
+// CHECK:         else
+// CHECK:           %[[ROWS:.*]] = arith.minsi
+// CHECK:           %[[LANES:.*]] = arith.minsi
+// CHECK:           tile.load {{.*}} valid[%[[LANES]], %[[ROWS]]]
+// CHECK:           tile.trans
+// CHECK:           tile.store {{.*}} valid[%[[ROWS]], %[[LANES]]]
+graph.func @unknown(%x: !graph.tensor<["s0", "s1"], f32>) -> !graph.tensor<["s1", "s0"], f32> attributes {symbols = [#graph.symbol<"s0", min = 2, max = 9223372036854775807, hint = 100>, #graph.symbol<"s1", min = 2, max = 9223372036854775807, hint = 200>]} {
+  %a = graph.loops [i0 = "s1", i1 = "s0"] -> (!graph.tensor<["s1", "s0"], f32>) {
+    %v = graph.load %x ["i1", "i0"] : !graph.tensor<["s0", "s1"], f32> -> f32
+    %e = arith.negf %v : f32
+    graph.yield %e : f32
+  }
+  graph.return %a : !graph.tensor<["s1", "s0"], f32>
 }
 
 // -----

@@ -41,20 +41,43 @@ graph.func @lanes(%x: !graph.tensor<[6, 9], f32>, %i: !graph.tensor<[6, 64], i64
 
 // -----
 
-// Along the lanes: a scan of each tile, and one scalar carried from tile to tile. The last tile carries its last valid lane.
+// Along the lanes: a scan of each tile, and its last lane carried to the next tile in all lanes.
 // CHECK-LABEL: graph.func @row_scan(
-// CHECK:         %[[CARRIED:.*]] = scf.for {{.*}} iter_args(%[[BEFORE:.*]] = %{{.*}}) -> (f64)
+// CHECK:         %[[CARRIED:.*]] = scf.for {{.*}} iter_args(%[[BEFORE:.*]] = %{{.*}}) -> (tensor<16xf64>)
 // CHECK:         %[[SCAN:.*]] = tile.scan(%{{.*}}) axis 0 : (tensor<16xf64>) -> tensor<16xf64> {
 // CHECK:         %[[END:.*]] = tile.extract %[[SCAN]]
-// CHECK:         %[[NEXT:.*]] = arith.addf %[[BEFORE]], %[[END]]
-// CHECK:         %[[SPLAT:.*]] = tile.splat %[[BEFORE]]
-// CHECK:         %[[SUM:.*]] = arith.addf %[[SPLAT]], %[[SCAN]]
+// CHECK:         %[[SPLAT:.*]] = tile.splat %[[END]]
+// CHECK:         %[[NEXT:.*]] = arith.addf %[[BEFORE]], %[[SPLAT]]
+// CHECK:         %[[SUM:.*]] = arith.addf %[[BEFORE]], %[[SCAN]]
 // CHECK:         %[[ROUNDED:.*]] = arith.truncf %[[SUM]]
 // CHECK:         tile.store %[[ROUNDED]]
 // CHECK:         scf.yield %[[NEXT]]
 graph.func @row_scan(%x: !graph.tensor<[6, 77], f32>) -> !graph.tensor<[6, 77], f32> attributes {symbols = []} {
   %0 = graph.cumsum %x {dim = 1 : i64} : (!graph.tensor<[6, 77], f32>) -> !graph.tensor<[6, 77], f32>
   graph.return %0 : !graph.tensor<[6, 77], f32>
+}
+
+// -----
+
+// Where combining takes long, the last lane is carried as a scalar.
+// CHECK-LABEL: graph.func @long_scan(
+// CHECK:         scf.for {{.*}} iter_args(%[[BEFORE:.*]] = %{{.*}}) -> (f64)
+// CHECK:         tile.scan
+// CHECK:         tile.splat %[[BEFORE]]
+graph.func @long_scan(%x: !graph.tensor<[6, 77], f32>) -> !graph.tensor<[6, 77], f32> attributes {symbols = []} {
+  %0 = graph.logcumsumexp %x {dim = 1 : i64} : (!graph.tensor<[6, 77], f32>) -> !graph.tensor<[6, 77], f32>
+  graph.return %0 : !graph.tensor<[6, 77], f32>
+}
+
+// -----
+
+// The index of the largest so far takes 32 bits until it is written.
+// CHECK-LABEL: graph.func @index_scan(
+// CHECK:         tile.scan(%{{.*}}, %{{.*}}) axis 0 : (tensor<32xf32>, tensor<32xi32>)
+// CHECK:         arith.extsi %{{.*}} : tensor<32xi32> to tensor<32xi64>
+graph.func @index_scan(%x: !graph.tensor<[6, 77], f32>) -> (!graph.tensor<[6, 77], f32>, !graph.tensor<[6, 77], i64>) attributes {symbols = []} {
+  %0:2 = graph.cummax %x {dim = 1 : i64} : (!graph.tensor<[6, 77], f32>) -> (!graph.tensor<[6, 77], f32>, !graph.tensor<[6, 77], i64>)
+  graph.return %0#0, %0#1 : !graph.tensor<[6, 77], f32>, !graph.tensor<[6, 77], i64>
 }
 
 // -----

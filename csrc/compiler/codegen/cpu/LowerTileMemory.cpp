@@ -2,8 +2,13 @@
 #include "artifact/KernelAbi.h"
 #include "compiler/codegen/cpu/TileLowering.h"
 
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 using namespace torch_tile::codegen;
+
+/// Rows of an access that has one address, from which the others are a distance away.
+static constexpr int64_t manyRows = 4;
 
 /// A structured access with its operands lowered.
 struct TileLowering::Access {
@@ -37,6 +42,10 @@ TileLowering::Access TileLowering::makeAccess(Type value, Value base, Value offs
       count = Value();
     access.valid.push_back(count);
   }
+  // The rows' addresses are the first one's and a distance. Hidden from the analysis of loops, they are no induction
+  // variables of their own: to choose registers for all of them in nested loops takes code generation 50 ms.
+  if (tile && numRowsOf(value) >= manyRows)
+    access.base = LLVM::StripInvariantGroupOp::create(b, ptrType, access.base);
   return access;
 }
 
@@ -166,33 +175,102 @@ Value TileLowering::areAllTrue(Value mask) {
   return LLVM::vector_reduce_and::create(b, b.getI1Type(), mask);
 }
 
-Value TileLowering::loadMasked(Type type, Value ptr, Value mask, Value other) {
-  Value isWhole = areAllTrue(mask);
-  auto branch = scf::IfOp::create(b, TypeRange{type}, isWhole, /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(branch.thenBlock());
-  scf::YieldOp::create(b, loadElements(type, ptr));
-  b.setInsertionPointToEnd(branch.elseBlock());
-  Value passThrough = other ? broadcast(other, type) : zero(type);
-  scf::YieldOp::create(
-      b, hasMaskedAccess(type)
-             ? LLVM::MaskedLoadOp::create(b, type, ptr, mask, passThrough, uint32_t(bytesOf(type))).getResult()
-             : gatherLanes(type, ptr, iota(withLanes(b.getI32Type(), lanesOf(type))), mask, other));
-  return branch.getResult(0);
+/// One branch for all rows: a branch for each would keep the rows' loads apart, and code generation takes long over
+/// them.
+Value TileLowering::areAllTrue(ArrayRef<Value> masks) {
+  llvm::SmallSetVector<Value, 4> different(masks.begin(), masks.end());
+  Value all;
+  for (Value mask : different)
+    all = all ? arith::AndIOp::create(b, all, mask).getResult() : mask;
+  return areAllTrue(all);
 }
 
-void TileLowering::storeMasked(Value value, Value ptr, Value mask) {
-  Type type = value.getType();
-  Value isWhole = areAllTrue(mask);
-  auto branch = scf::IfOp::create(b, isWhole, /*withElseRegion=*/true);
+TileLowering::Rows TileLowering::loadMasked(Type type, ArrayRef<Value> ptrs, ArrayRef<Value> masks, Value other) {
+  SmallVector<Type> types(ptrs.size(), type);
+  auto branch = scf::IfOp::create(b, types, areAllTrue(masks), /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  scf::YieldOp::create(b, llvm::map_to_vector(ptrs, [&](Value ptr) { return loadElements(type, ptr); }));
+  b.setInsertionPointToEnd(branch.elseBlock());
+  Value passThrough = other ? broadcast(other, type) : zero(type);
+  SmallVector<Value> loaded;
+  if (hasMaskedAccess(type)) {
+    for (auto [ptr, mask] : llvm::zip_equal(ptrs, masks))
+      loaded.push_back(LLVM::MaskedLoadOp::create(b, type, ptr, mask, passThrough, uint32_t(bytesOf(type))));
+  } else {
+    Type element = getElementTypeOrSelf(type);
+    Value slot = spillRows(SmallVector<Value>(ptrs.size(), passThrough));
+    forEachActive(element, ptrs, masks, [&](Value place, Value ptr) {
+      storeElements(loadElements(element, ptr), elementPtr(slot, element, place));
+    });
+    for (size_t row = 0; row < ptrs.size(); ++row)
+      loaded.push_back(loadElements(type, elementPtr(slot, element, i64(row * lanesOf(type)))));
+  }
+  scf::YieldOp::create(b, loaded);
+  return Rows(branch.getResults());
+}
+
+void TileLowering::storeMasked(ArrayRef<Value> values, ArrayRef<Value> ptrs, ArrayRef<Value> masks) {
+  Type type = values[0].getType();
+  auto branch = scf::IfOp::create(b, areAllTrue(masks), /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  storeElements(value, ptr);
+  for (auto [value, ptr] : llvm::zip_equal(values, ptrs))
+    storeElements(value, ptr);
   b.setInsertionPointToStart(branch.elseBlock());
-  if (hasMaskedAccess(type))
-    LLVM::MaskedStoreOp::create(b, value, ptr, mask, uint32_t(bytesOf(type)));
-  else
-    scatterLanes(value, ptr, iota(withLanes(b.getI32Type(), lanesOf(type))), mask);
+  if (hasMaskedAccess(type)) {
+    for (auto [value, ptr, mask] : llvm::zip_equal(values, ptrs, masks))
+      LLVM::MaskedStoreOp::create(b, value, ptr, mask, uint32_t(bytesOf(type)));
+    return;
+  }
+  Type element = getElementTypeOrSelf(type);
+  Value slot = spillRows(values);
+  forEachActive(element, ptrs, masks, [&](Value place, Value ptr) {
+    storeElements(loadElements(element, elementPtr(slot, element, place)), ptr);
+  });
+}
+
+/// Rows one after the other in stack memory.
+Value TileLowering::spillRows(ArrayRef<Value> values) {
+  Type element = getElementTypeOrSelf(values[0].getType());
+  int64_t lanes = lanesOf(values[0].getType());
+  Value slot = stackSlot(LLVM::LLVMArrayType::get(element, values.size() * lanes));
+  for (auto [row, value] : llvm::enumerate(values))
+    storeElements(value, elementPtr(slot, element, i64(row * lanes)));
+  return slot;
+}
+
+/// The lanes of all rows that masks leave, one by one: the number of a lane in the tile, and its address.
+void TileLowering::forEachActive(Type element, ArrayRef<Value> ptrs, ArrayRef<Value> masks,
+                                 function_ref<void(Value place, Value ptr)> body) {
+  int64_t lanes = lanesOf(masks[0].getType());
+  Value maskSlot = spillRows(llvm::map_to_vector(masks, [&](Value mask) { return toStorage(mask); }));
+  auto visitRow = [&](Value row, Value ptr) {
+    laneLoop(i64(lanes), [&](Value lane) {
+      Value place = row ? arith::AddIOp::create(b, arith::MulIOp::create(b, row, i64(lanes)), lane).getResult() : lane;
+      Value isActive = loadElements(b.getI8Type(), elementPtr(maskSlot, b.getI8Type(), place));
+      guardedStore(fromStorage(isActive, b.getI1Type()), [&] { body(place, elementPtr(ptr, element, lane)); });
+    });
+  };
+  if (ptrs.size() == 1)
+    return visitRow({}, ptrs[0]);
+  Value ptrSlot = stackSlot(LLVM::LLVMArrayType::get(ptrType, ptrs.size()));
+  auto ptrAt = [&](Value row) { return elementPtr(ptrSlot, ptrType, row); };
+  for (auto [row, ptr] : llvm::enumerate(ptrs))
+    LLVM::StoreOp::create(b, ptr, ptrAt(i64(row)), /*alignment=*/8);
+  laneLoop(i64(ptrs.size()),
+           [&](Value row) { visitRow(row, LLVM::LoadOp::create(b, ptrType, ptrAt(row), /*alignment=*/8)); });
+}
+
+/// One element for all lanes, which is read where the mask leaves any. No branch: elsewhere the stack is read.
+Value TileLowering::loadUniform(Type type, Value ptr, Value mask, Value other) {
+  Value isAny = LLVM::vector_reduce_or::create(b, b.getI1Type(), mask);
+  Type element = getElementTypeOrSelf(type);
+  if (!idleSlot)
+    idleSlot = stackSlot(b.getI64Type());
+  Value from = arith::SelectOp::create(b, isAny, ptr, idleSlot);
+  Value loaded = broadcast(loadElements(element, from), type);
+  return arith::SelectOp::create(b, mask, loaded, other ? broadcast(other, type) : zero(type));
 }
 
 Value TileLowering::lanePtr(Value base, Type element, Value offsets) {
@@ -347,6 +425,16 @@ static void forEachRow(Builder &b, const AccessT &access, function_ref<Value(Val
   }
 }
 
+/// A row's mask and how many of its lanes are in range (null: all) as one mask.
+Value TileLowering::maskOfRow(Value mask, Value count) {
+  if (!count)
+    return mask;
+  int64_t lanes = lanesOf(mask.getType());
+  Value inside = lanes == 1 ? arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0)).getResult()
+                            : prefixMask(count, lanes);
+  return arith::AndIOp::create(b, mask, inside);
+}
+
 LogicalResult TileLowering::lowerLoad(tile::LoadOp op) {
   Access access =
       makeAccess(op.getType(), op.getBase(), op.getOffset(), op.getStrides(), op.getStaticStrides(), op.getValid());
@@ -356,18 +444,24 @@ LogicalResult TileLowering::lowerLoad(tile::LoadOp op) {
   std::optional<int64_t> stride = access.shape.empty() ? std::optional<int64_t>(1) : access.staticStrides.back();
   Rows result;
   auto addOffset = [&](Value base, Value offset) { return elementPtr(base, access.storage, offset); };
-  const Rows masks = op.getMask() ? rows(op.getMask()) : Rows();
+  Rows masks = op.getMask() ? rows(op.getMask()) : Rows();
+  if (!masks.empty() && stride == 1 && access.lanes > 1) {
+    SmallVector<Value> ptrs;
+    forEachRow(b, access, addOffset, [&](int64_t row, Value ptr, Value count) {
+      ptrs.push_back(ptr);
+      masks[row] = maskOfRow(masks[row], count);
+    });
+    for (Value loaded : loadMasked(type, ptrs, masks, other))
+      result.push_back(fromStorage(loaded, element));
+    set(op.getResult(), result);
+    return success();
+  }
   forEachRow(b, access, addOffset, [&](int64_t row, Value ptr, Value count) {
     Value loaded;
     if (!masks.empty()) {
-      Value mask = masks[row];
-      if (count)
-        mask = arith::AndIOp::create(
-            b, mask,
-            access.lanes == 1 ? arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0)).getResult()
-                              : prefixMask(count, access.lanes));
-      if (stride == 1 && access.lanes > 1) {
-        loaded = loadMasked(type, ptr, mask, other);
+      Value mask = maskOfRow(masks[row], count);
+      if (stride == 0 && access.lanes > 1) {
+        loaded = loadUniform(type, ptr, mask, other);
       } else {
         Type offsetType = withLanes(b.getI64Type(), access.lanes);
         Value offsets =
@@ -407,20 +501,24 @@ LogicalResult TileLowering::lowerStore(tile::StoreOp op) {
                              op.getStaticStrides(), op.getValid());
   std::optional<int64_t> stride = access.shape.empty() ? std::optional<int64_t>(1) : access.staticStrides.back();
   const Rows values = rows(op.getValue());
+  Rows masks = op.getMask() ? rows(op.getMask()) : Rows();
   auto addOffset = [&](Value base, Value offset) { return elementPtr(base, access.storage, offset); };
+  if (!masks.empty() && stride == 1 && access.lanes > 1) {
+    SmallVector<Value> ptrs, stored;
+    forEachRow(b, access, addOffset, [&](int64_t row, Value ptr, Value count) {
+      ptrs.push_back(ptr);
+      stored.push_back(toStorage(values[row]));
+      masks[row] = maskOfRow(masks[row], count);
+    });
+    storeMasked(stored, ptrs, masks);
+    return success();
+  }
   forEachRow(b, access, addOffset, [&](int64_t row, Value ptr, Value count) {
     Value value = toStorage(values[row]), mask;
-    if (op.getMask()) {
-      mask = rows(op.getMask())[row];
-      if (count)
-        mask = arith::AndIOp::create(
-            b, mask,
-            access.lanes == 1 ? arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0)).getResult()
-                              : prefixMask(count, access.lanes));
+    if (!masks.empty()) {
+      mask = maskOfRow(masks[row], count);
       if (access.lanes == 1)
         return guardedStore(mask, [&] { storeElements(value, ptr); });
-      if (stride == 1)
-        return storeMasked(value, ptr, mask);
     } else if (stride == 1 || access.lanes == 1) {
       return storeContiguous(value, ptr, count);
     }

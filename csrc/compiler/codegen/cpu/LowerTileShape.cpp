@@ -123,6 +123,20 @@ TileLowering::Rows TileLowering::rechunk(ArrayRef<Value> source, int64_t lanes) 
   return rechunk(rechunk(source, 1), lanes);
 }
 
+/// The same value, whose origin code generation does not look into: it tries to merge each shuffle with all that it is
+/// made of, 2^k shuffles at step k of a transpose, and finds nothing.
+Value TileLowering::fence(Value value) {
+  Type type = value.getType();
+  int64_t bits = lanesOf(type) * bytesOf(type) * 8;
+  if (bits % 32 != 0 || bits < 64)
+    return value;
+  Type floats = withLanes(b.getF32Type(), bits / 32);
+  Value fenced = LLVM::CallIntrinsicOp::create(b, floats, b.getStringAttr("llvm.arithmetic.fence"),
+                                               ValueRange{LLVM::BitcastOp::create(b, floats, value)})
+                     .getResult(0);
+  return LLVM::BitcastOp::create(b, type, fenced);
+}
+
 /// Each step interleaves row i with row i + R/2, which moves the top bit of an element's number to the bottom: after
 /// log2(R) steps the elements lie in column order. Short rows share registers.
 TileLowering::Rows TileLowering::transpose(ArrayRef<Value> source, int64_t lanes) {
@@ -152,7 +166,10 @@ TileLowering::Rows TileLowering::transpose(ArrayRef<Value> source, int64_t lanes
   SmallVector<int32_t> low, high;
   for (int64_t position = 0; position < 2 * lanes; ++position)
     (position < lanes ? low : high).push_back(position / 2 + (position % 2) * lanes);
-  for (int64_t step = numRows; step > 1; step /= 2) {
+  int64_t numSteps = 0;
+  for (int64_t step = numRows; step > 1; step /= 2, ++numSteps) {
+    if (numSteps > 0 && numSteps % 2 == 0)
+      list = Rows(llvm::map_range(list, [&](Value row) { return fence(row); }));
     Rows next;
     for (int64_t index = 0; index < half; ++index) {
       next.push_back(shuffle(list[index], list[index + half], low));

@@ -38,6 +38,7 @@ private:
   bool lowerAsShuffle(mlir::tile::ReshapeOp op);
   /// The same elements in row-major order in rows of `lanes`.
   Rows rechunk(llvm::ArrayRef<mlir::Value> source, int64_t lanes);
+  mlir::Value fence(mlir::Value value);
   /// R rows of C lanes -> C rows of R lanes.
   Rows transpose(llvm::ArrayRef<mlir::Value> source, int64_t lanes);
   /// The elements of C rows of R lanes in the order of columns, in as many rows of as many lanes.
@@ -67,10 +68,18 @@ private:
   void storeContiguous(mlir::Value value, mlir::Value ptr, mlir::Value count);
   std::pair<mlir::Value, Rows> elementAddresses(mlir::Value base, mlir::Value offsets);
   /// Pointers to base + offsets, or to the addresses `offsets` where base is null.
-  /// Neighbours in memory under a mask of any form; `other` may be null.
+  mlir::Value maskOfRow(mlir::Value mask, mlir::Value count);
   mlir::Value areAllTrue(mlir::Value mask);
-  mlir::Value loadMasked(mlir::Type type, mlir::Value ptr, mlir::Value mask, mlir::Value other);
-  void storeMasked(mlir::Value value, mlir::Value ptr, mlir::Value mask);
+  mlir::Value areAllTrue(llvm::ArrayRef<mlir::Value> masks);
+  /// Rows of neighbours in memory under masks of any form; `other` may be null.
+  Rows loadMasked(mlir::Type type, llvm::ArrayRef<mlir::Value> ptrs, llvm::ArrayRef<mlir::Value> masks,
+                  mlir::Value other);
+  void storeMasked(llvm::ArrayRef<mlir::Value> values, llvm::ArrayRef<mlir::Value> ptrs,
+                   llvm::ArrayRef<mlir::Value> masks);
+  mlir::Value loadUniform(mlir::Type type, mlir::Value ptr, mlir::Value mask, mlir::Value other);
+  mlir::Value spillRows(llvm::ArrayRef<mlir::Value> values);
+  void forEachActive(mlir::Type element, llvm::ArrayRef<mlir::Value> ptrs, llvm::ArrayRef<mlir::Value> masks,
+                     llvm::function_ref<void(mlir::Value place, mlir::Value ptr)> body);
   mlir::Value lanePtr(mlir::Value base, mlir::Type element, mlir::Value offsets);
   /// Lanes at base + offsets; `mask` and `other` may be null; see lanePtr.
   /// Of elements `stride` apart (LowerTileStrided.cpp), known and small. `count`, if any, is how many lanes are read;
@@ -104,6 +113,8 @@ private:
   //===-- reductions and scans (LowerTileReduce.cpp) --------------------------------------------------------------===//
 
   mlir::LogicalResult lowerReduce(mlir::tile::ReduceOp op);
+  /// One lane for each row.
+  mlir::FailureOr<Tuple> combineLanesOfRows(mlir::tile::ReduceOp op, llvm::SmallVector<Tuple> list);
   mlir::LogicalResult lowerScan(mlir::tile::ScanOp op);
   mlir::LogicalResult lowerExtract(mlir::tile::ExtractOp op);
 
@@ -113,6 +124,8 @@ private:
   mlir::LLVM::LLVMFuncOp function;
   mlir::Operation *entryEnd = nullptr;
   mlir::Value contextPtr, scratch, errorFlag;
+  /// Memory that may be read where nothing is wanted.
+  mlir::Value idleSlot;
   mlir::Value programIds[3], gridSizes[3];
   /// Masks of the block being lowered, by count and lanes.
   llvm::DenseMap<std::pair<mlir::Value, int64_t>, mlir::Value> masks;

@@ -17,12 +17,12 @@ bool KernelEmitter::mayBePartial() const {
 }
 
 bool KernelEmitter::isOnlyTile() const {
-  if (!options.isGpu || !isVectorReduced())
+  if (!isVectorReduced() || (!options.isGpu && !hasColumns()))
     return false;
   for (auto [k, axis] : llvm::enumerate(loops.axes))
     if (axis.reduced && (int)k != schedule.vectorAxis)
       return false;
-  return isOneTile();
+  return hasColumns() || isOneTile();
 }
 
 /// Whether the combiner only compares and chooses among what is carried as `number`.
@@ -47,8 +47,9 @@ static bool isOnlyChosen(Region &combine, unsigned number) {
 }
 
 SmallVector<KernelEmitter::Carried> KernelEmitter::kindsOf(LoopsOp op) {
-  SmallVector<Carried> kinds(op.isReduction() ? op.getNumResults() : 0, Carried::Tile);
-  if (!options.isGpu || kinds.empty())
+  bool isAlongLanes = op.isScan() && isVectorReduced();
+  SmallVector<Carried> kinds(op.isReduction() || isAlongLanes ? op.getNumResults() : 0, Carried::Tile);
+  if (kinds.empty())
     return kinds;
   Operation *yield = op.bodyBlock()->getTerminator();
   for (auto [k, kind] : llvm::enumerate(kinds)) {
@@ -58,6 +59,13 @@ SmallVector<KernelEmitter::Carried> KernelEmitter::kindsOf(LoopsOp op) {
     SizeRange range = loops.facts().range(loops.exprOf(index));
     if (range.min >= 0 && range.max < std::numeric_limits<int32_t>::max() && isOnlyChosen(op.getCombine(), k))
       kind = Carried::Narrow;
+  }
+  if (!options.isGpu) {
+    // Beside values of 64 bits, masks would have to be joined.
+    for (auto [k, kind] : llvm::enumerate(kinds))
+      if (kind == Carried::Tile && yield->getOperand(k).getType().getIntOrFloatBitWidth() > 32)
+        return SmallVector<Carried>(kinds.size(), Carried::Tile);
+    return kinds;
   }
   if (mayBePartial() || isOnlyTile())
     return kinds;

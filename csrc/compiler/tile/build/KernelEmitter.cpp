@@ -195,14 +195,16 @@ void KernelEmitter::emitProgram() {
 
 /// Whether the tiles of a row axis are a loop of the program.
 bool KernelEmitter::hasRowTiles() const {
-  return schedule.rowAxis >= 0 && !isRowReduced() && !isVectorReduced() &&
+  if (isVectorReduced())
+    return hasColumns();
+  return schedule.rowAxis >= 0 && !isRowReduced() &&
          !(schedule.rowBlock == schedule.rows && schedule.block == schedule.lanes);
 }
 
 /// Outside of the axes that lie within a row, so that long runs of it are written.
 void KernelEmitter::emitRows(int innerAxis) {
   emitFor(rowLow, rowHigh, schedule.rows, {}, [&](Value row, ValueRange) -> ValueList {
-    bindings[rowName()] = row;
+    bindings[rowName()] = mayOverlap(schedule.rowAxis, schedule.rows) ? movedInside(row, rowHigh, schedule.rows) : row;
     emitInnerAxes(innerAxis);
     return {};
   });
@@ -253,10 +255,25 @@ bool KernelEmitter::isAlwaysFull() const {
 
 /// Rows side by side, each reduced along its lanes.
 void KernelEmitter::emitRowTile() {
-  bindings[rowName()] = rowLow;
   bindings[vectorName()] = exprs.constant(0);
   bool isWhole =
       loops.facts().divides(loops.sizes().constant(schedule.rows), loops.axes[schedule.rowAxis].extent) == Proof::Yes;
+  if (hasColumns()) {
+    if (isWhole || mayOverlap(schedule.rowAxis, schedule.rows))
+      return emitStages();
+    Value rows = exprs.constant(schedule.rows), left = arith::SubIOp::create(builder, rowHigh, bindings[rowName()]);
+    auto emit = [&](Value valid) -> ValueList {
+      validRows = valid;
+      emitStages();
+      validRows = {};
+      return {};
+    };
+    emitIf(
+        arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, left, rows), {}, [&] { return emit({}); },
+        [&] { return emit(left); });
+    return;
+  }
+  bindings[rowName()] = rowLow;
   if (!isWhole)
     validRows = reuse(arith::SubIOp::create(builder, rowHigh, rowLow));
   emitStages();
@@ -306,13 +323,16 @@ void KernelEmitter::emitTransposedTiles() {
   auto isDivisible = [&](int axis, int64_t by) {
     return loops.facts().divides(loops.sizes().constant(by), loops.axes[axis].extent) == Proof::Yes;
   };
-  bool alwaysFull = isDivisible(schedule.rowAxis, schedule.rows) && isDivisible(schedule.vectorAxis, schedule.lanes);
+  bool rowsOverlap = mayOverlap(schedule.rowAxis, schedule.rows),
+       lanesOverlap = mayOverlap(schedule.vectorAxis, schedule.lanes);
+  bool alwaysFull = (rowsOverlap || isDivisible(schedule.rowAxis, schedule.rows)) &&
+                    (lanesOverlap || isDivisible(schedule.vectorAxis, schedule.lanes));
   if (schedule.rowBlock == schedule.rows && schedule.block == schedule.lanes) {
-    bindings[rowName()] = rowLow;
-    bindings[vectorName()] = blockLow;
+    bindings[rowName()] = rowsOverlap ? movedInside(rowLow, rowHigh, schedule.rows) : rowLow;
+    bindings[vectorName()] = lanesOverlap ? movedInside(blockLow, blockHigh, schedule.lanes) : blockLow;
     if (!alwaysFull) {
-      validRows = reuse(arith::SubIOp::create(builder, rowHigh, rowLow));
-      validLanes = reuse(arith::SubIOp::create(builder, blockHigh, blockLow));
+      validRows = reuse(arith::SubIOp::create(builder, rowHigh, bindings[rowName()]));
+      validLanes = reuse(arith::SubIOp::create(builder, blockHigh, bindings[vectorName()]));
     }
     emitStages();
     validRows = validLanes = {};
@@ -320,7 +340,7 @@ void KernelEmitter::emitTransposedTiles() {
   }
   Value row = bindings[rowName()];
   emitFor(blockLow, blockHigh, schedule.lanes, {}, [&](Value lane, ValueRange) -> ValueList {
-    bindings[vectorName()] = lane;
+    bindings[vectorName()] = lane = lanesOverlap ? movedInside(lane, blockHigh, schedule.lanes) : lane;
     if (alwaysFull) {
       emitStages();
       return {};
@@ -348,6 +368,27 @@ void KernelEmitter::emitTransposedTiles() {
 }
 
 //===-- control flow --------------------------------------------------------------------------------------------===//
+
+/// Whether the last tile along an axis may be moved back so that it is whole: its first elements are computed twice, to
+/// the same values. Half the code, and no masks. Not where a kernel reads what it overwrites, nor, which the caller
+/// knows, where elements are added up.
+bool KernelEmitter::mayOverlap(int axis, int64_t size) const {
+  const Axis &along = loops.axes[axis];
+  if (options.isGpu || loops.isOrdered() || loops.facts().range(along.extent).min < size ||
+      loops.facts().divides(loops.sizes().constant(size), along.extent) == Proof::Yes)
+    return false;
+  return llvm::none_of(loops.members, [](const FusedMember &member) {
+    LoopsOp op = member.op;
+    return !op.getDests().empty() ||
+           llvm::any_of(*op.bodyBlock(), [](Operation &inner) { return isa<UniformOp>(inner); });
+  });
+}
+
+/// The first index of a tile that ends at `high` at the latest.
+Value KernelEmitter::movedInside(Value index, Value high, int64_t size) {
+  Value latest = reuse(arith::SubIOp::create(builder, high, exprs.constant(size)));
+  return reuse(arith::MinSIOp::create(builder, index, latest));
+}
 
 /// [low, high) in whole tiles, then what is left as one partial tile.
 KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bool alwaysFull, ValueRange carried,
@@ -381,10 +422,18 @@ KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bo
     if (isWhole)
       return body(carried);
     // Accesses take the short way by themselves where all lanes are valid.
-    validLanes = reuse(arith::SubIOp::create(builder, high, low));
+    validLanes = first && last && !options.isGpu ? exprs.constant(*last - *first)
+                                                 : reuse(arith::SubIOp::create(builder, high, low));
     ValueList result = body(carried);
     validLanes = {};
     return result;
+  }
+  bool isInside = first && last ? *last - *first >= schedule.lanes : segmentEnds.empty();
+  if (carried.empty() && !alwaysFull && isInside && mayOverlap(schedule.vectorAxis, schedule.lanes)) {
+    if (schedule.block == schedule.lanes)
+      return full(movedInside(low, high, schedule.lanes), {});
+    return emitFor(low, high, schedule.lanes, {},
+                   [&](Value index, ValueRange) { return full(movedInside(index, high, schedule.lanes), {}); });
   }
   int64_t unroll = isVectorReduced() && options.isGpu ? schedule.unroll : 1;
   int64_t step = schedule.lanes * unroll;

@@ -90,6 +90,8 @@ private:
   void emitAlignedBlock();
   bool isOneTile() const;
 
+  bool mayOverlap(int axis, int64_t size) const;
+  mlir::Value movedInside(mlir::Value index, mlir::Value high, int64_t size);
   ValueList emitVectorLoop(mlir::Value low, mlir::Value high, bool alwaysFull, mlir::ValueRange carried, BodyFn body);
   // Segments.cpp: the vector loop in parts, in each of which masks are constants
   struct Edge {
@@ -202,8 +204,23 @@ private:
     KernelEmitter &emitter;
   };
 
+  /// Short rows side by side, on a processor: what lives on the parallel axes alone is a tile of one lane per row.
+  bool hasColumns() const { return !options.isGpu && schedule.rowAxis >= 0 && isVectorReduced() && !isRowReduced(); }
+  /// While it lives, the rows of such tiles are the lanes.
+  class ColumnGuard {
+  public:
+    explicit ColumnGuard(KernelEmitter &emitter);
+    ~ColumnGuard();
+
+  private:
+    KernelEmitter &emitter;
+    Schedule schedule;
+    mlir::Value validLanes, validRows;
+  };
+  mlir::Value spreadColumn(mlir::Value value);
+
   FusedLoops &loops;
-  const Schedule &schedule;
+  Schedule schedule;
   const BuildOptions &options;
   mlir::ModuleOp module;
   mlir::ImplicitLocOpBuilder builder;

@@ -30,6 +30,9 @@ void KernelEmitter::emitStages() {
         emitOrdered(member, initialOf(op));
         continue;
       }
+      std::optional<ColumnGuard> column;
+      if (hasColumns())
+        column.emplace(*this);
       // A reduction over no axes is what its body says.
       for (auto [result, value] : llvm::zip(op.getOutputs(), emitBody(member))) {
         scopes.back().values[result] = value;
@@ -141,10 +144,39 @@ void KernelEmitter::emitReducedStage(int stage) {
         value = arith::ExtSIOp::create(builder, tile ? Type(tile.clone(wide)) : wide, value);
       }
       scopes.back().values[result] = value;
+      std::optional<ColumnGuard> column;
+      if (hasColumns())
+        column.emplace(*this);
       if (escapes(result))
         store(value, result);
     }
   }
+}
+
+KernelEmitter::ColumnGuard::ColumnGuard(KernelEmitter &emitter)
+    : emitter(emitter), schedule(emitter.schedule), validLanes(emitter.validLanes), validRows(emitter.validRows) {
+  emitter.schedule.vectorAxis = schedule.rowAxis;
+  emitter.schedule.lanes = schedule.rows;
+  emitter.schedule.rowAxis = -1;
+  emitter.schedule.rows = 1;
+  emitter.validLanes = validRows;
+  emitter.validRows = {};
+}
+
+KernelEmitter::ColumnGuard::~ColumnGuard() {
+  emitter.schedule = schedule;
+  emitter.validLanes = validLanes;
+  emitter.validRows = validRows;
+}
+
+/// One lane for each row, as all lanes of the row.
+Value KernelEmitter::spreadColumn(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!hasColumns() || !type || type.getRank() != 1)
+    return value;
+  auto column = RankedTensorType::get({schedule.rows, 1}, type.getElementType());
+  value = reuse(tile::ExpandDimsOp::create(builder, column, value, builder.getI64IntegerAttr(1)));
+  return reuse(tile::BroadcastOp::create(builder, RankedTensorType::get(tileShape(), type.getElementType()), value));
 }
 
 /// Combines the partial results of tiles along one axis.
@@ -173,7 +205,7 @@ KernelEmitter::ValueList KernelEmitter::fold(LoopsOp op, ValueList values, int64
 
 /// Results of rows side by side are held by all lanes of their row.
 KernelEmitter::ValueList KernelEmitter::spreadRows(ValueList values) {
-  if (schedule.rowAxis < 0 || isRowReduced() || !isVectorReduced())
+  if (schedule.rowAxis < 0 || isRowReduced() || !isVectorReduced() || hasColumns())
     return values;
   for (Value &value : values) {
     Type element = getElementTypeOrSelf(value.getType());

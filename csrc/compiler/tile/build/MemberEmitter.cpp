@@ -202,7 +202,7 @@ Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)>
 
 Value KernelEmitter::emitLoad(LoadOp load, llvm::function_ref<Value(Value)> lookup) {
   if (loops.producer(load.getSource())) {
-    Value value = valueOf(load.getSource());
+    Value value = spreadColumn(valueOf(load.getSource()));
     if (!load.getMask())
       return value;
     Value mask = lookup(load.getMask()), other = lookup(load.getOther());

@@ -1,5 +1,6 @@
 // Scatters and scans: what writes at every point of axes whose order matters.
 #include "compiler/fusion/Access.h"
+#include "compiler/fusion/FusionCost.h"
 #include "compiler/tile/build/KernelEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -11,25 +12,41 @@ using torch_tile::fusion::strideAlong;
 
 namespace torch_tile::tile_build {
 
+static constexpr int cheapWork = 8;
+
 static bool isTile(Value value) { return isa<RankedTensorType>(value.getType()); }
 
-/// A copy of a loops combiner as the region of a tile op.
-static void cloneCombiner(Region &from, Region &to) {
+/// A copy of a loops combiner as the region of a tile op, on elements of `types`, of which some may have fewer bits.
+static void cloneCombiner(Region &from, Region &to, TypeRange types = {}) {
   IRMapping mapping;
   from.cloneInto(&to, mapping);
+  for (auto [k, type] : llvm::enumerate(types))
+    for (size_t side : {size_t(0), types.size()})
+      to.front().getArgument(side + k).setType(getElementTypeOrSelf(type));
+  for (auto choice : to.front().getOps<arith::SelectOp>())
+    choice.getResult().setType(choice.getTrueValue().getType());
   Operation *yield = to.front().getTerminator();
   OpBuilder inside(yield);
   tile::YieldOp::create(inside, yield->getLoc(), yield->getOperands());
   yield->erase();
 }
 
-/// What the loops over the reduced axes carry at first. A scan along the lanes carries what its last lane has.
+/// Whether combining takes no longer than moving a value between scalars and lanes.
+static bool isCheap(Region &combine) {
+  int work = 0;
+  for (Operation &op : combine.front())
+    work += torch_tile::fusion::costOf(&op);
+  return work <= cheapWork;
+}
+
+/// What the loops over the reduced axes carry at first. A scan along the lanes carries what its last lane has, in all
+/// lanes, or as a scalar where combining takes long.
 KernelEmitter::ValueList KernelEmitter::initialOf(LoopsOp op) {
   ValueList initial;
   if (ArrayAttr inits = op.getInitsAttr())
     for (Attribute init : inits) {
       Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
-      bool isScalar = op.isScan() && isVectorReduced();
+      bool isScalar = op.isScan() && isVectorReduced() && !isCheap(op.getCombine());
       initial.push_back(isScalar ? identity : toTile(builder, identity, accumulatorShape()));
     }
   return initial;
@@ -59,18 +76,25 @@ KernelEmitter::ValueList KernelEmitter::emitScan(LoopsOp op, ValueRange values, 
   ValueList tiles = llvm::map_to_vector(values, [&](Value value) { return toTile(builder, value, tileShape()); });
   ValueList folded, next;
   if (isVectorReduced()) {
+    for (auto [tile, kind] : llvm::zip_equal(tiles, kindsOf(op)))
+      if (kind == Carried::Narrow)
+        tile = reuse(arith::TruncIOp::create(builder, tileOf(builder.getI32Type()), tile));
     auto scan = tile::ScanOp::create(builder, ValueRange(tiles).getTypes(), tiles, builder.getI64IntegerAttr(0),
                                      /*reverse=*/UnitAttr());
-    cloneCombiner(op.getCombine(), scan.getCombine());
-    // The carried scalars go from tile to tile by one scalar step each, apart from the work on tiles.
+    cloneCombiner(op.getCombine(), scan.getCombine(), ValueRange(tiles).getTypes());
+    // What is carried goes from tile to tile by one step each, apart from the work on tiles.
     Value last = validLanes ? arith::SubIOp::create(builder, validLanes, exprs.constant(1)).getResult()
                             : exprs.constant(schedule.lanes - 1);
     ValueList ends;
     for (Value tile : scan.getOutputs())
       ends.push_back(
           tile::ExtractOp::create(builder, cast<RankedTensorType>(tile.getType()).getElementType(), tile, last));
-    next = combine(op.getCombine(), carried, ends, {});
-    ValueList before = llvm::map_to_vector(carried, [&](Value value) { return toTile(builder, value, tileShape()); });
+    auto spread = [&](Value value) { return toTile(builder, value, tileShape()); };
+    if (llvm::all_of(carried, isTile))
+      ends = llvm::map_to_vector(ends, spread);
+    next =
+        combine(op.getCombine(), carried, ends, llvm::all_of(carried, isTile) ? tileShape() : SmallVector<int64_t>());
+    ValueList before = llvm::map_to_vector(carried, spread);
     folded = combine(op.getCombine(), before, scan.getOutputs(), tileShape());
   } else {
     folded = combine(op.getCombine(), carried, tiles, tileShape());
@@ -80,8 +104,11 @@ KernelEmitter::ValueList KernelEmitter::emitScan(LoopsOp op, ValueRange values, 
     if (!escapes(result))
       continue;
     Type element = scalarType(cast<GraphTensorType>(result.getType()).getElementType());
-    if (getElementTypeOrSelf(value) != element)
-      value = arith::TruncFOp::create(builder, isTile(value) ? tileOf(element) : element, value);
+    if (getElementTypeOrSelf(value) != element) {
+      Type type = isTile(value) ? tileOf(element) : element;
+      value = isa<FloatType>(element) ? arith::TruncFOp::create(builder, type, value).getResult()
+                                      : arith::ExtSIOp::create(builder, type, value).getResult();
+    }
     store(value, result);
   }
   return next;

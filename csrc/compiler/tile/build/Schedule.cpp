@@ -29,6 +29,9 @@ constexpr int64_t rowsOfTransposedTile = 16, shortestTransposed = 8;
 constexpr int64_t transposedRowBytes = 128, transposedRun = 256, transposedSquare = 128,
                   squareBytes = int64_t(16) << 20;
 
+/// Rows of which several lie in registers side by side, how many at least, and how many operations on all of them.
+constexpr int64_t longestSideBySide = 32, fewestRows = 4, rowsWork = 512;
+
 class Chooser {
 public:
   Chooser(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes)
@@ -53,6 +56,7 @@ public:
     }
     chooseTransposedTile(schedule);
     chooseCrossedTile(schedule);
+    chooseShortRows(schedule);
     chooseGrid(schedule);
     return schedule;
   }
@@ -144,6 +148,38 @@ private:
     schedule.lanes = std::min(vectorBytes / std::max<int64_t>(4, widestElement()), rowsOfTransposedTile);
   }
 
+  /// Short rows side by side, each along its lanes: halves of two rows are folded at once, and their results are lanes.
+  void chooseShortRows(Schedule &schedule) {
+    if (isOrdered || schedule.vectorAxis < 0 || schedule.rowAxis >= 0 || !loops.axes[schedule.vectorAxis].reduced ||
+        hasLaneEffects())
+      return;
+    const Axis &lane = loops.axes[schedule.vectorAxis];
+    int row = (int)llvm::count_if(loops.axes, [](const Axis &axis) { return !axis.reduced; }) - 1;
+    std::optional<int64_t> length = lane.extent.constant();
+    if (row < 0 || !length || *length < 2 || *length > longestSideBySide || !cost.isLinearAlong(lane) ||
+        !cost.isLinearAlong(loops.axes[row]))
+      return;
+    // What later stages read again of several reduced axes is not in registers.
+    if (row + 2 < (int)loops.axes.size() && loops.numStages > 1)
+      return;
+    int64_t values = 1; // of each point, in registers
+    for (const FusedMember &member : loops.members)
+      values = std::max<int64_t>(values, LoopsOp(member.op).getNumResults());
+    int64_t lanes = std::max<int64_t>(4, (int64_t)llvm::PowerOf2Ceil((uint64_t)*length));
+    int64_t perRow = std::max<int64_t>(1, lanes * std::max<int64_t>(4, widestElement()) / vectorBytes) * values;
+    int64_t registers = vectorBytes == 32 ? 8 : 16; // half of what there are
+    int64_t rows =
+        std::min(rowsOfTransposedTile, (int64_t)llvm::bit_floor((uint64_t)std::max<int64_t>(1, registers / perRow)));
+    rows = std::min(rows, (int64_t)llvm::bit_floor((uint64_t)extent(loops.axes[row])));
+    while (rows > 1 && rows * loops.work() > rowsWork)
+      rows /= 2;
+    if (rows < fewestRows)
+      return;
+    schedule.lanes = lanes;
+    schedule.rowAxis = row;
+    schedule.rows = rows;
+  }
+
   bool hasLaneEffects() {
     return llvm::any_of(loops.members, [](const FusedMember &member) {
       return llvm::any_of(*LoopsOp(member.op).bodyBlock(),
@@ -189,6 +225,11 @@ private:
       points *= (double)std::min(e, wanted);
       if (schedule.rowAxis >= 0 && !loops.axes[schedule.rowAxis].reduced)
         points *= (double)std::min<int64_t>(extent(loops.axes[schedule.rowAxis]), schedule.rowBlock);
+    }
+    if (schedule.rowAxis >= 0 && !vectorIsParallel) { // short rows
+      int64_t wanted = std::max<int64_t>(schedule.rows, (int64_t)((double)pointsPerProgram / points));
+      schedule.rowBlock = (int64_t)llvm::alignTo((uint64_t)wanted, (uint64_t)schedule.rows);
+      points *= (double)std::min(extent(loops.axes[schedule.rowAxis]), schedule.rowBlock);
     }
     schedule.numGridAxes = numParallel;
     for (int k = numParallel; k-- > 0;) {

@@ -152,6 +152,12 @@ std::pair<int, int> ScheduleCost::crossedAxes(int vectorAxis, int64_t minExtent)
   return {-1, -1};
 }
 
+bool ScheduleCost::isLinearAlong(const Axis &axis) {
+  return llvm::all_of(accesses, [&](const FusedLoops::Access &access) {
+    return !hasScalarsAlong(access, axis.name) && strideAlong(loops.sizes(), access.offset, axis.name);
+  });
+}
+
 int ScheduleCost::interleavedAxis() {
   int inner = (int)loops.axes.size() - 1;
   if (inner < 1 || llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))

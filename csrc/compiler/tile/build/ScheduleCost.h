@@ -26,6 +26,8 @@ public:
   /// them (or the same for all lanes), and some would be gathers along `vectorAxis`; -1 twice if there are none.
   std::pair<int, int> crossedAxes(int vectorAxis, int64_t minExtent);
   int interleavedAxis();
+  /// Whether every access walks memory in equal steps along the axis.
+  bool isLinearAlong(const fusion::Axis &axis);
 
 private:
   bool hasScalarsAlong(const FusedLoops::Access &access, llvm::StringRef axis);

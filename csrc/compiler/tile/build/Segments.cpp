@@ -17,20 +17,26 @@ namespace torch_tile::tile_build {
 /// Operations of all segments together, which bound the code, and how many segments there are at most.
 static constexpr int64_t maxSegmentWork = 600, maxSegments = 9;
 
-/// The integer as an expression over the axes, if it is one.
-static SizeExpr indexOf(const FusedLoops &loops, Value value) {
+/// Sums of sums that are looked into: each may stand in both operands of the next.
+static constexpr int maxDepth = 6;
+
+/// The integer as an expression over the axes, if it is one and cannot wrap.
+static SizeExpr indexOf(const FusedLoops &loops, Value value, int depth = 0) {
   SizeContext &sizes = loops.sizes();
-  if (APInt constant; matchPattern(value, m_ConstantInt(&constant)))
-    return sizes.constant(constant.getSExtValue());
+  SizeExpr expr;
   Operation *op = value.getDefiningOp();
-  if (auto index = dyn_cast_or_null<IndexOp>(op))
-    return index.getScalars().empty() ? loops.exprOf(index) : SizeExpr();
-  if (!isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op))
+  if (APInt constant; matchPattern(value, m_ConstantInt(&constant))) {
+    expr = sizes.constant(constant.getSExtValue());
+  } else if (auto index = dyn_cast_or_null<IndexOp>(op)) {
+    expr = index.getScalars().empty() ? loops.exprOf(index) : SizeExpr();
+  } else if (isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op) && value.getType().isInteger(64) && depth < maxDepth) {
+    SizeExpr left = indexOf(loops, op->getOperand(0), depth + 1), right = indexOf(loops, op->getOperand(1), depth + 1);
+    if (left && right)
+      expr = isa<arith::AddIOp>(op) ? sizes.add(left, right) : sizes.sub(left, right);
+  }
+  if (!expr || !expr.isValid() || !torch_tile::fusion::staysInRange(loops.facts(), expr))
     return {};
-  SizeExpr left = indexOf(loops, op->getOperand(0)), right = indexOf(loops, op->getOperand(1));
-  if (!left || !right)
-    return {};
-  return isa<arith::AddIOp>(op) ? sizes.add(left, right) : sizes.sub(left, right);
+  return expr;
 }
 
 /// Where along the vector axis the comparison changes, and whether it is true below.
@@ -52,7 +58,7 @@ std::optional<KernelEmitter::Edge> KernelEmitter::edgeOf(arith::CmpIOp op) {
   if (!step || *step == 0)
     return std::nullopt;
   std::optional<int64_t> rest = withoutAxis(sizes, difference, vectorName()).constant();
-  if (!rest || std::abs(*rest) > (int64_t(1) << 60))
+  if (!rest)
     return std::nullopt;
   if (*step > 0) // index * step < bound - rest
     return Edge{op, llvm::divideCeilSigned(bound - *rest, *step), isBelow};
@@ -74,15 +80,17 @@ void KernelEmitter::findSegments() {
         if (std::optional<Edge> edge = edgeOf(compare))
           edges.push_back(*edge);
   }
+  // The axis may be longer than it was when the graph was compiled.
+  bool isKnown = loops.axes[schedule.vectorAxis].extent.isConstant();
   for (const Edge &edge : edges)
-    if (edge.at > 0 && edge.at < extent)
+    if (edge.at > 0 && (!isKnown || edge.at < extent))
       segmentEnds.push_back(edge.at);
   llvm::sort(segmentEnds);
   segmentEnds.erase(llvm::unique(segmentEnds), segmentEnds.end());
   // A tile of several short segments is better masked.
   int64_t tiles = 0, begin = 0, whole = llvm::divideCeil(extent, schedule.lanes);
   for (size_t k = 0; k <= segmentEnds.size(); ++k) {
-    int64_t end = k < segmentEnds.size() ? segmentEnds[k] : extent;
+    int64_t end = k < segmentEnds.size() ? std::min(segmentEnds[k], extent) : extent;
     tiles += llvm::divideCeil(end - begin, schedule.lanes);
     begin = end;
   }
