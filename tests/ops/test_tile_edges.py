@@ -164,3 +164,34 @@ def test_long_chains_of_indices() -> None:
 
     x = torch.randn(300)
     assert_same(compiled(f)(x), f(x))
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("size, kernel", [((28, 28), 7), ((20, 30), 5), ((12, 18), (4, 6)), ((28, 27), 7)], ids=str)
+def test_windows_side_by_side(size: tuple[int, int], kernel: Any, channels_last: bool) -> None:
+    """Long windows that share nothing are reductions of short rows; the index is of the same element."""
+
+    def f(x: torch.Tensor) -> Any:
+        pooled = torch.nn.functional.max_pool2d(x, kernel, return_indices=True)
+        return torch.nn.functional.max_pool2d(x, kernel), *pooled, torch.nn.functional.avg_pool2d(x, kernel)
+
+    x = torch.randn(2, 3, *size)
+    x[0, 0, 3, 3], x[1, 1, 5, 6], x[1, 2] = float("nan"), -float("inf"), -float("inf")
+    if channels_last:
+        x = x.contiguous(memory_format=torch.channels_last)
+    assert_same(compiled(f)(x), f(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32], ids=str)
+@pytest.mark.parametrize("length", [7, 33, 100])
+def test_scans(length: int, dtype: torch.dtype) -> None:
+    def f(x: torch.Tensor) -> Any:
+        return x.cumsum(-1), x.cumprod(-1), x.cummax(-1), x.cummin(-1), (x > 1).cumsum(-1)
+
+    x = numbers((19, length), dtype)
+    if dtype.is_floating_point:
+        x[0, 0], x[2, 3], x[3, 5], x[4, 6] = -0.0, float("nan"), float("inf"), -float("inf")
+    else:
+        x = x % 3
+    tolerance = 2e-2 if dtype == torch.bfloat16 else 1e-5
+    assert_same(compiled(f)(x), f(x), rtol=tolerance, atol=tolerance)

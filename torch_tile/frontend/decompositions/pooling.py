@@ -14,6 +14,8 @@ aten = torch.ops.aten
 
 # Views of one kernel; more and the operator is called outside.
 MOST_TAPS = 81
+# Elements as far apart are loaded as vectors and shuffled; beyond, one by one.
+LONGEST_SHUFFLED = 4
 
 
 def _listed(value: Any, rank: int, default: Any = None) -> list[int]:
@@ -82,6 +84,24 @@ class _Windows:
         for dim in range(self.rank):
             padded = self.tap_along(padded, dim, at[dim])
         return padded
+
+    def apart(self, x: torch.Tensor) -> tuple[torch.Tensor, list[int]] | None:
+        """The operand with dimensions for the elements of a window, and which they are: where windows lie side by side
+        and are too long for shifted views. Rows of a window are short reductions then, without gathers.
+        """
+        tiles = all(
+            isinstance(n, int) and k == s and p == 0 and d == 1 and m * k == n
+            for n, m, k, s, p, d in zip(
+                self.sizes, self.counts, self.kernel, self.stride, self.padding, self.dilation, strict=True
+            )
+        )
+        if not tiles or self.kernel[-1] <= LONGEST_SHUFFLED or x.device.type != "cpu":
+            return None
+        split = list(x.shape[: x.dim() - self.rank])
+        dims = [len(split) + 2 * dim + 1 for dim in range(self.rank)]
+        for m, k in zip(self.counts, self.kernel, strict=True):
+            split += [m, k]
+        return x.view(split), dims
 
     def along(self, dim: int, vector: torch.Tensor) -> torch.Tensor:
         """A vector over dimension `dim` of the windows or the operand, ready to broadcast."""
@@ -160,7 +180,9 @@ def _average(rank: int) -> Callable[..., Any]:
         if sum(windows.kernel) > MOST_TAPS or divisor_override == 0:
             return NotImplemented
         total = windows.padded(x.to(wide_dtype(x.dtype)), 0)
-        if math.prod(windows.kernel) <= MOST_TAPS:
+        if (apart := windows.apart(total)) is not None:
+            total = apart[0].sum(apart[1], dtype=total.dtype)
+        elif math.prod(windows.kernel) <= MOST_TAPS:
             taps = [windows.tap(total, at) for at in windows.taps()]
             total = functools.reduce(torch.add, taps)
         else:  # along one dimension after the other
@@ -247,6 +269,8 @@ def _maximum(rank: int) -> Callable[..., Any]:
             best = torch.maximum(best, value)  # what is padded is no greater than what every window holds
             best_index = torch.where(takes, index, best_index)
         best_index = best_index.expand(best.shape)
+        if (apart := windows.apart(x)) is not None:
+            best = aten.amax(*apart)
         return laid_out(best, x), laid_out(best_index, x)
 
     return max_pool_with_indices
