@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
-from tests.compiling import IS_TILE, assert_same, compiled, count, gradients
+from tests.compiling import BACKEND, IS_TILE, assert_same, compiled, count, gradients
 
 
 def _loss(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -272,3 +272,19 @@ def test_attention_keeps_its_library_call() -> None:
     arguments = [torch.randn(2, 4, 16, 8) for _ in range(3)]
     assert_same(compiled(function)(*arguments), function(*arguments), rtol=1e-4, atol=1e-5)
     assert_same(gradients(compiled(function), arguments), gradients(function, arguments), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_autograd(dynamic: bool) -> None:
+    model = nn.Sequential(nn.Linear(5, 5), nn.ReLU(), nn.Linear(5, 5))
+    forward = compiled(model, fullgraph=False)
+    options = {"options": {"strict": True}} if IS_TILE else {}
+    for rows in (2, 3):
+        x = torch.randn(rows, 5)
+        model.zero_grad()
+        model(x).sum().backward()
+        expected = [parameter.grad for parameter in model.parameters()]
+        model.zero_grad()
+        with torch._dynamo.compiled_autograd._enable(torch.compile(backend=BACKEND, **options), dynamic=dynamic):
+            forward(x).sum().backward()
+        assert_same([parameter.grad for parameter in model.parameters()], expected)

@@ -57,7 +57,8 @@ def compile_with_autograd(
         )
         return flat
 
-    restore = keep_attention(gm)
+    # A graph that takes lists (compiled autograd's) comes within a module that makes them.
+    restore = keep_attention(gm) if isinstance(gm, torch.fx.GraphModule) else None
     if restore is None:
         return _compile(gm, example_inputs, settings)
     try:
