@@ -89,3 +89,14 @@ def test_one_program_for_many_lengths() -> None:
         x = torch.randn(rows, columns)
         expected = (x.sum(-1), x.amax(0), torch.softmax(x, -1), x.sum())
         assert_same(function(x), expected, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int64])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_integers_that_a_later_stage_reads_again(dtype: torch.dtype, dim: int) -> None:
+    def function(x: torch.Tensor) -> Any:
+        y = torch.cat([x.flip(-1), x], dim)
+        return y, y.float().softmax(dim), y.float().var(dim), (x // 3).double().softmax(dim)
+
+    x = torch.randint(0, 250, (7, 5, 18)).to(dtype)
+    assert_same(compiled(function)(x), function(x))

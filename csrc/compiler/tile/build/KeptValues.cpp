@@ -74,7 +74,7 @@ SizeExpr KernelEmitter::scratchIndex() const {
 }
 
 Value KernelEmitter::scratchPointer(Value result) {
-  Type element = cast<GraphTensorType>(result.getType()).getElementType();
+  Type element = scalarType(cast<GraphTensorType>(result.getType()).getElementType());
   Value offset = exprs.emit(kept.lookup(result).offset, {});
   return reuse(tile::ScratchOp::create(builder, tile::PtrType::get(builder.getContext(), element), offset));
 }
@@ -99,7 +99,7 @@ void KernelEmitter::keep(Value result, Value value) {
 }
 
 Value KernelEmitter::loadKept(Value result) {
-  Type element = cast<GraphTensorType>(result.getType()).getElementType();
+  Type element = scalarType(cast<GraphTensorType>(result.getType()).getElementType());
   Value index = exprs.emit(scratchIndex(), bindings);
   Value value = reuse(tile::LoadOp::create(builder, tileOf(element), scratchPointer(result), index, ValueRange(),
                                            builder.getDenseI64ArrayAttr({1}), ValueRange(), Value(), Value()));

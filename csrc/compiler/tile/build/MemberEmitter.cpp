@@ -363,7 +363,7 @@ Value KernelEmitter::valueOf(Value result) {
 
 Value KernelEmitter::loadBack(Value result) {
   Value value = structuredLoad(pointerOf(result), loops.offsetOf(result),
-                               cast<GraphTensorType>(result.getType()).getElementType());
+                               scalarType(cast<GraphTensorType>(result.getType()).getElementType()));
   scopes.back().values[result] = value;
   return value;
 }
