@@ -168,3 +168,14 @@ def test_mutation_with_changing_sizes() -> None:
         mine, eager = copy_inputs(arguments), copy_inputs(arguments)
         assert_same(program(*mine), function(*eager))
         assert_same(mine, eager, exact=True)
+
+
+def test_sizes_that_are_one_by_a_guard() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x.narrow(0, 0, max(1, x.shape[0] // 2))
+        return y.cumsum(0), y.cummax(0)[0], y.softmax(0), y.flip(0), y.sum(1), y.logcumsumexp(1)
+
+    call = compiled(function, dynamic=True)
+    for rows in (5, 2, 9, 3):
+        x = torch.randn(rows, 5)
+        assert_same(call(x), function(x))
