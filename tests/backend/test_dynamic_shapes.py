@@ -173,6 +173,11 @@ def test_mutation_with_changing_sizes() -> None:
 def test_sizes_that_are_one_by_a_guard() -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = x.narrow(0, 0, max(1, x.shape[0] // 2))
+        if y.shape[0] == 1:
+            k = torch.arange(x.shape[0])
+            row = k[: y.shape[0]]
+            written = x.index_put((row, k), x[0, : x.shape[0]])
+            return y + x, y.tanh() * x, y.expand(x.shape).contiguous(), x[row, k], written
         return y.cumsum(0), y.cummax(0)[0], y.softmax(0), y.flip(0), y.sum(1), y.logcumsumexp(1)
 
     call = compiled(function, dynamic=True)

@@ -30,11 +30,17 @@ void mlir::graph::setAxisExtents(SizeFacts &facts, char kind, ArrayRef<SizeExpr>
     facts.setExtent((std::string(1, kind) + std::to_string(k)), extent);
 }
 
-SmallVector<SizeExpr> mlir::graph::broadcastIndices(SizeContext &sizes, ArrayRef<SizeExpr> from,
-                                                    ArrayRef<SizeExpr> at) {
+SmallVector<SizeExpr> mlir::graph::broadcastIndices(SizeContext &sizes, ArrayRef<SizeExpr> from, ArrayRef<SizeExpr> at,
+                                                    ArrayRef<SizeExpr> to) {
   SmallVector<SizeExpr> indices;
-  for (auto [size, index] : llvm::zip(from, at.take_back(from.size())))
-    indices.push_back(size.isConstant(1) ? sizes.constant(0) : index);
+  for (auto [k, size] : llvm::enumerate(from)) {
+    SizeExpr index = at[at.size() - from.size() + k], one = sizes.constant(1);
+    if (size.isConstant(1))
+      index = sizes.constant(0);
+    else if (!to.empty() && to[to.size() - from.size() + k] != size)
+      index = sizes.mul(index, sizes.min(one, sizes.sub(size, one))); // 1 or the other size: a guard knows
+    indices.push_back(index);
+  }
   return indices;
 }
 
@@ -143,7 +149,7 @@ SmallVector<SizeExpr> mlir::graph::viewIndices(Operation *view, const SizeFacts 
           indices[dim] = at[k];
         return indices;
       })
-      .Case([&](ExpandOp) { return broadcastIndices(sizes, from, at); })
+      .Case([&](ExpandOp) { return broadcastIndices(sizes, from, at, result.getSizes()); })
       .Case([&](SliceOp slice) {
         SizeExpr start = wrapConstant(sizes, exprOf(slice.getStartAttr()), from[slice.getDim()]);
         SizeExpr step = slice.getStepAttr() ? exprOf(slice.getStepAttr()) : sizes.constant(1);

@@ -19,9 +19,11 @@ void setAxisExtents(torch_tile::SizeFacts &facts, char kind, ArrayRef<torch_tile
 /// `facts` know the extents of the result's variables.
 SmallVector<torch_tile::SizeExpr> viewIndices(Operation *view, const torch_tile::SizeFacts &facts);
 
-/// Indices of a tensor of sizes `from` that broadcasts to a point `at` of a higher or equal rank.
+/// Indices of a tensor of sizes `from` that broadcasts to a point `at` of a higher or equal rank. A size that is
+/// another expression than that of `to` may be 1 all the same; where `to` is not given it is taken for equal.
 SmallVector<torch_tile::SizeExpr> broadcastIndices(torch_tile::SizeContext &sizes, ArrayRef<torch_tile::SizeExpr> from,
-                                                   ArrayRef<torch_tile::SizeExpr> at);
+                                                   ArrayRef<torch_tile::SizeExpr> at,
+                                                   ArrayRef<torch_tile::SizeExpr> to = {});
 
 /// Row-major position of a point.
 torch_tile::SizeExpr linearIndex(torch_tile::SizeContext &sizes, ArrayRef<torch_tile::SizeExpr> extents,

@@ -172,6 +172,7 @@ LoopNest::LoopNest(Lowering &lowering, OpBuilder &builder, Location loc, TypeRan
                    ArrayRef<SizeExpr> reduced, Value dest)
     : lowering(lowering), op(createLoops(builder, loc, results, parallel, reduced, dest)),
       body(OpBuilder::atBlockEnd(op.bodyBlock())), scalarBuilder(body, loc) {
+  parallelExtents.assign(parallel.begin(), parallel.end());
   for (SizeExpr extent : llvm::concat<const SizeExpr>(parallel, reduced))
     lowering.hasOverflow |= !extent.isValid();
   lowering.declareAxes('i', parallel);
@@ -241,8 +242,8 @@ Value LoopNest::load(Value tensor, ArrayRef<SizeExpr> at, ValueRange dynamic, Va
 }
 
 Value LoopNest::loadBroadcast(Value tensor) {
-  return load(tensor,
-              broadcastIndices(lowering.sizes, cast<GraphTensorType>(tensor.getType()).getSizes(), parallelIndices));
+  return load(tensor, broadcastIndices(lowering.sizes, cast<GraphTensorType>(tensor.getType()).getSizes(),
+                                       parallelIndices, parallelExtents));
 }
 
 /// Constants that folding left without a use.

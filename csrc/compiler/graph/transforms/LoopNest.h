@@ -95,7 +95,7 @@ private:
   LoopsOp op;
   OpBuilder body;
   ScalarBuilder scalarBuilder;
-  SmallVector<torch_tile::SizeExpr> parallelIndices, reducedIndices;
+  SmallVector<torch_tile::SizeExpr> parallelIndices, reducedIndices, parallelExtents;
 };
 
 } // namespace mlir::graph

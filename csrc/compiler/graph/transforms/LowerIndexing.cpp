@@ -60,8 +60,9 @@ LogicalResult mlir::graph::lowerIndex(Lowering &lowering, OpBuilder &builder, In
   llvm::append_range(rest, nest.at().drop_front(shape.first + shape.rank));
 
   SmallVector<Value> dynamic;
+  ArrayRef<SizeExpr> extents = op.getType().getSizes().slice(shape.first, shape.rank);
   for (auto [k, index] : llvm::enumerate(op.getIndices())) {
-    Value value = nest.load(index, broadcastIndices(lowering.sizes, tensorType(index).getSizes(), point));
+    Value value = nest.load(index, broadcastIndices(lowering.sizes, tensorType(index).getSizes(), point, extents));
     dynamic.push_back(checkedIndex(lowering, nest, value, elementType(index), sourceSizes[shape.dims[k]],
                                    isSet(op.getWrapAttr()), k));
   }
@@ -108,6 +109,8 @@ static SmallVector<SizeExpr> broadcastSizes(Lowering &lowering, ValueRange tenso
     for (auto [k, size] : llvm::enumerate(own))
       if (SizeExpr &known = sizes[rank - own.size() + k]; known.isConstant(1))
         known = size;
+      else if (!size.isConstant(1) && size != known)
+        known = lowering.sizes.max(known, size); // equal, or one of them is 1 by a guard
   }
   return sizes;
 }
@@ -127,7 +130,8 @@ LogicalResult mlir::graph::lowerIndexPut(Lowering &lowering, OpBuilder &builder,
   SmallVector<Value> dynamic;
   Value mask;
   for (auto [k, index] : llvm::enumerate(op.getIndices())) {
-    Value value = nest.load(index, broadcastIndices(lowering.sizes, tensorType(index).getSizes(), nest.reducedAt()));
+    Value value =
+        nest.load(index, broadcastIndices(lowering.sizes, tensorType(index).getSizes(), nest.reducedAt(), ordered));
     SizeExpr size = sizes[shape.dims[k]];
     if (!op.getSkip()) {
       dynamic.push_back(checkedIndex(lowering, nest, value, elementType(index), size, isSet(op.getWrapAttr()), k));
@@ -144,8 +148,12 @@ LogicalResult mlir::graph::lowerIndexPut(Lowering &lowering, OpBuilder &builder,
   SmallVector<SizeExpr> point(nest.at().take_front(shape.first));
   llvm::append_range(point, nest.reducedAt());
   llvm::append_range(point, nest.at().drop_front(shape.first));
-  Value value =
-      nest.load(op.getValues(), broadcastIndices(lowering.sizes, tensorType(op.getValues()).getSizes(), point));
+  ArrayRef<SizeExpr> others = parallel;
+  SmallVector<SizeExpr> extents(others.take_front(shape.first));
+  llvm::append_range(extents, ordered);
+  llvm::append_range(extents, others.drop_front(shape.first));
+  ArrayRef<SizeExpr> valueSizes = tensorType(op.getValues()).getSizes();
+  Value value = nest.load(op.getValues(), broadcastIndices(lowering.sizes, valueSizes, point, extents));
   op.replaceAllUsesWith(endScatter(nest, value, op.getType().getElementType(), op.getCombine()).getResult(0));
   return success();
 }
