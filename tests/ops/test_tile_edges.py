@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import pytest
 import torch
 
-from tests.compiling import assert_same, compiled
+from tests.compiling import IS_TILE, assert_same, compiled
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8]
 
@@ -195,3 +196,18 @@ def test_scans(length: int, dtype: torch.dtype) -> None:
         x = x % 3
     tolerance = 2e-2 if dtype == torch.bfloat16 else 1e-5
     assert_same(compiled(f)(x), f(x), rtol=tolerance, atol=tolerance)
+
+
+def choices(a: torch.Tensor, b: torch.Tensor, mask: torch.Tensor) -> list[torch.Tensor]:
+    chosen = torch.where(mask, a, b)
+    return [chosen, chosen.t().contiguous(), chosen.mean(0), a.cummax(1)[0], a.masked_fill(mask, 0.5) + b, a.amax(1)]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="compiles for another x86 processor than the host's")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize("shape", [(33, 67), (64, 64), (5, 6), (128, 7)], ids=str)
+def test_processors_without_instructions_for_bf16(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    a, b, mask = numbers(shape, dtype), numbers(shape, dtype), torch.rand(shape) > 0.5
+    options = {"target": "haswell"} if IS_TILE else {}
+    results = compiled(choices, **options)(a, b, mask), compiled(of_rows, **options)(a)
+    assert_same(results, (choices(a, b, mask), of_rows(a)), rtol=2e-2, atol=2e-2)

@@ -1,5 +1,7 @@
 #include "compiler/codegen/cpu/EmitObject.h"
 
+#include "compiler/codegen/cpu/Bf16Integers.h"
+
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -145,6 +147,9 @@ mlir::FailureOr<std::vector<uint8_t>> torch_tile::codegen::emitObject(mlir::Modu
     return module.emitError("LLVM's verifier refused the module: ") << problem, mlir::failure();
   stepDone("translate");
   optimize(*translated, machine);
+  if (!features.hasBf16Conversion)
+    for (Function &function : *translated)
+      moveBf16AsIntegers(function);
   stepDone("optimize");
   if (options.dumpIr) {
     std::string text;
