@@ -25,7 +25,8 @@ static Value *moveBits(IRBuilderBase &builder, Instruction &instruction) {
   if (auto *load = dyn_cast<LoadInst>(&instruction)) {
     if (load->isAtomic())
       return nullptr;
-    LoadInst *bits = builder.CreateAlignedLoad(integers, load->getPointerOperand(), load->getAlign(), load->isVolatile());
+    LoadInst *bits =
+        builder.CreateAlignedLoad(integers, load->getPointerOperand(), load->getAlign(), load->isVolatile());
     bits->copyMetadata(*load);
     return bits;
   }

@@ -5,8 +5,8 @@
 
 namespace torch_tile::codegen {
 
-/// Loads, stores, selects, shuffles, insertions, extractions and phis of bf16 work on integers. What computes stays as it is: nothing
-/// does, since conversions are written in integers before.
+/// Loads, stores, selects, shuffles, insertions, extractions and phis of bf16 work on integers. What computes stays as
+/// it is: nothing does, since conversions are written in integers before.
 void moveBf16AsIntegers(llvm::Function &function);
 
 } // namespace torch_tile::codegen

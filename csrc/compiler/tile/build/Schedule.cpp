@@ -110,6 +110,13 @@ private:
     return std::max<int64_t>(lanes, 1);
   }
 
+  /// A square of 4-byte elements is turned in the registers that hold it; others gain by more rows than that.
+  int64_t transposedRows(int64_t elementBytes) const {
+    if (elementBytes != 4)
+      return elementBytes > 4 ? rowsOfTransposedTile / 2 : rowsOfTransposedTile;
+    return std::clamp(vectorBytes / 4, rowsOfTransposedTile / 2, rowsOfTransposedTile);
+  }
+
   /// Pointwise nests whose accesses are contiguous along different axes: tiles with two axes, transposed in registers.
   void chooseTransposedTile(Schedule &schedule) {
     if (isOrdered || schedule.vectorAxis < 0 || schedule.interleavedAxis >= 0 || loops.work() > 40)
@@ -121,7 +128,7 @@ private:
     if (hasLaneEffects())
       return;
     schedule.rowAxis = row;
-    schedule.rows = widestElement() > 4 ? rowsOfTransposedTile / 2 : rowsOfTransposedTile;
+    schedule.rows = transposedRows(widestElement());
     schedule.lanes = std::min<int64_t>(schedule.lanes, schedule.rows);
   }
 
@@ -143,8 +150,7 @@ private:
     schedule.vectorAxis = lane;
     schedule.rowAxis = row;
     vectorName = loops.axes[lane].name;
-    schedule.rows =
-        std::max(bytes, widestElement()) > 4 || results > 1 ? rowsOfTransposedTile / 2 : rowsOfTransposedTile;
+    schedule.rows = transposedRows(results > 1 ? 8 : std::max(bytes, widestElement()));
     schedule.lanes = std::min(vectorBytes / std::max<int64_t>(4, widestElement()), rowsOfTransposedTile);
   }
 
