@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace torch_tile::runtime {
 namespace {
@@ -27,22 +28,21 @@ public:
   static constexpr Root seenOutside = UINT32_MAX;
 
   Root of(uint32_t slot) const {
+    Root root = ownRootOf(slot);
+    return seen.contains(root) ? seenOutside : root;
+  }
+  void setAlias(uint32_t result, uint32_t source) { roots[result] = ownRootOf(source); }
+  void setOwn(uint32_t slot) { roots.erase(slot); }
+  void setSeenOutside(uint32_t slot) { seen.insert(ownRootOf(slot)); }
+
+private:
+  Root ownRootOf(uint32_t slot) const {
     auto it = roots.find(slot);
     return it == roots.end() ? slot : it->second;
   }
-  void setAlias(uint32_t result, uint32_t source) { roots[result] = of(source); }
-  void setOwn(uint32_t slot) { roots.erase(slot); }
-  void setSeenOutside(uint32_t slot) {
-    Root root = of(slot);
-    for (auto &[other, its] : roots)
-      if (its == root)
-        its = seenOutside;
-    roots[root] = seenOutside;
-    roots[slot] = seenOutside;
-  }
 
-private:
-  std::unordered_map<uint32_t, Root> roots;
+  std::unordered_map<uint32_t, Root> roots; // of slots that Alias made
+  std::unordered_set<Root> seen;
 };
 
 /// Launches in their order and the level of each: one more than that of the last before it which it must not pass.

@@ -30,23 +30,17 @@ const char *importPromoted(Call &call) {
   return nullptr;
 }
 
-const char *importArithmetic(Call &call) {
+static const char *importWidened(Call &call, size_t count) {
   Operands operands(call);
-  if (!addLeading(call, operands, 2))
+  if (!addLeading(call, operands, count))
     return kOddOperand;
   at::ScalarType dtype = operands.widened(operands.promoted());
   call.setPointwise(call.op(), operands.castTo(dtype), dtype);
   return nullptr;
 }
 
-const char *importFma(Call &call) {
-  Operands operands(call);
-  if (!addLeading(call, operands, 3))
-    return kOddOperand;
-  at::ScalarType dtype = operands.widened(operands.promoted());
-  call.setPointwise(call.op(), operands.castTo(dtype), dtype);
-  return nullptr;
-}
+const char *importArithmetic(Call &call) { return importWidened(call, 2); }
+const char *importFma(Call &call) { return importWidened(call, 3); }
 
 static const char *importFloatOp(Call &call, size_t count) {
   Operands operands(call);
