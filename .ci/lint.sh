@@ -19,9 +19,10 @@ check() { # check NAME COMMAND...
   "$@" || failed+=("$name")
 }
 tool() { # tool NAME: the program of LLVM 22, under any of its names
-  local candidate
+  local candidate version
   for candidate in "$1-22" "$llvm/bin/$1" "$1"; do
-    if command -v "$candidate" >/dev/null && "$candidate" --version | grep -q 'version 22'; then
+    version=$("$candidate" --version 2>/dev/null) || continue
+    if [[ $version = *"version 22"* ]]; then
       command -v "$candidate"
       return
     fi

@@ -58,7 +58,8 @@ if [ ${#missing[@]} -gt 0 ]; then
   "${sudo[@]}" apt-get update -q
   unknown=()
   for package in "${missing[@]}"; do
-    apt-cache policy "$package" | grep -q 'Candidate: [^(]' || unknown+=("$package")
+    # The question itself, answered by exit status: the text of apt-cache policy is translated, and a pipe may break.
+    apt-get install --simulate --no-install-recommends -y "$package" >/dev/null 2>&1 || unknown+=("$package")
   done
   if [ ${#unknown[@]} -gt 0 ]; then
     # shellcheck disable=SC1091

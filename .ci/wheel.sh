@@ -33,7 +33,8 @@ if sizes[library] > int(sys.argv[2]):
     sys.exit(f"{library} is larger than {sys.argv[2]} bytes: {sizes[library]}")
 wheel.extract(library, pathlib.Path(sys.argv[1]).parent)
 PY
-if readelf --section-headers --wide "$scratch/torch_tile/libtorch_tile_compiler.so" | grep -q ' \.symtab '; then
+sections=$(LC_ALL=C readelf --section-headers --wide "$scratch/torch_tile/libtorch_tile_compiler.so")
+if [[ $sections = *" .symtab "* ]]; then
   die "torch_tile/libtorch_tile_compiler.so is not stripped"
 fi
 
