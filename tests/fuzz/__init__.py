@@ -1,0 +1,1 @@
+"""One fuzzer over whole programs: generator, oracle, shrinker. `python -m tests.fuzz --help`."""
