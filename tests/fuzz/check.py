@@ -89,7 +89,7 @@ def is_unsupported(finding: Finding) -> bool:
 
 def is_torchs(program: Program, finding: Finding, extra: str) -> bool:
     """Whether what comes before any backend (Dynamo, AOTAutograd) already changes the program's meaning."""
-    if finding.kind in ("inexact", "warm", "threads", "fusion"):
+    if finding.kind in ("warm", "threads", "fusion"):
         return False
     return any(f.kind == finding.kind or f.kind == "error" for f in check(program, extra, "aot_eager"))
 
