@@ -32,6 +32,7 @@ bundle: build ## dist/bundle: what a machine without LLVM needs to build the ext
 
 fuzz: build ## run the randomised tests longer than `make test` does
 	@HYPOTHESIS_PROFILE=fuzz bash .ci/test.sh fuzz
+	@bash .ci/python.sh -m tests.fuzz --seed "$${SEED:-$$(date +%s)}" --minutes "$${MINUTES:-60}"
 
 lint: ## check format, style, types and layers
 	@bash .ci/setup.sh lint

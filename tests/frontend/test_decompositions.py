@@ -135,6 +135,14 @@ def test_search(length: int, right: bool) -> None:
         assert torch.equal(result, expected) and result.dtype is expected.dtype
 
 
+@pytest.mark.parametrize("length", [0, 5])
+def test_search_gives_contiguous_positions(length: int) -> None:
+    boundaries, values = torch.arange(float(length)), torch.randn(4, 6).t()
+    assert TABLE[aten.bucketize.Tensor](values, boundaries).stride() == torch.bucketize(values, boundaries).stride()
+    result = TABLE[aten.searchsorted.Tensor](boundaries, values)
+    assert result.stride() == torch.searchsorted(boundaries, values).stride()
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str)
 def test_integer_powers(dtype: torch.dtype) -> None:
     info = torch.iinfo(dtype)

@@ -132,7 +132,7 @@ def test_seed_decides_the_program() -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_random_programs(profile: str) -> None:
     for index in range(4):
-        tried = generate(f"pytest:{index}", profile)
+        tried = generate(f"tier:{index}", profile)
         finding, _ = judged(tried, extra_of(index))
         assert finding is None, tried.script(str(finding))
 

@@ -169,6 +169,7 @@ def _bucketize(values: torch.Tensor, boundaries: torch.Tensor, *, out_int32: boo
     length = boundaries.shape[0]
     if not _may_search(length, values.dtype, boundaries.dtype):
         return NotImplemented
+    values = values.contiguous()  # as the result is
     if length == 0:
         return torch.zeros_like(values, dtype=torch.int32 if out_int32 else torch.int64)
     dtype = torch.promote_types(values.dtype, boundaries.dtype)
@@ -198,6 +199,7 @@ def _searchsorted(
     length = sequence.shape[-1]
     if not _may_search(length, sequence.dtype, values.dtype):
         return NotImplemented
+    values = values.contiguous()  # as the result is
     if length == 0 or values.numel() == 0:
         return torch.zeros_like(values, dtype=torch.int32 if out_int32 else torch.int64)
     right = right or side == "right"
@@ -215,7 +217,7 @@ def _searchsorted(
                 at = torch.gather(sorter, -1, at)
             return torch.gather(sequence, -1, at).to(dtype)
 
-    return _searched(element, length, values.to(dtype).contiguous(), out_int32, right)
+    return _searched(element, length, values.to(dtype), out_int32, right)
 
 
 def pointwise() -> dict[Any, Callable[..., Any]]:
