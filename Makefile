@@ -4,7 +4,7 @@
 #   TIER=fast|full|gpu       what `make test` runs
 #   JOBS=2                   parallel compile jobs (default: one per core)
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo lint format bench bundle fuzz clean
+.PHONY: help setup build test demo fresh lint format bench bundle fuzz clean
 
 TIER ?= fast
 export PYTHON JOBS
@@ -33,6 +33,9 @@ bundle: build ## dist/bundle: what a machine without LLVM needs to build the ext
 fuzz: build ## run the randomised tests longer than `make test` does
 	@HYPOTHESIS_PROFILE=fuzz bash .ci/test.sh fuzz
 	@bash .ci/python.sh -m tests.fuzz --seed "$${SEED:-$$(date +%s)}" --minutes "$${MINUTES:-60}"
+
+fresh: ## run both on bare Debian systems, as root (ARGS=setup: only what they install)
+	@bash .ci/fresh.sh $(ARGS)
 
 lint: ## check format, style, types and layers
 	@bash .ci/setup.sh lint

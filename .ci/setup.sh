@@ -29,6 +29,7 @@ need llvm-22-tools test -x "$llvm/bin/FileCheck"
 need libmlir-22-dev test -e "$llvm/lib/cmake/mlir/MLIRConfig.cmake"
 need mlir-22-tools test -x "$llvm/bin/mlir-tblgen"
 need lld-22 test -x "$llvm/bin/ld.lld"
+need clang-22 test -x "$llvm/bin/clang" # compiles GPU code for the CPU in tests
 need zlib1g-dev header zlib.h
 need libzstd-dev header zstd.h
 need libgtest-dev header gtest/gtest.h
@@ -51,7 +52,8 @@ if [ ${#missing[@]} -gt 0 ]; then
   elif sudo -n true 2>/dev/null; then
     sudo=(sudo -n env DEBIAN_FRONTEND=noninteractive)
   else
-    die "these system packages are missing: ${missing[*]}" "they can be installed with:" "  sudo $command"
+    die "these system packages are missing: ${missing[*]}" \
+      "This user may not install packages. Ask an administrator to run:" "  sudo apt-get update" "  sudo $command"
   fi
   say "installing ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
@@ -88,7 +90,8 @@ if sys.prefix == sys.base_prefix and os.path.exists(os.path.join(sysconfig.get_p
 if not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")):
     sys.exit(f"Python.h expected in {sysconfig.get_path('include')}: install python3-dev or the headers of this Python")
 PY
-pip=("$python" -m pip --disable-pip-version-check --retries 1)
+# Errors are printed, warnings about one of several package indexes are not.
+pip=("$python" -m pip --disable-pip-version-check --retries 2)
 "$python" -m pip --version >/dev/null 2>&1 || die "$python has no pip; run: $python -m ensurepip"
 
 torch_is_new_enough() {
@@ -103,12 +106,18 @@ sys.exit(number(have) < number(sys.argv[1]))
 PY
 }
 if ! torch_is_new_enough; then
-  # The CPU build ("+cpu") sorts above the plain one and is a tenth of its size.
-  say "installing torch $torch_version (CPU)"
-  "${pip[@]}" install --quiet "torch==$torch_version" --extra-index-url https://download.pytorch.org/whl/cpu
+  # PyTorch's index has CPU builds ("+cpu"), which sort above the plain ones and are a tenth of their size.
+  cpu_builds=https://download.pytorch.org/whl/cpu
+  indexes=()
+  if timeout 5 "$python" -c "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=4)" \
+    "$cpu_builds/torch/" >/dev/null 2>&1; then
+    indexes=(--extra-index-url "$cpu_builds")
+  fi
+  say "installing torch $torch_version"
+  "${pip[@]}" install -qq "torch==$torch_version" "${indexes[@]}"
 fi
 say "installing Python packages"
-"${pip[@]}" install --quiet -r .ci/requirements.txt
+"${pip[@]}" install -qq -r .ci/requirements.txt
 torch_is_new_enough || die "torch $torch_oldest or newer expected after installing the requirements"
 
 mkdir -p "$build"
