@@ -57,7 +57,9 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
   say "installing ${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
-  "${sudo[@]}" apt-get update -q
+  mkdir -p "$build"
+  log=$build/setup.log
+  "${sudo[@]}" apt-get update -qq
   unknown=()
   for package in "${missing[@]}"; do
     # The question itself, answered by exit status: the text of apt-cache policy is translated, and a pipe may break.
@@ -70,7 +72,7 @@ if [ ${#missing[@]} -gt 0 ]; then
       "  deb http://apt.llvm.org/$(. /etc/os-release && echo "${VERSION_CODENAME:-unstable}")/ llvm-toolchain-$(. /etc/os-release && echo "${VERSION_CODENAME:-unstable}")-22 main" \
       "then: $command"
   fi
-  "${sudo[@]}" $command
+  "${sudo[@]}" $command >"$log" 2>&1 || die "$(tail -n 20 "$log")" "apt-get failed: the whole of its output is in $log"
 fi
 
 # --- Python ---
