@@ -46,12 +46,26 @@ class Knob:
         raise OptionError(f"option {self.name!r} expected {self.type.__name__}, got {value!r}")
 
 
-def _default_cache_dir() -> str:
-    if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return str(base / "torch_tile")
+def _default_cache_dir() -> str | None:
+    """The user's cache folder; None where the user has no home."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    if sys.platform != "darwin" and os.path.isabs(given):
+        return os.path.join(given, "torch_tile")
+    try:
+        home = Path.home()
+    except RuntimeError:
+        home = Path()
+    if not home.is_absolute():
+        _say_once("the disk cache is off: HOME is not set, and the user has no entry in the list of users; "
+                  "TORCH_TILE_CACHE_DIR names a folder")  # fmt: skip
+        return None
+    return str(home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "torch_tile")
+
+
+def _say_once(message: str) -> None:
+    if message not in _said:
+        _said.add(message)
+        log.warning(message)
 
 
 KNOBS: dict[str, Knob] = {
@@ -235,9 +249,18 @@ class Settings(Mapping[str, Any]):
 
     def cache_dir(self) -> str | None:
         """Folder of the disk cache; None if it is off."""
-        if not self["cache"]:
+        if not self["cache"] or _torch_disables_caches():
             return None
         return self["cache_dir"] or _default_cache_dir()
+
+
+def _torch_disables_caches() -> bool:
+    """torch's own switch, which `torch._inductor.config.force_disable_caches` is another name of."""
+    if "torch" not in sys.modules:
+        return False
+    from torch.compiler import config as torch_config
+
+    return bool(torch_config.force_disable_caches)
 
 
 def resolve(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Settings:

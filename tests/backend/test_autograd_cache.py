@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +24,16 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Names of the graphs that the front end printed; none where an entry was used."""
-    names: list[str] = []
-    compile_graph = aot.compile_graph
-
-    def spy(gm: Any, inputs: Any, kind: str, settings: Any) -> Any:
-        names.append(kind)
-        return compile_graph(gm, inputs, kind, settings)
-
-    monkeypatch.setattr(aot, "compile_graph", spy)
-    yield names
-
-
 def again(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """The result of a first call, as a new process would make it."""
     torch.compiler.reset()
     return torch.compile(function, backend="tile", **options)(*args)
+
+
+def files_in(folder: Path) -> list[Path]:
+    """What is there once everything is written."""
+    torch_tile._C.flush_disk_cache()
+    return [file for file in folder.rglob("*") if file.is_file()]
 
 
 def loss(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
@@ -210,6 +203,36 @@ def test_graphs_that_call_python_are_not_kept(cache_dir: Path, traced: list[str]
         x = torch.randn(4)
         torch.testing.assert_close(again(f, torch.tensor(value), x), x.sin() if value else x.cos())
     assert len(traced) >= 2
+
+
+def test_torchs_own_switch_stops_all_of_it(cache_dir: Path, traced: list[str]) -> None:
+    x = torch.randn(4)
+    for patch in (torch.compiler.config.patch, torch._inductor.config.patch):
+        with patch(force_disable_caches=True):
+            for _ in range(2):
+                again(lambda x: x.sin() + 1, x)
+    assert len(traced) == 4
+    assert files_in(cache_dir) == []
+
+
+def test_without_a_home_there_is_no_disk_cache(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("HOME", "XDG_CACHE_HOME", "TORCH_TILE_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+    def no_entry(user: int) -> Any:
+        raise KeyError(f"getpwuid(): uid not found: {user}")
+
+    monkeypatch.setattr(pwd, "getpwuid", no_entry)
+    monkeypatch.setattr(torch_tile.config, "_said", set())
+    x = torch.randn(4)
+    assert torch.equal(again(lambda x: x * 3, x), x * 3)
+    assert torch.equal(again(lambda x: x * 4, x), x * 4)
+    assert [record.message for record in caplog.records if "disk cache" in record.message] == [
+        "the disk cache is off: HOME is not set, and the user has no entry in the list of users; "
+        "TORCH_TILE_CACHE_DIR names a folder"
+    ]
 
 
 _SCRIPT = """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
 import weakref
 from typing import Any
 
@@ -131,6 +133,41 @@ def test_parameters_that_change() -> None:
     check(model, x, call=call)
     model[0].bias.data = torch.randn(256)
     check(model, x, call=call)
+
+
+def write_from_another_process(tensor: torch.Tensor) -> None:
+    child = os.fork()
+    if child == 0:
+        ctypes.memset(tensor.data_ptr(), 0, tensor.numel() * tensor.element_size())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_parameters_in_shared_memory_stay_inputs() -> None:
+    """Another process that trains writes them, which no counter of this one tells."""
+    model, x = mlp(), torch.randn(20, 64)
+    call = check(model, x)
+    model.share_memory()  # after the first call
+    check(model, x, call=call)
+    write_from_another_process(model[0].weight)
+    assert not model[0].weight.any()
+    check(model, x, call=call)
+    with torch.no_grad():
+        report = explained(model, x).graphs[0].freezing
+    assert report.num_frozen == 0
+    assert {reason for _, reason in report.kept} == {"it is in shared memory, where other processes write unnoticed"}
+
+
+def test_inference_tensors_stay_inputs() -> None:
+    """torch counts no writes to them."""
+    with torch.inference_mode():
+        model = mlp()
+        x = torch.randn(20, 64)
+        call = frozen(model)
+        for _ in range(3):
+            torch.testing.assert_close(call(x), model(x))
+            model[0].weight.mul_(2)
+            model[2].bias.add_(1)
 
 
 def test_parameters_that_change_all_the_time() -> None:

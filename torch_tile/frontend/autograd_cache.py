@@ -3,7 +3,8 @@
 torch keeps such entries for Inductor (`torch._functorch._aot_autograd.autograd_cache`). The parts of it that know no
 compiler serve here too: entries, their wrappers, their guards. Three things are ours:
 
-- The key: torch's one imports Inductor's code generator, which costs more than all that a warm start saves.
+- The key: torch's one imports Inductor's code generator, which costs more than all that a warm start saves, and it
+  leaves out how operators are defined in Python (`autograd_key.py`, `definitions.py`).
 - What stands for compiled code: graph text and options, looked up in our disk cache as in any other compile, so an
   entry never holds machine code and never outlives a change of the compiler.
 - The place: `autograd/<key>/<sha256 of the content>` in our cache folder. The name is checked against the content.
@@ -27,16 +28,7 @@ from typing import Any
 import torch
 from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.aot_autograd_result import GenericAOTAutogradResult, GenericCompiledBackward
-from torch._functorch._aot_autograd.autograd_cache import (
-    AOTAutogradCache,
-    AOTAutogradCachePickler,
-    BypassAOTAutogradCache,
-    _collect_context_fn_hashes,
-    _collect_saved_tensors_hooks_fx_wrap_cache_hashes,
-    _get_custom_estimator_solver_uuids,
-    check_cacheable,
-    sanitize_gm_for_cache,
-)
+from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
 from torch._functorch._aot_autograd.graph_compile import aot_stage1_graph_capture, aot_stage2_compile
 from torch._functorch._aot_autograd.schemas import AOTAutogradCacheInfo, ViewAndMutationMeta
 from torch._functorch.aot_autograd import create_aot_state, prepare_aot_module_simplified
@@ -44,15 +36,13 @@ from torch._functorch.aot_autograd import create_aot_state, prepare_aot_module_s
 from torch_tile import _C
 from torch_tile.config import Settings
 from torch_tile.debug import record
-from torch_tile.frontend import triton_kernels
-from torch_tile.frontend.common_subexpressions import storage_of
+from torch_tile.frontend.autograd_key import key_of
 from torch_tile.frontend.tracing import untraced
 
 log = logging.getLogger(__name__)
 
 # A key has several entries where guards on sizes tell them apart.
 _MOST_ENTRIES = 16
-_SOURCES = Path(__file__).parent
 
 Reload = Callable[[str, Settings], Any]
 
@@ -96,113 +86,11 @@ class _BackwardCode(_Code):
         return untraced(result, "do not trace compiled code")  # it runs on an autograd thread
 
 
-class _KeyDetails:
-    """Everything beside the graph that decides what AOTAutograd and we make of it."""
-
-    def __init__(
-        self,
-        gm: torch.fx.GraphModule,
-        inputs: Sequence[Any],
-        aot_config: Any,
-        settings: Settings,
-        launches: Sequence[str],
-    ) -> None:
-        self.gm = gm
-        self.inputs = inputs
-        self.aliasing = _aliasing(inputs)
-        self.aot_config = aot_config
-        self.torch = torch.__version__, torch.version.git_version
-        self.sources = _fingerprint()
-        self.options = sorted((name, str(settings[name])) for name in settings if name not in _IRRELEVANT)
-        self.grad = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-        self.autocast = [
-            (device, torch.get_autocast_dtype(device))
-            for device in torch._C._autocast_supported_devices()
-            if torch.is_autocast_enabled(device)
-        ]
-        self.deterministic = (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        )
-        self.defaults = torch.get_default_dtype(), str(torch.get_default_device())
-        self.backends = (
-            torch.backends.cuda.matmul.allow_tf32,
-            torch._C._get_cudnn_enabled(),
-            torch._C._get_mkldnn_enabled(),
-            torch._C._get_math_sdp_enabled(),
-            torch._C._get_flash_sdp_enabled(),
-            torch._C._get_mem_efficient_sdp_enabled(),
-            torch._C._get_cudnn_sdp_enabled(),
-        )
-        self.functorch = functorch_config.save_config()
-        self.hooks = _collect_saved_tensors_hooks_fx_wrap_cache_hashes(gm)
-        self.checkpointing = _collect_context_fn_hashes(gm)
-        self.estimators = _get_custom_estimator_solver_uuids(functorch_config)
-        self.memory_budgets = [
-            node.meta["custom"] for node in gm.graph.nodes if isinstance(node.meta.get("custom"), dict)
-        ]
-        self.tag = torch.compiler.config.cache_key_tag
-        self.launches = launches
-
-
-# Where and how much is cached changes no result.
-_IRRELEVANT = frozenset({"cache_dir", "cache_limit_bytes", "threads", "cache"})
-
-
-def _aliasing(inputs: Sequence[Any]) -> list[tuple[int, str]]:
-    """For each input the first one with the same storage, and where in it the input begins."""
-    first: dict[Any, int] = {}
-    pattern = []
-    for i, value in enumerate(inputs):
-        if isinstance(value, torch.Tensor) and (storage := storage_of(value)) is not None:
-            pattern.append((first.setdefault(storage, i), str(value.storage_offset())))
-        else:
-            pattern.append((i, ""))
-    return pattern
-
-
-def _fingerprint() -> list[tuple[str, int, int]]:
-    """Changes whenever a source of the front end or the extension does, installed or edited in place."""
-    files = [*_SOURCES.rglob("*.py"), *(_SOURCES.parent / "triton").rglob("*.py"), Path(_C.__file__)]
-    stats = [(file.name, file.stat()) for file in sorted(files)]
-    return [(name, s.st_size, s.st_mtime_ns) for name, s in stats]
-
-
 def _folder_of(mod: Any, inputs: Sequence[Any], aot_config: Any, settings: Settings) -> Path:
-    """Where entries of this graph live.
-
-    Raises:
-        BypassAOTAutogradCache: the graph holds something a key cannot tell apart.
-    """
-    if settings["freezing"]:
-        raise BypassAOTAutogradCache("parameters are frozen")
-    gm = mod.gm if isinstance(mod, torch._dynamo.utils.GmWrapper) else mod
+    """Where entries of this graph live."""
     cache_dir = settings.cache_dir()
     assert cache_dir is not None
-    with sanitize_gm_for_cache(gm):
-        check_cacheable(gm)
-        if any(isinstance(node.meta.get("example_value"), torch.SymFloat) for node in gm.graph.nodes):
-            # AOTAutograd may make a constant of it, under a guard that entries do not have.
-            raise BypassAOTAutogradCache("has a float whose value is an input")
-        launches = [launch for node in gm.graph.nodes if (launch := _launch_of(node)) is not None]
-        key = AOTAutogradCachePickler(gm).get_hash(_KeyDetails(gm, inputs, aot_config, settings, launches))
-    return Path(cache_dir) / "autograd" / str(key)
-
-
-def _launch_of(node: torch.fx.Node) -> str | None:
-    """What a node that launches a Triton kernel launches; a graph names it by an index alone."""
-    if isinstance(node.target, torch._ops.OpOverload):
-        if torch._library.triton.get_triton_kernels_for_op(str(node.target._schema.name)):
-            raise BypassAOTAutogradCache(f"holds {node.target}, whose definition is Python")
-        return None
-    if not isinstance(node.target, torch._ops.HigherOrderOperator):
-        return None
-    if not triton_kernels.is_launch(node):
-        raise BypassAOTAutogradCache(f"holds {node.target}")
-    try:
-        return triton_kernels.identify(node)
-    except ValueError as reason:
-        raise BypassAOTAutogradCache(f"launches {reason}") from None
+    return Path(cache_dir) / "autograd" / key_of(mod, inputs, aot_config, settings)
 
 
 def _read(file: Path) -> bytes | None:

@@ -128,6 +128,10 @@ def _reason_to_keep(node: Node, value: torch.Tensor, written: set[Any], leaving:
     fake = node.meta.get("val")
     if not isinstance(fake, torch.Tensor) or not _is_plain(value):
         return "it is no plain tensor"
+    if value.is_inference():
+        return "it is an inference tensor, of which torch counts no writes"
+    if value.device.type == "cpu" and value.is_shared():  # type: ignore[no-untyped-call]
+        return "it is in shared memory, where other processes write unnoticed"
     if any(isinstance(n, torch.SymInt) for n in (*fake.shape, *fake.stride())):
         return "its sizes are dynamic"
     if fake.shape != value.shape or fake.stride() != value.stride() or fake.dtype is not value.dtype:

@@ -171,6 +171,22 @@ def _find_activation(product: Node) -> _Epilogue | None:
     return None
 
 
+def fused_dtypes(settings: Settings) -> tuple[set[torch.dtype], set[torch.dtype]]:
+    """Of products, and of convolutions: the processor's choice, which the key of a graph on disk holds."""
+    has_onednn = bool(torch._C._has_mkldnn and torch._C._get_mkldnn_enabled())
+    may_choose = has_onednn and settings["matmul_library"] != "aten"
+    products = set()
+    if may_choose and not settings["emulate_precision_casts"]:
+        if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+            products.add(torch.bfloat16)
+        if torch.ops.mkldnn._is_mkldnn_fp16_supported():
+            products.add(torch.float16)
+    convolutions = products | ({torch.float32} if has_onednn else set())
+    if may_choose and _C.prefers_onednn(settings["matmul_library"]):
+        products.add(torch.float32)
+    return products, convolutions
+
+
 class _Fuser:
     def __init__(
         self,
@@ -184,17 +200,7 @@ class _Fuser:
         self.constant = constant
         self.add_constant = add_constant
         self.num_fused = 0
-        has_onednn = bool(torch._C._has_mkldnn and torch._C._get_mkldnn_enabled())
-        may_choose = has_onednn and settings["matmul_library"] != "aten"
-        self.dtypes = set()
-        if may_choose and not settings["emulate_precision_casts"]:
-            if torch.ops.mkldnn._is_mkldnn_bf16_supported():
-                self.dtypes.add(torch.bfloat16)
-            if torch.ops.mkldnn._is_mkldnn_fp16_supported():
-                self.dtypes.add(torch.float16)
-        self.convolved = self.dtypes | ({torch.float32} if has_onednn else set())
-        if may_choose and _C.prefers_onednn(settings["matmul_library"]):
-            self.dtypes.add(torch.float32)
+        self.dtypes, self.convolved = fused_dtypes(settings)
 
     def run(self) -> int:
         for node in list(self.gm.graph.nodes):

@@ -134,11 +134,12 @@ class _Programs:
     def rebind_first(self, known: _Frozen | None) -> None:
         """What the first program was made of is of no use any more; calls in which nothing changes should not come to
         Python."""
-        call = None if known is None else known.call
+        # A program that freezes nothing takes other arguments: calls come to it by way of `__call__`.
+        call = None if known is None or not known.states else known.call
         if not isinstance(self.first, _C.Program) or not (call is None or isinstance(call, _C.Program)):
             return
         _C.rebind_program(self.first, call)
-        if known is not None:
+        if known is not None and call is not None:
             known.call = self.first
 
 
