@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 
 from tests.compiling import assert_same, compiled, copy_inputs, fresh, gradients
 from tests.ops.case import OpCase
-from tests.ops.cases import CASES as ALL_CASES
+from tests.ops.cases import CASES
 from tests.ops.inputs import Inputs
 from torch_tile.debug.record import recording
 
@@ -18,14 +18,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 
 # The device adds up in another order than eager's kernels do.
 LIMITS = {torch.float32: (1e-5, 1e-5), torch.float16: (4e-3, 4e-3), torch.bfloat16: (3.2e-2, 3.2e-2)}
-# Their functions make tensors on the CPU, which eager does not take beside tensors of a device.
-ON_CPU = {
-    "arange_compare", "eye", "linspace", "masked_fill", "rotary", "searchsorted", "softmax_masked",
-    "cross_entropy_weight", "attention", "attention_causal", "scatter_one_hot",
-}  # fmt: skip
 # torch's kernels, which add in whatever order their threads come.
 ADDED_BY_ATOMICS = {"aten::scatter", "aten::scatter_add", "aten::scatter_reduce", "aten::index_add", "aten::index_put"}
-CASES = [case for case in ALL_CASES if case.name not in ON_CPU]
 # Eager's kernels take a sixth of a float64 from a float32.
 INEXACT_IN_EAGER = {("hardswish", torch.float64), ("hardsigmoid", torch.float64)}
 PAIRS = [(case, dtype) for case in CASES for dtype in case.dtypes if (case.name, dtype) not in INEXACT_IN_EAGER]

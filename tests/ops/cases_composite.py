@@ -62,7 +62,7 @@ LOSSES = [
     OpCase("cross_entropy_sum", lambda x, y: F.cross_entropy(x, y, reduction="sum"), _logits_and_labels, _f32_bf16, generated=False, **_norm),
     OpCase("cross_entropy_none", lambda x, y: F.cross_entropy(x, y, reduction="none"), _logits_and_labels, _f32_bf16, generated=False, **_norm),
     OpCase("cross_entropy_smoothing", lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), _logits_and_labels, (torch.float32,), generated=False, **_norm),
-    OpCase("cross_entropy_weight", lambda x, y: F.cross_entropy(x, y, weight=torch.arange(1.0, 14.0)), _logits_and_labels, (torch.float32,), generated=False, **_norm),
+    OpCase("cross_entropy_weight", lambda x, y: F.cross_entropy(x, y, weight=torch.arange(1.0, 14.0, device=x.device)), _logits_and_labels, (torch.float32,), generated=False, **_norm),
     OpCase("cross_entropy_probabilities", lambda x, y: F.cross_entropy(x, y.softmax(-1)), lambda m: [(m.tensor(m.size(9), 13), m.tensor(m.size(9), 13))], (torch.float32,), **_norm),
     OpCase("cross_entropy_image", lambda x, y: F.cross_entropy(x, y), lambda m: [(m.tensor(m.size(2), 5, 3, 4), m.index(m.size(2), 3, 4, below=5))], (torch.float32,), generated=False, **_norm),
     OpCase("cross_entropy_long_rows", lambda x, y: F.cross_entropy(x.float(), y), lambda m: _logits_and_labels(m, 3, 8191), _f32_bf16, generated=False, **_norm),
@@ -92,7 +92,7 @@ EXTERN = [
     OpCase("interpolate", lambda x: F.interpolate(x * 2, scale_factor=2.0, mode="nearest"), lambda m: [(m.tensor(2, 3, 4, 5),)], (torch.float32,), dynamic=False, generated=False),
     OpCase("complex", lambda x: torch.view_as_real(torch.view_as_complex(x) * 2) + 1, lambda m: [(m.tensor(m.size(5), 7, 2),)], (torch.float32,), grad=False, generated=False),
     OpCase("fft", lambda x: torch.fft.rfft(x * 2).abs() + 1, lambda m: [(m.tensor(m.size(5), 16),)], (torch.float32,), grad=False, generated=False, **_norm),
-    OpCase("searchsorted", lambda x: torch.searchsorted(torch.arange(5.0), x) + 1, lambda m: [(m.tensor(m.size(5), 7),)], (torch.float32,), grad=False, generated=False),
+    OpCase("searchsorted", lambda x: torch.searchsorted(torch.arange(5.0, device=x.device), x) + 1, lambda m: [(m.tensor(m.size(5), 7),)], (torch.float32,), grad=False, generated=False),
 ]  # fmt: skip
 
 CASES: list[OpCase] = [*NORMS, *LOSSES, *EXTERN]

@@ -84,7 +84,7 @@ SOFTMAX = [
     for where, dim in (("rows", -1), ("columns", 0), ("middle", 1))
 ] + [
     OpCase("softmax_to_float32", lambda x: torch.softmax(x, -1, dtype=torch.float32).to(x.dtype), cube(), (torch.bfloat16, torch.float16)),
-    OpCase("softmax_masked", lambda x: torch.softmax(x.masked_fill(torch.arange(19) > 11, float("-inf")), -1), cube()),
+    OpCase("softmax_masked", lambda x: torch.softmax(x.masked_fill(torch.arange(19, device=x.device) > 11, float("-inf")), -1), cube()),
     OpCase("softmax_scaled_bias", lambda x: torch.softmax(x / 8 + x[:, :1], -1) * 2, cube(), (torch.float32,), tolerances=SUM, reason=ORDER),
 ]  # fmt: skip
 

@@ -145,10 +145,10 @@ CREATION = [
     OpCase("ones_times", lambda x: torch.ones_like(x) * x + torch.zeros_like(x), lambda m: [(m.tensor(m.size(3), 5),)]),
     OpCase("arange", lambda x: (torch.arange(7), torch.arange(2, 20, 3), torch.arange(5, -5, -2), torch.arange(0, 1, 0.125), torch.arange(x.shape[0])),
            lambda m: [(m.tensor(m.size(3), 5),)], (torch.float32,), grad=False),
-    OpCase("arange_compare", lambda x: x * (torch.arange(x.shape[1])[None] <= torch.arange(x.shape[0])[:, None]), lambda m: [(m.tensor(m.size(9), 9),)], (torch.float32, torch.int64)),
+    OpCase("arange_compare", lambda x: x * (torch.arange(x.shape[1], device=x.device)[None] <= torch.arange(x.shape[0], device=x.device)[:, None]), lambda m: [(m.tensor(m.size(9), 9),)], (torch.float32, torch.int64)),
     OpCase("size_as_data", lambda x: (x * x.shape[0], x + x.numel() / 2, torch.full((2,), x.shape[0])), lambda m: [(m.tensor(m.size(3), 5),)], grad=False),
-    OpCase("eye", lambda x: torch.eye(5) + x, lambda m: [(m.tensor(5, 5),)], (torch.float32,), dynamic=False),
-    OpCase("linspace", lambda x: torch.linspace(0, 1, 9) + x, lambda m: [(m.tensor(9),)], (torch.float32,), dynamic=False, generated=False),
+    OpCase("eye", lambda x: torch.eye(5, device=x.device) + x, lambda m: [(m.tensor(5, 5),)], (torch.float32,), dynamic=False),
+    OpCase("linspace", lambda x: torch.linspace(0, 1, 9, device=x.device) + x, lambda m: [(m.tensor(9),)], (torch.float32,), dynamic=False, generated=False),
     OpCase("one_hot", lambda x: F.one_hot(x, 10), lambda m: [(m.index(m.size(5), below=10),)], (torch.int64,), grad=False, generated=False),
     OpCase("causal_mask", lambda x: torch.zeros(x.shape[0], x.shape[0]).masked_fill(torch.ones(x.shape[0], x.shape[0]).tril() == 0, float("-inf")),
            lambda m: [(m.tensor(m.size(5), 2),)], (torch.float32,), grad=False),
@@ -170,14 +170,14 @@ INDEXING = [
     OpCase("index_matrix", lambda x, i: x[i], lambda m: [(m.tensor(9, 5), m.index(m.size(4), 3, below=9))], PLAIN_DTYPES, generated=False),
     OpCase("index_select", lambda x, i: (x.index_select(0, i), x.index_select(1, i)), lambda m: [(m.tensor(9, 9), m.index(m.size(4), below=9))], PLAIN_DTYPES, generated=False),
     OpCase("index_of_computed", lambda x, i: (x * 2 + 1)[i.clamp(0, 5)].sum(-1), lambda m: [(m.tensor(9, 5), m.index(m.size(4), below=9))], (torch.float32,), generated=False),
-    OpCase("masked_fill", lambda x: x.masked_fill(torch.arange(x.shape[1]) % 2 == 0, 3), lambda m: [(m.tensor(m.size(4), 9),)], (torch.float32, torch.int64)),
+    OpCase("masked_fill", lambda x: x.masked_fill(torch.arange(x.shape[1], device=x.device) % 2 == 0, 3), lambda m: [(m.tensor(m.size(4), 9),)], (torch.float32, torch.int64)),
     OpCase("rotary", lambda x, p: _rotary(x, p), lambda m: [(m.tensor(2, 3, m.size(7), 8), torch.arange(m.size(7)))], (torch.float32,)),
 ]  # fmt: skip
 
 
 def _rotary(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
     """Rotary position embedding as in Llama."""
-    frequencies = 1.0 / (10000.0 ** (torch.arange(0, x.shape[-1], 2, dtype=torch.float32) / x.shape[-1]))
+    frequencies = 1.0 / (10000.0 ** (torch.arange(0, x.shape[-1], 2, device=x.device) / x.shape[-1]))
     angles = positions[:, None].float() * frequencies
     angles = torch.cat((angles, angles), dim=-1)
     half = x.shape[-1] // 2

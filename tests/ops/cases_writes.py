@@ -233,7 +233,7 @@ WRITES = [
     ),
     write(
         "scatter_one_hot",
-        lambda i: torch.zeros(i.shape[0], 11).scatter(1, i[:, None], 1.0) * 2,
+        lambda i: torch.zeros(i.shape[0], 11, device=i.device).scatter(1, i[:, None], 1.0) * 2,
         lambda m: [(m.index(m.size(4), below=11),)],
         (torch.float32,),
         grad=False,

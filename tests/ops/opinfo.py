@@ -31,6 +31,9 @@ DTYPES = (
     torch.float16,
     torch.int64,
     torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
     torch.bool,
 )
 KINDS = ("forward", "noncontiguous", "permuted", "empty", "dynamic", "gradient", "dynamic_gradient")
@@ -61,7 +64,7 @@ UNDEFINED = {
 
 @dataclasses.dataclass
 class Outcome:
-    """Of one check: `status` is ok, skipped, wrong, stride, dtype or error; the counts are of its compiled graphs."""
+    """Of one check: `status` is ok, skipped, wrong, stride, dtype, error or fallback; counts are of compiled graphs."""
 
     status: str
     message: str = ""
@@ -310,7 +313,7 @@ def _checked(op: OpInfo, function: Callable[..., Any], samples: Any, reference: 
             results.append(function(sample[0], *sample[1], **sample[2]))
         return results
 
-    options = {"options": {"fallback_random": True}} if IS_TILE else {}
+    options = {"options": {"fallback_random": True, "strict": True}} if IS_TILE else {}
     compiled = torch.compile(run, backend=BACKEND, dynamic=kind.startswith("dynamic"), **options)
     outcome = Outcome("ok")
     with _recording() as graphs, warnings.catch_warnings():
@@ -339,6 +342,8 @@ def _checked(op: OpInfo, function: Callable[..., Any], samples: Any, reference: 
             outcome = Outcome("error", _brief(error))
     outcome.graphs = len(graphs)
     outcome.fallbacks = sum(g.fallback for g in graphs)
+    if outcome.fallbacks and outcome.status == "ok":
+        outcome = dataclasses.replace(outcome, status="fallback", message="a graph ran in eager mode under strict")
     outcome.kernels = sum(len(g.kernels) for g in graphs)
     externs = [extern for g in graphs for extern in g.externs]
     outcome.externs = sorted({name for _, name, _ in externs})

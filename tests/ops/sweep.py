@@ -40,7 +40,7 @@ def work(arguments: argparse.Namespace) -> None:
                 name = str(dtype).removeprefix("torch.")
                 if wanted and name not in wanted:
                     continue
-                for kind in arguments.kinds.split(","):
+                for kind in arguments.kinds.split(",") if arguments.kinds else opinfo.KINDS:
                     print(json.dumps([position, opinfo.name_of(op), name, kind]), flush=True)
                     begin = time.perf_counter()
                     outcome = opinfo.check(op, dtype, kind, arguments.count)
@@ -106,7 +106,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True)
     parser.add_argument("--match", default="")
-    parser.add_argument("--kinds", default="forward,noncontiguous,permuted,empty,dynamic,gradient,dynamic_gradient")
+    parser.add_argument("--kinds", default="", help="all if left out")
     parser.add_argument("--dtypes", default="")
     parser.add_argument("--count", type=int, default=3, help="samples of each check")
     parser.add_argument("--start", type=int, default=0, help="skip this many operators")

@@ -266,7 +266,7 @@ def test_unbacked_scalars() -> None:
 
 
 def test_wide_and_long() -> None:
-    """More than fits the scratch of one task, more inputs than registers, sizes beyond 32 bits of bytes stay right."""
+    """More than fits the scratch of one task, more inputs than registers stay right; test_large.py goes past 2^31."""
     tensors = [torch.randn(50) for _ in range(120)]
     f = lambda *ts: sum(t * i for i, t in enumerate(ts))  # noqa: E731
     assert_same(compiled(f)(*tensors), f(*tensors), rtol=1e-4, atol=1e-3)
