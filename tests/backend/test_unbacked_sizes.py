@@ -168,3 +168,36 @@ def test_gradient_through_a_scaled_size() -> None:
     for size in (6, 9, 8):
         x = torch.randn(1, 2, size, size + 1)
         assert_same(gradients(f, [x]), gradients(function, [x]), rtol=1e-5, atol=1e-5)
+
+
+UNKNOWN: dict[str, Callable[..., Any]] = {
+    "masked_scatter": lambda x, found: x.masked_scatter(x > 0, found),
+    "put": lambda x, found: x.put(torch.arange(found.shape[0]), found * 2),
+    "search": lambda x, found: (torch.bucketize(found, x[0].sort()[0]), torch.searchsorted(found.sort()[0], x)),
+    "windows": lambda x, found: F.pad(found, (0, 9))[None, None].expand(1, 2, -1).unfold(-1, 2, 2) * 2,
+    "repeat": lambda x, found: found.abs().to(torch.int64).repeat_interleave(2) + 1,
+    "norm": lambda x, found: (torch.dist(found, found * 2), found.norm(3)),
+    "embedding": lambda x, found: F.embedding(found.abs().long() % 6, x).sum(0),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_operators_on_results_of_unknown_size(name: str) -> None:
+    """A decomposition that must know the size leaves the operator whole."""
+
+    def function(x: torch.Tensor) -> Any:
+        return UNKNOWN[name](x, x.masked_select(x > 0))
+
+    f = compiled(function)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.randn(6, 7)
+        assert_same(f(x), function(x))
+
+
+def test_gradient_of_masked_select() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.masked_select(x > 0) * 3
+
+    x = torch.randn(6, 7)
+    assert_same(gradients(compiled(function), [x]), gradients(function, [x]))

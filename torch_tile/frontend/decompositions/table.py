@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from torch_tile.formulas.airy import airy_functions
 from torch_tile.formulas.bessel import bessel_functions
@@ -175,6 +176,19 @@ def _laid_out(function: Callable[..., Any]) -> Callable[..., Any]:
     return decomposition
 
 
+def _of_known_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The operator stays whole where its decomposition asks what only the running graph knows."""
+
+    @functools.wraps(function)
+    def decomposition(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except GuardOnDataDependentSymNode:
+            return NotImplemented
+
+    return decomposition
+
+
 def _core_decompositions() -> dict[Any, Callable[..., Any]]:
     """torch's decompositions to its core operators, without those that dispatch takes apart before a graph sees them.
 
@@ -210,22 +224,25 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         )
     table.update(get_decompositions([aten.std_mean]))
     table.update((op, _laid_out(table[op])) for op in _BATCH_NORMS if op in table)
-    table.update(pointwise())
-    table.update(polynomials())
-    table.update(pooling())
-    table.update(adaptive_pooling())
-    table.update(airy_functions())
-    table.update(bessel_functions())
-    table.update(distances())
-    table.update(float_parts())
-    table.update(folding())
-    table.update(grid_sample())
-    table.update(indexing())
-    table.update(padding())
-    table.update(products())
-    table.update(special_functions())
-    table.update(views())
-    table.update(zero_dim())
+    for family in (
+        pointwise,
+        polynomials,
+        pooling,
+        adaptive_pooling,
+        airy_functions,
+        bessel_functions,
+        distances,
+        float_parts,
+        folding,
+        grid_sample,
+        indexing,
+        padding,
+        products,
+        special_functions,
+        views,
+        zero_dim,
+    ):
+        table.update((op, _of_known_sizes(function)) for op, function in family().items())
     if is_training:
         softmaxes = (aten._softmax, aten._log_softmax, aten._softmax_backward_data, aten._log_softmax_backward_data)
         table.update(get_decompositions(softmaxes))
