@@ -477,3 +477,15 @@ def test_images(dtype: torch.dtype, memory_format: torch.memory_format, dynamic:
                 error, mine = ((r.double() - expected).abs().max().item() for r in (result, own))
                 assert error <= 2 * mine + 1e-5, (error, mine)
         assert explained(model, x).graphs[0].freezing.num_channels_last == 3
+
+
+def test_a_weight_that_cannot_be_computed_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails while a graph is compiled is left to the call."""
+    from torch_tile.frontend.freezing import scaling
+
+    def refuse(*args: Any) -> Any:
+        raise NotImplementedError("no kernel for this type")
+
+    monkeypatch.setattr(scaling, "_scale", refuse)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).eval()
+    check(model, torch.randn(2, 3, 9, 9), bound=1e-4)

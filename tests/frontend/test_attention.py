@@ -166,3 +166,17 @@ def test_forms(
         assert_same(gradients, torch.autograd.grad(attend(*tensors).sum(), tensors), rtol=1e-5, atol=1e-5)
     assert ("cannot be traced" in caplog.text) == (form is broken)
     assert count("fallbacks") == 0
+
+
+def test_views_of_a_mask_are_looked_at_once() -> None:
+    """Each is a view of the two before it, in more ways than could ever be walked."""
+    from torch_tile.frontend.attention_masks import _may_be_written
+
+    graph = torch.fx.Graph()
+    first = mask = graph.call_function(torch.ones, (8, 8))
+    before = mask
+    for _ in range(60):
+        before, mask = mask, graph.call_method("expand_as", (before, mask))
+    assert not _may_be_written(first)
+    graph.call_method("add_", (mask, 1))
+    assert _may_be_written(first)

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.compiling import assert_same, compiled, count, fresh
 from torch_tile.formulas.bessel import bessel_functions
 from torch_tile.formulas.special import computed, special_functions
 from torch_tile.frontend.decompositions import decomposition_table
@@ -195,3 +196,18 @@ def test_special_functions_compute_in(where: str, dtype: torch.dtype, expected: 
 
     assert computed(function)(torch.empty(3, device=where, dtype=dtype)).dtype is dtype
     assert seen == [expected]
+
+
+@pytest.mark.parametrize("n, m", [(3, 3), (300, 300), (512, 2), (2, 300), (0, 4)])
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16, torch.int64, torch.bool], ids=str)
+def test_eye(n: int, m: int, dtype: torch.dtype | None) -> None:
+    """torch's decomposition counts in uint16 from 256 on, which its own kernels cannot."""
+
+    def function(x: torch.Tensor) -> Any:
+        square = [torch.eye(n, dtype=dtype, device=x.device)] if n == m else []
+        return *square, torch.eye(n, m, dtype=dtype) * 1, x + 1
+
+    fresh()
+    x = torch.ones(2)
+    assert_same(compiled(function)(x), function(x), exact=True)
+    assert count("externs") == 0

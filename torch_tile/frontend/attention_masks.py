@@ -48,13 +48,16 @@ def _extent(value: torch.Tensor) -> int:
 
 def _may_be_written(node: Node) -> bool:
     """Whether a user of the node, or of a view of it, is another function than those above and attention."""
-    for user in node.users:
-        name = _name(user)
-        if name in _VIEWS:
-            if _may_be_written(user):
+    seen, waiting = {node}, [node]
+    while waiting:
+        for user in waiting.pop().users:
+            name = _name(user)
+            if name in _VIEWS:
+                if user not in seen:
+                    seen.add(user)
+                    waiting.append(user)
+            elif "out" in user.kwargs or (name not in _PURE and name != "scaled_dot_product_attention"):
                 return True
-        elif "out" in user.kwargs or (name not in _PURE and name != "scaled_dot_product_attention"):
-            return True
     return False
 
 

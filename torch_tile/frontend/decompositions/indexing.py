@@ -119,9 +119,25 @@ def _embedding_dense_backward(
     return aten.embedding_dense_backward.default(grad / scale, indices, num_weights, padding_idx, False)
 
 
+def _eye(
+    n: Any, m: Any, dtype: torch.dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Any = None
+) -> Any:
+    """torch's decomposition counts in uint16, for which it has no kernel of `arange`."""
+    if layout not in (None, torch.strided) or pin_memory:
+        return NotImplemented
+    rows, columns = torch.arange(n, device=device).unsqueeze(-1), torch.arange(m, device=device)
+    return (rows == columns).to(dtype or torch.get_default_dtype())
+
+
+def _eye_square(n: Any, **options: Any) -> Any:
+    return _eye(n, n, **options)
+
+
 def indexing() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
+        aten.eye.default: _eye_square,
+        aten.eye.m: _eye,
         aten.embedding_dense_backward.default: _embedding_dense_backward,
         aten.index_put.default: _index_put,
         aten.masked_scatter.default: _masked_scatter,

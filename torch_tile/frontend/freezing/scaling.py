@@ -8,6 +8,7 @@ the scaled weight is rounded instead of the product, which is as far from the ex
 from __future__ import annotations
 
 import dataclasses
+import logging
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch.fx import Node
 
 from torch_tile.frontend.constants import CASTS, Constants, Report
 
+log = logging.getLogger(__name__)
 aten = torch.ops.aten
 
 _VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
@@ -191,5 +193,8 @@ def scale_weights(constants: Constants, report: Report) -> None:
         product = _find(constants, node) if node.op == "call_function" else None
         if product is None or not product.weight.is_floating_point() or product.weight.numel() == 0:
             continue
-        report.num_scaled += _scale(constants, product)
+        try:
+            report.num_scaled += _scale(constants, product)
+        except Exception as error:  # computed ahead, before the graph changes; the call computes it as it stands
+            log.info("the weight of %s stays as it is: %s", node.name, error)
     constants.remove_unused()
