@@ -8,19 +8,34 @@ from typing import Any
 
 
 def device_functions() -> dict[str, Callable[[Any], Any]]:
-    """Name in CUDA's library of device functions -> the formula, for an operand in float64."""
+    """Name in CUDA's library of device functions -> the formula, for an operand in float64.
+
+    Infinite arguments give limits, where ATen's functions give NaN.
+    """
+    import torch
+
     from torch_tile.formulas import bessel, special
 
+    def limited(function: Callable[[Any], Any], limit: float, is_odd: bool = False) -> Callable[[Any], Any]:
+        def formula(x: Any) -> Any:
+            end = torch.copysign(torch.full_like(x, limit), x) if is_odd else torch.full_like(x, limit)
+            return torch.where(x.isinf(), end, function(x))
+
+        return formula
+
+    def of_positive(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda x: torch.where(x == math.inf, 0.0, function(x))
+
     return {
-        "j0": bessel.j0,
-        "j1": bessel.j1,
-        "y0": bessel.y0,
-        "y1": bessel.y1,
-        "cyl_bessel_i0": special.i0,
-        "cyl_bessel_i1": special.i1,
+        "j0": limited(bessel.j0, 0.0),
+        "j1": limited(bessel.j1, 0.0, is_odd=True),
+        "y0": of_positive(bessel.y0),
+        "y1": of_positive(bessel.y1),
+        "cyl_bessel_i0": limited(special.i0, math.inf),
+        "cyl_bessel_i1": limited(special.i1, math.inf, is_odd=True),
         "erfcx": special.erfcx,
         "erfinv": special.erfinv,
-        "erfcinv": lambda x: special.ndtri(x * 0.5) * -math.sqrt(0.5),
+        "erfcinv": special.erfcinv,
         "lgamma": special.lgamma,
         "normcdfinv": special.ndtri,
     }

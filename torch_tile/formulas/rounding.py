@@ -31,7 +31,7 @@ def _halves(a: Any) -> tuple[Any, Any]:
     return high, a - high
 
 
-def _two_product(a: Any, b: Any) -> tuple[Any, Any]:
+def two_product(a: Any, b: Any) -> tuple[Any, Any]:
     """a * b rounded, and what is missing."""
     product = a * b
     a_high, a_low = _halves(a)
@@ -74,30 +74,30 @@ def _sub(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _mul(a: Any, b: Any) -> tuple[Any, Any]:
-    return _two_product(a, b)
+    return two_product(a, b)
 
 
 def _div(a: Any, b: Any) -> tuple[Any, Any]:
     quotient = a / b
-    product, missing = _two_product(quotient, b)
+    product, missing = two_product(quotient, b)
     return quotient, ((a - product) - missing) / b
 
 
 def _sqrt(a: Any) -> tuple[Any, Any]:
     root = torch.sqrt(a)
-    product, missing = _two_product(root, root)
+    product, missing = two_product(root, root)
     return root, ((a - product) - missing) / (root * 2.0)
 
 
 def _fma(a: Any, b: Any, c: Any) -> tuple[Any, Any]:
-    product, missing = _two_product(a, b)
+    product, missing = two_product(a, b)
     total, rest = _two_sum(product, c)
     return _two_sum(total, rest + missing)
 
 
 def _rcp(a: Any) -> tuple[Any, Any]:
     quotient = 1.0 / a
-    product, missing = _two_product(quotient, a)
+    product, missing = two_product(quotient, a)
     return quotient, ((1.0 - product) - missing) / a
 
 

@@ -13,68 +13,60 @@ from typing import Any
 
 import torch
 
+from torch_tile.formulas.rounding import two_product
+
 aten = torch.ops.aten
 
-# Chebyshev coefficients, interpolated at Chebyshev points: exp(-x) I(x) over x in [0, 8] in x/4 - 1, divided by x for
-# I1; exp(-x) sqrt(x) I(x) over x > 8 in 16/x - 1.
+# Chebyshev coefficients, interpolated at Chebyshev points with 45 digits: exp(-x) I(x) over x in [0, 8] in x/4 - 1, for
+# I1 times (1 + x/3)^1.5 / x; exp(-x) sqrt(x) I(x) over x > 8 in 16/x - 1.
 # fmt: off
 _I0E_SMALL = (
-    0.338397637204738, -0.3046826723431984, 0.17162090152220882, -0.09490109704804763,
-    0.04930528423967069, -0.023737414805899394, 0.010546460394594856, -0.004324309995050384,
-    0.0016394756169409992, -0.0005763755745382607, 0.00018850288509534706, -5.754195010044151e-05,
-    1.6448448070204775e-05, -4.416738358057278e-06, 1.1173875385853072e-06, -2.670793849367591e-07,
-    6.046994954989302e-08, -1.3000249655188434e-08, 2.6598231679799367e-09, -5.189791684157924e-10,
-    9.675771788861683e-11, -1.7267890515124008e-11, 2.954503789687487e-12, -4.851884574608713e-13,
-    7.610688551643774e-14, -1.1198622103884786e-14, 1.068305129585022e-15, 2.524473013419604e-16,
-    -6.37517686514384e-16, 4.902648054865568e-16, -6.947817550560359e-16, 5.145313845627388e-16,
-    -7.16626256875511e-16, 5.395424116865882e-16, -7.347930077977758e-16, 5.799563543576431e-16,
-    -7.615145499773886e-16, 5.23151091075803e-16, -6.94479280842518e-16, 4.2849991020818693e-16,
+    0.33839763720473803, -0.3046826723431984, 0.17162090152220877, -0.09490109704804764,
+    0.04930528423967071, -0.02373741480589947, 0.010546460394594998, -0.004324309995050576,
+    0.0016394756169413357, -0.0005763755745385824, 0.00018850288509584165, -5.754195010082104e-05,
+    1.6448448070728896e-05, -4.4167383584587505e-06, 1.1173875391201037e-06, -2.670793853940612e-07,
+    6.046995022541919e-08, -1.300025009986248e-08, 2.6598237246823866e-09, -5.189795601635263e-10,
+    9.675809035373237e-11, -1.726826291441556e-11, 2.95505266312964e-12, -4.856446783111929e-13,
+    7.676185498604936e-14, -1.1685332877993451e-14, 1.715391285555133e-15, -2.431279846547955e-16,
+    3.3307945188222384e-17, -4.4153416464793395e-18,
 )
 _I0E_LARGE = (
-    0.40224520550705434, 0.003369116478255688, 6.889758346910112e-05, 2.8913705208236504e-06,
-    2.048918588190166e-07, 2.266668989646194e-08, 3.396231765659e-09, 4.940602276499411e-10,
-    1.1888740785488088e-11, -3.14991524926914e-11, -1.3216305827512542e-11, -1.7941862281592844e-12,
-    7.174193778729838e-13, 3.852743521040988e-13, 1.454392162258955e-14, -4.1515996989411566e-14,
-    -1.0582011457570064e-14, 3.793790678433392e-15, 4.631216045579225e-16, -3.425831047414769e-16,
-    -1.7763568394002505e-15, 9.516197353929913e-18, -1.6867459809840771e-15, -2.2204460492503132e-17,
-    -1.7521698377923452e-15, -1.030921380009074e-17, -1.5939630567832605e-15, -1.586032892321652e-17,
-    -1.4194994386278788e-15, -1.1102230246251566e-17, -1.395708945243054e-15, -6.3441315692866086e-18,
-    -1.6161675172757636e-15, 7.930164461608261e-19, -1.6217186323988894e-15,
+    0.4022452055070544, 0.0033691164782556943, 6.889758346916825e-05, 2.8913705208347567e-06,
+    2.0489185894690638e-07, 2.266668990498178e-08, 3.3962320257083865e-09, 4.94060238822497e-10,
+    1.1889147107846439e-11, -3.1499165279632416e-11, -1.3215811840447713e-11, -1.7941785315068062e-12,
+    7.180124451383666e-13, 3.8527783827421426e-13, 1.54008621752141e-14, -4.150569347287222e-14,
+    -9.554846698828307e-15, 3.8116806693526224e-15, 1.7725601330565263e-15, -3.425485619677219e-16,
+    -2.8276239805165836e-16, 3.461222867697461e-17, 4.46562142029676e-17, -4.830504485944182e-18,
+    -7.233180487874754e-18,
 )
 _I1E_SMALL = (
-    0.12629359322181685, -0.17641651835783406, 0.10264365868984712, -0.052945981208095,
-    0.024726449030626502, -0.010564084894626173, 0.004156422944312829, -0.001513572450631173,
-    0.0005122859561684429, -0.00016176081582573455, 4.78156510752877e-05, -1.327316365583106e-05,
-    3.4702513079090206e-06, -8.568720262503489e-07, 2.0032947510865352e-07, -4.445059103568115e-08,
-    9.381537119969888e-09, -1.8872495085933125e-09, 3.6255880786645264e-10, -6.66347346394977e-11,
-    1.1736026251806146e-11, -1.9837914943891124e-12, 3.221589659982783e-13, -5.0189425329340745e-14,
-    7.320576526563103e-15, -8.393281821929571e-16, -1.3090178779651067e-16, 2.4753646848703274e-16,
-    -2.953523945636423e-16, 2.8907153365245227e-16, -3.163897955921376e-16, 2.8658252093807114e-16,
-    -3.075154867247842e-16, 2.864674936412044e-16, -3.042610402103711e-16, 2.8311854150783383e-16,
-    -3.1893601220207656e-16, 2.774524524910425e-16, -2.8160356491476597e-16, 2.1745559272991247e-16,
+    0.2233541525263496, -0.15751369249473027, 0.07411348836310858, -0.030436780996357347,
+    0.01075675627924886, -0.00315697171303146, 0.0006930888872129129, -6.191337110832583e-05,
+    -3.881179832755951e-05, 2.909081808846132e-05, -1.2790072872576339e-05, 4.437738438647415e-06,
+    -1.3022039583726428e-06, 3.289334540026634e-07, -7.052534488535623e-08, 1.1943020798169092e-08,
+    -1.107727028289675e-09, -2.3220100105891272e-10, 1.778764322854669e-10, -6.947003148807229e-11,
+    2.2015011133318778e-11, -6.26812176767756e-12, 1.676025412740504e-12, -4.3205604732448155e-13,
+    1.09362200639511e-13, -2.755049095721093e-14, 6.974481180956402e-15, -1.7851288685575857e-15,
+    4.633628233362807e-16, -1.2205755152987703e-16, 3.2602529779653366e-17, -8.817013201650988e-18,
+    2.410128915072979e-18,
 )
 _I1E_LARGE = (
-    0.38928811750914, -0.009761097491361476, -0.00011058893876265685, -3.882564808880115e-06,
-    -2.512236239038401e-07, -2.6314688466350894e-08, -3.835380660685165e-09, -5.589743334866171e-10,
-    -1.897536096505194e-11, 3.2526054865351333e-11, 1.4125340579746697e-11, 2.0356303944067478e-12,
-    -7.204364089424027e-13, -4.083336843255633e-13, -2.1815882433884326e-14, 4.2743586448068527e-14,
-    9.414691248821327e-15, -3.781102415294819e-15, -3.1688937188586613e-15, 3.7113169680326663e-16,
-    -1.1593900442871278e-15, -4.758098676964957e-18, -1.7248107703997969e-15, 4.837400321581039e-17,
-    -1.6696961273916194e-15, 4.4408920985006264e-17, -1.5495541357982542e-15, 3.6478756523398e-17,
-    -1.3830206821044807e-15, 4.4408920985006264e-17, -1.344955892688761e-15, 2.6962559169468087e-17,
-    -1.563828431829149e-15, 2.8548592061789737e-17, -1.4539956540358747e-15,
+    0.38928811750914005, -0.009761097491361469, -0.00011058893876262371, -3.882564808877691e-06,
+    -2.512236237870209e-07, -2.6314688468895196e-08, -3.835380385964237e-09, -5.589743462196584e-10,
+    -1.8974958123505413e-11, 3.2526035830154884e-11, 1.4125807436613782e-11, 2.0356285441470896e-12,
+    -7.198551776245908e-13, -4.0835511110921974e-13, -2.1015418427726643e-14, 4.272440016711951e-14,
+    1.0420276984128802e-14, -3.8144030724370075e-15, -1.8803547755107825e-15, 3.3082023109209285e-16,
+    2.96262899764595e-16, -3.209525921993424e-17, -4.6503053684893586e-17, 4.414348323071708e-18,
+    7.517296310842105e-18,
 )
 _ERFCX = (
-    1.177578934567402, -0.00459005458064645, -0.0842491333665177, 0.05920993999819182,
-    -0.026658668435305642, 0.009074997670705097, -0.002413163540417689, 0.0004907758365258584,
-    -6.916973302555101e-05, 4.1390279860266885e-06, 7.740383054603557e-07, -2.188640105013796e-07,
-    1.0764998412667975e-08, 4.521959709359601e-09, -7.754408007533903e-10, -6.31809907580544e-11,
-    2.868650349246014e-11, 1.9453257725152727e-13, -9.665553098059357e-13, 3.244094252507084e-14,
-    3.3013421550627057e-14, -1.970680138706405e-15, -2.1473660226847046e-15, -3.1106400983053336e-17,
-    -1.2871948435672166e-15, -7.827503956065359e-17, -1.112896018033203e-15, -1.34679203422892e-16,
-    -1.3387756398178369e-15, -7.52803058149909e-17, -1.2997590818862426e-15, -7.619490967477702e-17,
-    -1.2807241701376324e-15, -2.7256583549870968e-17, -1.2686001115453134e-15, -3.870225884148726e-17,
-    -1.4663164216018345e-15, -8.222719083794526e-17, -1.6011268428206316e-15,
+    1.1775789345674017, -0.004590054580646478, -0.08424913336651792, 0.05920993999819189,
+    -0.026658668435305753, 0.009074997670705265, -0.002413163540417608, 0.0004907758365258086,
+    -6.916973302501207e-05, 4.13902798607301e-06, 7.74038306619849e-07, -2.1886401049234397e-07,
+    1.076499946567091e-08, 4.521959811218287e-09, -7.754400208831351e-10, -6.318088340886684e-11,
+    2.86879501093067e-11, 1.9455868545777347e-13, -9.65469674843344e-13, 3.25254814814874e-14,
+    3.3478119482868056e-14, -1.864562880419313e-15, -1.2507950530688648e-15, 7.418235256624044e-17,
+    5.068148904796111e-17,
 )
 # fmt: on
 
@@ -107,7 +99,7 @@ def chebyshev(t: torch.Tensor, coefficients: Sequence[float]) -> torch.Tensor:
     return result
 
 
-def _polynomial(x: torch.Tensor, coefficients: Sequence[float]) -> torch.Tensor:
+def polynomial(x: torch.Tensor, coefficients: Sequence[float]) -> torch.Tensor:
     """Coefficients from the highest power on."""
     value: Any = coefficients[0]
     for c in coefficients[1:]:
@@ -117,9 +109,9 @@ def _polynomial(x: torch.Tensor, coefficients: Sequence[float]) -> torch.Tensor:
 
 
 def _even_and_odd(x: torch.Tensor, coefficients: Sequence[float]) -> torch.Tensor:
-    """As _polynomial, in two chains side by side."""
+    """As polynomial, in two chains side by side."""
     square = x * x
-    even, odd = _polynomial(square, coefficients[-1::-2][::-1]), _polynomial(square, coefficients[-2::-2][::-1])
+    even, odd = polynomial(square, coefficients[-1::-2][::-1]), polynomial(square, coefficients[-2::-2][::-1])
     return even + x * odd
 
 
@@ -142,18 +134,19 @@ def _i1e(x: torch.Tensor) -> torch.Tensor:
     size = x.abs()
     large = size.clamp(min=8.0)
     small = size.clamp(max=8.0)
+    root = torch.rsqrt(small * (1.0 / 3.0) + 1.0)
     value = torch.where(
         size <= 8.0,
-        chebyshev(small * 0.25 - 1.0, _I1E_SMALL) * small,
+        chebyshev(small * 0.25 - 1.0, _I1E_SMALL) * small * (root * root * root),
         chebyshev(16.0 / large - 1.0, _I1E_LARGE) * torch.rsqrt(large),
     )
-    return torch.where(x < 0, -value, value)
+    return torch.copysign(value, x)
 
 
 def _scaled_up(value: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     # exp alone may overflow where the product does not.
-    half = torch.exp(x.abs() * 0.5)
-    return value * half * half
+    size = x.abs()
+    return value * torch.exp(size.clamp(max=80.0)) * torch.exp((size - 80.0).clamp(min=0.0))
 
 
 def i0(x: torch.Tensor) -> torch.Tensor:
@@ -164,43 +157,105 @@ def i1(x: torch.Tensor) -> torch.Tensor:
     return _scaled_up(_i1e(x), x)
 
 
-def erfinv(y: torch.Tensor) -> torch.Tensor:
-    """A rational guess and two Newton steps, as ATen's calc_erfinv."""
-    size = y.abs()
+def _erfcx_of_positive(x: torch.Tensor) -> torch.Tensor:
+    """(1 + 2x) exp(x^2) erfc(x) in (x - k) / (x + k) (Shepherd and Laframboise 1981)."""
+    capped = x.clamp(max=1e100)
+    t = 2.0 * capped / (capped + 3.75) - 1.0  # near -1 this rounds once
+    return chebyshev(t, _ERFCX) / (1.0 + 2.0 * x)
+
+
+def _erfcx(x: torch.Tensor, square_lost: Any) -> torch.Tensor:
+    value = _erfcx_of_positive(x.abs())
+    power = torch.exp(x * x)
+    power = torch.where(x.abs() < 27.0, power + power * square_lost, power)
+    return torch.where(x < 0, 2.0 * power - value, value)
+
+
+def erfcx(x: torch.Tensor) -> torch.Tensor:
+    """In float64. The exponential makes a relative error of what the square lost."""
+    return _erfcx(x, two_product(x, x)[1])
+
+
+def _erfinv_near(y: torch.Tensor) -> torch.Tensor:
+    """For |y| <= 0.7: a rational guess and two Newton steps, as ATen's calc_erfinv."""
     z = y * y
-    central = y * _polynomial(z, (-0.140543331, 0.914624893, -1.645349621, 0.886226899))
-    central = central / _polynomial(z, (0.012229801, -0.329097515, 1.442710462, -2.118377725, 1.0))
-    z = torch.sqrt(-torch.log((1.0 - size) * 0.5))
-    tail = _polynomial(z, (1.641345311, 3.429567803, -1.624906493, -1.970840454))
-    tail = torch.copysign(tail / _polynomial(z, (1.637067800, 3.543889200, 1.0)), y)
-    x = torch.where(size <= 0.7, central, tail)
+    x = y * polynomial(z, (-0.140543331, 0.914624893, -1.645349621, 0.886226899))
+    x = x / polynomial(z, (0.012229801, -0.329097515, 1.442710462, -2.118377725, 1.0))
     for _ in range(2):
         x = x - (torch.erf(x) - y) / (2.0 / math.sqrt(math.pi) * torch.exp(-x * x))
+    return x
+
+
+def _erfinv_guess(q: torch.Tensor) -> torch.Tensor:
+    """ATen's guess of what erfc gives q for, up to 0.3."""
+    z = torch.sqrt(-torch.log(q * 0.5))
+    x = polynomial(z, (1.641345311, 3.429567803, -1.624906493, -1.970840454))
+    return x / polynomial(z, (1.637067800, 3.543889200, 1.0))
+
+
+def _erfc_inverse(q: torch.Tensor) -> torch.Tensor:
+    """What erfc gives q for, up to 0.3: Newton's steps on its logarithm, which is accurate down to the smallest q."""
+    x = _erfinv_guess(q)
+    target = torch.log(q)
+    for _ in range(3):
+        scaled = _erfcx_of_positive(x)
+        x = x + (torch.log(scaled) - x * x - target) * scaled * (0.5 * math.sqrt(math.pi))
+    return torch.where(q == 0.0, math.inf, x)
+
+
+def erfinv(y: torch.Tensor) -> torch.Tensor:
+    size = y.abs()
+    x = torch.where(size <= 0.7, _erfinv_near(y), torch.copysign(_erfc_inverse(1.0 - size), y))
+    return torch.where(size > 1.0, math.nan, x)
+
+
+def _erfinv_of_single(y: torch.Tensor) -> torch.Tensor:
+    """For results of float32, of a wider operand: Newton's steps on erf do for all of it."""
+    size = y.abs()
+    x = torch.where(size <= 0.7, 0.0, torch.copysign(_erfinv_guess(1.0 - size), y))
+    for _ in range(2):
+        x = x - (torch.erf(x) - y) / (2.0 / math.sqrt(math.pi) * torch.exp(-x * x))
+    x = torch.where(size <= 0.7, _erfinv_near(y), x)
     x = torch.where(size == 1.0, torch.copysign(torch.full_like(y, math.inf), y), x)
     return torch.where(size > 1.0, math.nan, x)
 
 
+def erfcinv(y: torch.Tensor) -> torch.Tensor:
+    mirrored = torch.where(y < 1.0, y, 2.0 - y)
+    far = _erfc_inverse(mirrored)
+    x = torch.where(mirrored > 0.3, _erfinv_near(1.0 - y), torch.where(y < 1.0, far, -far))
+    return torch.where((y < 0.0) | (y > 2.0), math.nan, x)
+
+
 def ndtri(p: torch.Tensor) -> torch.Tensor:
+    upper = p > 0.5
+    q = torch.where(upper, 1.0 - p, p)
+    far = _erfc_inverse(q * 2.0)
+    x = torch.where(q > 0.15, _erfinv_near(p * 2.0 - 1.0), torch.where(upper, far, -far)) * math.sqrt(2.0)
+    return torch.where((p < 0.0) | (p > 1.0), math.nan, x)
+
+
+def _ndtri_of_single(p: torch.Tensor) -> torch.Tensor:
     """Acklam's rational approximation of the lower half, and two steps of Halley's method on erfc."""
     upper = p > 0.5
     q = torch.where(upper, 1.0 - p, p)
     tail = torch.sqrt(-2.0 * torch.log(q))
-    low = _polynomial(
+    low = polynomial(
         tail,
         (-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e00,
          -2.549732539343734e00, 4.374664141464968e00, 2.938163982698783e00),
     )  # fmt: skip
-    low = low / _polynomial(
+    low = low / polynomial(
         tail, (7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e00, 3.754408661907416e00, 1.0)
     )
     centre = q - 0.5
     r = centre * centre
-    middle = centre * _polynomial(
+    middle = centre * polynomial(
         r,
         (-3.969683028665376e01, 2.209460984245205e02, -2.759285104469687e02,
          1.383577518672690e02, -3.066479806614716e01, 2.506628277459239e00),
     )  # fmt: skip
-    middle = middle / _polynomial(
+    middle = middle / polynomial(
         r,
         (-5.447609879822406e01, 1.615858368580409e02, -1.556989798598866e02, 6.680131188771972e01,
          -1.328068155288572e01, 1.0),
@@ -215,14 +270,6 @@ def ndtri(p: torch.Tensor) -> torch.Tensor:
     return torch.where((p < 0.0) | (p > 1.0), math.nan, x)
 
 
-def erfcx(x: torch.Tensor) -> torch.Tensor:
-    """(1 + 2x) exp(x^2) erfc(x) in (x - k) / (x + k) (Shepherd and Laframboise 1981); reflected for x < 0."""
-    size = x.abs()
-    capped = size.clamp(max=1e100)
-    value = chebyshev((capped - 3.75) / (capped + 3.75), _ERFCX) / (1.0 + 2.0 * size)
-    return torch.where(x < 0, 2.0 * torch.exp(x * x) - value, value)
-
-
 def _digamma(x: torch.Tensor) -> torch.Tensor:
     """Reflection to x > 0, recurrence to x >= 10, the asymptotic series."""
     reflected = x < 0
@@ -233,7 +280,7 @@ def _digamma(x: torch.Tensor) -> torch.Tensor:
         shift = shift + torch.where(small, 1.0 / z, 0.0)
         z = torch.where(small, z + 1.0, z)
     w = 1.0 / (z * z)
-    series = w * _polynomial(
+    series = w * polynomial(
         w, (1.0 / 12.0, -691.0 / 32760.0, 1.0 / 132.0, -1.0 / 240.0, 1.0 / 252.0, -1.0 / 120.0, 1.0 / 12.0)
     )
     value = torch.log(z) - 0.5 / z - series - shift
@@ -272,37 +319,70 @@ def _derivative_of_digamma(n: int, x: torch.Tensor) -> torch.Tensor:
     w = 1.0 / (z + 10.0)
     series = [b * math.factorial(2 * k + n + 1) / (math.factorial(2 * k + 2) * math.factorial(n))
               for k, b in enumerate(_BERNOULLI)]  # fmt: skip
-    tail = power(w, n) * (1.0 / n + 0.5 * w + w * w * _polynomial(w * w, series[::-1]))
+    tail = power(w, n) * (1.0 / n + 0.5 * w + w * w * polynomial(w * w, series[::-1]))
     value = math.factorial(n) * (functools.reduce(torch.add, terms) + tail)
     cotangent = 1.0 / torch.tan(math.pi * _past_integer(x))
-    turned = -(math.pi ** (n + 1)) * _polynomial(cotangent, _cotangent_derivative(n))
+    turned = -(math.pi ** (n + 1)) * polynomial(cotangent, _cotangent_derivative(n))
     # (-1)^(n + 1) is the sign of the sum, (-1)^n that of its mirror image.
     sign = 1.0 if n % 2 else -1.0
     return torch.where(reflected, turned - value, sign * value)
 
 
+# lgamma(1 + t) / t for |t| <= 1/2.
+_LGAMMA_NEAR_ONE = (
+    -0.24180563401438954, 0.24887978656777288, 0.2121143276249345, -0.21784522721159488,
+    -0.1860437432140865, 0.19164667247429906, 0.01651198209887316, -0.016423321859004927,
+    -0.058065603982138676, 0.0604480395430051, -0.04495588106711661, 0.047262865873375186,
+    -0.05298133871594109, 0.055915126213946904, -0.05879089238051795, 0.062466952204530614,
+    -0.06667093978988506, 0.07143524203437863, -0.07693241121304217, 0.08335373243821222,
+    -0.0909540204690803, 0.1000994609278955, -0.11133426580344366, 0.12550966945679506,
+    -0.14404989676959207, 0.16955717699817474, -0.20738555102867004, 0.2705808084277805,
+    -0.40068563438653143, 0.8224670334241132, -0.5772156649015329,
+)  # fmt: skip
+# lgamma(2 + t) / (t * (t + 1)) for |t| <= 1/2.
+_LGAMMA_NEAR_TWO = (
+    2.8331179755524595e-08, -5.9191034539430366e-08, 8.673205951095157e-08, -1.8231384052730353e-07,
+    4.0516857334255604e-07, -8.559853958872399e-07, 1.8078213148269973e-06, -3.846729097394708e-06,
+    8.222223538994353e-06, -1.7661749741053172e-05, 3.8168886839303915e-05, -8.309512065991473e-05,
+    0.00018255263918030617, -0.00040570739776849235, 0.0009153769222493582, -0.002108130833949211,
+    0.004998641164697329, -0.012384192193371354, 0.03296500062115582, -0.10031730167435392, 0.42278433509846713,
+)  # fmt: skip
+# Stirling's series of lgamma in 1/z, past its first terms.
+STIRLING = (
+    -3617.0 / 122400.0, 1.0 / 156.0, -691.0 / 360360.0, 1.0 / 1188.0, -1.0 / 1680.0, 1.0 / 1260.0, -1.0 / 360.0,
+    1.0 / 12.0,
+)  # fmt: skip
+
+
 def lgamma(x: torch.Tensor) -> torch.Tensor:
-    """Stirling's series past 12, where a product of the skipped factors brings smaller ones; reflection below 0.5."""
-    reflected = x < 0.5
-    z = torch.where(reflected, 1.0 - x, x)
-    product: Any = 1.0
-    for _ in range(12):
-        small = z < 12.0
-        product = product * torch.where(small, z, 1.0)
-        z = torch.where(small, z + 1.0, z)
-    w = 1.0 / (z * z)
-    series = _polynomial(
-        w, (-1.0 / 360360.0 * 691.0, 1.0 / 1188.0, -1.0 / 1680.0, 1.0 / 1260.0, -1.0 / 360.0, 1.0 / 12.0)
-    )
-    value = (z - 0.5) * torch.log(z) - z + 0.5 * math.log(2.0 * math.pi) + series / z - torch.log(product)
+    """Stirling's series from 8 on; below, factors lead to [1.5, 2.5], where the zeros at 1 and 2 are factors of a
+    polynomial. Reflection below -0.5."""
+    reflected = x < -0.5
+    z = torch.where(reflected, -x, x)  # of z + 1 no bit is lost where it matters
+    # lgamma(z) = lgamma(1 + t) - log(z), lgamma(1 + t), lgamma(2 + t) + log(above)
+    is_tiny, is_near_one = z < 0.5, z < 1.5
+    t = torch.where(is_tiny, z, torch.where(is_near_one, z - 1.0, z - 2.0))
+    above: Any = 1.0
+    for k in range(1, 7):
+        is_far = z >= 1.5 + k
+        above = above * torch.where(is_far, z - float(k), 1.0)
+        t = torch.where(is_far, z - float(k + 2), t)
+    near_one = 0.0 + t * polynomial(t, _LGAMMA_NEAR_ONE) - torch.log(torch.where(is_tiny, z.abs(), 1.0))
+    near_two = t * (t + 1.0) * polynomial(t, _LGAMMA_NEAR_TWO) + torch.log(above)
+    small = torch.where(is_near_one, near_one, near_two)
+    inverse = 1.0 / z
+    series = polynomial(inverse * inverse, STIRLING) * inverse
+    logarithm = torch.log(torch.where(z >= 8.0, z, 8.0))
+    large = (z - 0.5) * (logarithm - 1.0) + (0.5 * math.log(2.0 * math.pi) - 0.5 + series)
+    value = torch.where(z >= 8.0, large, small)
     value = torch.where(z == math.inf, math.inf, value)
     sine = torch.sin(math.pi * _past_integer(x)).abs()
-    value = torch.where(reflected, math.log(math.pi) - torch.log(sine) - value, value)
+    value = torch.where(reflected, math.log(math.pi) - torch.log(sine * z) - value, value)
     return torch.where(x.isinf(), math.inf, value)
 
 
 # lgamma(2 + t) / (t * (t + 1)) for |t| <= 1/2, to a third of a thousandth of a unit in the last place of float32.
-_LGAMMA_NEAR_TWO = (
+_LGAMMA_NEAR_TWO_SINGLE = (
     4.441220600596784e-05, -9.649339339662811e-05, 0.00018094248392440206, -0.00040225296442764004,
     0.0009155555689553376, -0.0021085140532559913, 0.004998633132553101, -0.012384174964542118,
     0.03296500072183504, -0.1003173018903039, 0.42278433509846713,
@@ -324,7 +404,7 @@ def _lgamma_of_single(x: torch.Tensor) -> torch.Tensor:
     t = z + torch.clamp(steps, -2.0, 5.0) - 2.0
     large = z >= 4.0
     logarithm = torch.log(torch.where(large, z, product.abs()))
-    small = t * (t + 1.0) * _even_and_odd(t, _LGAMMA_NEAR_TWO) + torch.where(z < 1.5, -logarithm, logarithm)
+    small = t * (t + 1.0) * _even_and_odd(t, _LGAMMA_NEAR_TWO_SINGLE) + torch.where(z < 1.5, -logarithm, logarithm)
     inverse = 1.0 / z
     series = _even_and_odd(
         inverse * inverse,
@@ -337,8 +417,13 @@ def _lgamma_of_single(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x.isinf(), math.inf, value)
 
 
-def _lgamma_of(x: torch.Tensor) -> torch.Tensor:
-    return computed(lgamma if x.dtype == torch.float64 else _lgamma_of_single)(x)
+def _by_dtype(single: Callable[[torch.Tensor], torch.Tensor], double: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """By the type of the operand."""
+    return lambda x: computed(double if x.dtype is torch.float64 else single)(x)
+
+
+def _erfcx_of_single(x: torch.Tensor) -> torch.Tensor:
+    return _erfcx(x, 0.0)
 
 
 def _polygamma(n: int, x: torch.Tensor) -> Any:
@@ -354,15 +439,15 @@ def special_functions() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
         aten.digamma.default: _digamma_of,
-        aten.erfinv.default: computed(erfinv),
+        aten.erfinv.default: _by_dtype(_erfinv_of_single, erfinv),
         aten.i0.default: computed(i0),
-        aten.lgamma.default: _lgamma_of,
+        aten.lgamma.default: _by_dtype(_lgamma_of_single, lgamma),
         aten.polygamma.default: _polygamma,
-        aten.special_erfcx.default: computed(erfcx),
+        aten.special_erfcx.default: _by_dtype(_erfcx_of_single, erfcx),
         aten.special_i0e.default: computed(_i0e),
         aten.special_i1.default: computed(i1),
         aten.special_i1e.default: computed(_i1e),
         aten.special_modified_bessel_i0.default: computed(i0),
         aten.special_modified_bessel_i1.default: computed(i1),
-        aten.special_ndtri.default: computed(ndtri),
+        aten.special_ndtri.default: _by_dtype(_ndtri_of_single, ndtri),
     }

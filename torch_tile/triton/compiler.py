@@ -58,7 +58,7 @@ def _compiler_version() -> str:
     from torch_tile import _C
 
     folder = Path(__file__).parent
-    sources = sorted([*folder.glob("*.py"), *(folder.parent / "frontend" / "decompositions").glob("*.py")])
+    sources = sorted([*folder.glob("*.py"), *(folder.parent / "formulas").glob("*.py")])
     stats = [(file.name, stat.st_size, stat.st_mtime_ns) for file in sources for stat in [file.stat()]]
     digest = hashlib.sha256(str(stats).encode()).hexdigest()
     return f"{_C.version()['compiler']} {digest}"
@@ -125,7 +125,7 @@ class CpuBackend(BaseBackend):  # type: ignore[misc]
     def get_module_map(self) -> dict[str, ModuleType]:
         from torch_tile.triton import libdevice
 
-        return {"triton.language.extra.libdevice": libdevice}
+        return {"triton.language.extra.libdevice": libdevice, "triton.language.extra.cuda.libdevice": libdevice}
 
     def load_dialects(self, ctx: Any) -> None:
         pass

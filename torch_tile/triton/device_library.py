@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import triton.language as tl
 from triton import jit
-from triton.language.extra.cuda import libdevice as cuda
 
 from torch_tile.formulas import orders
 from torch_tile.triton import special
@@ -120,52 +119,6 @@ def nextafter(arg0, arg1):  # type: ignore[no-untyped-def]
     least = (bits * 0 + 1).to(arg0.dtype, bitcast=True)
     moved = tl.where(arg0 == arg1, arg1, tl.where(arg0 == 0, tl.where(arg1 < 0, -least, least), moved))
     return tl.where((arg0 != arg0) | (arg1 != arg1), arg0 + arg1, moved)
-
-
-@jit
-def norm3d(arg0, arg1, arg2):  # type: ignore[no-untyped-def]
-    a, b, c = arg0.to(tl.float64), arg1.to(tl.float64), arg2.to(tl.float64)
-    return tl.sqrt(a * a + b * b + c * c).to(arg0.dtype)
-
-
-@jit
-def norm4d(arg0, arg1, arg2, arg3):  # type: ignore[no-untyped-def]
-    a, b, c, d = arg0.to(tl.float64), arg1.to(tl.float64), arg2.to(tl.float64), arg3.to(tl.float64)
-    return tl.sqrt(a * a + b * b + c * c + d * d).to(arg0.dtype)
-
-
-@jit
-def rnorm3d(arg0, arg1, arg2):  # type: ignore[no-untyped-def]
-    a, b, c = arg0.to(tl.float64), arg1.to(tl.float64), arg2.to(tl.float64)
-    return (1.0 / tl.sqrt(a * a + b * b + c * c)).to(arg0.dtype)
-
-
-@jit
-def rnorm4d(arg0, arg1, arg2, arg3):  # type: ignore[no-untyped-def]
-    a, b, c, d = arg0.to(tl.float64), arg1.to(tl.float64), arg2.to(tl.float64), arg3.to(tl.float64)
-    return (1.0 / tl.sqrt(a * a + b * b + c * c + d * d)).to(arg0.dtype)
-
-
-@jit
-def remainder(arg0, arg1):  # type: ignore[no-untyped-def]
-    x, y = arg0.to(tl.float64), arg1.to(tl.float64)
-    rest = cuda.fmod(x, y)
-    size, half = tl.abs(rest), tl.abs(y)
-    whole = tl.abs(cuda.trunc(x / y))
-    is_odd = whole - 2.0 * tl.floor(whole * 0.5) == 1.0
-    beyond = (size * 2.0 > half) | ((size * 2.0 == half) & is_odd)
-    return tl.where(beyond, rest - cuda.copysign(half, rest), rest).to(arg0.dtype)
-
-
-@jit
-def tgamma(arg0):  # type: ignore[no-untyped-def]
-    x = arg0.to(tl.float64)
-    whole = tl.floor(x)
-    is_odd = tl.floor(whole * 0.5) * 2.0 != whole
-    size = tl.exp(special.lgamma(x))
-    value = tl.where((x < 0) & is_odd, -size, size)
-    value = tl.where(x == 0, cuda.copysign(size, x), value)
-    return tl.where((x < 0) & (x == whole), float("nan"), value).to(arg0.dtype)
 
 
 @jit

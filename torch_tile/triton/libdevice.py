@@ -1,5 +1,5 @@
-"""`triton.language.extra.libdevice` on CPU: Triton's own names for CUDA, many of which the compiler knows; the others
-are operations (special.py) and kernels (device_library.py)."""
+"""`triton.language.extra.libdevice` on CPU: Triton's own names for CUDA. The compiler knows those that are one
+operation, and the others are made of these (special.py) or are kernels (device_library.py)."""
 
 from __future__ import annotations
 

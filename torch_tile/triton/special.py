@@ -12,7 +12,7 @@ from triton.language import core
 from triton.language import math as tl_math
 from triton.language.extra.cuda import libdevice as _cuda
 
-from torch_tile.formulas import device_functions, rounding
+from torch_tile.formulas import device_functions, library, rounding
 
 
 class _Operand:
@@ -83,12 +83,14 @@ _BINARY: dict[str, Callable[..., Any]] = {
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **_BINARY,
+    "fmod": lambda s, a, b: _cuda.fmod(a, b, _semantic=s),
+    "pow": lambda s, a, b: _cuda.pow(a, b, _semantic=s),
     "where": _where,
     "copysign": lambda s, a, b: _cuda.copysign(a, b if isinstance(b, core.tensor) else _constant(s, b, a), _semantic=s),
     "full_like": lambda s, x, value: _constant(s, value, x),
 }
 _MATH: dict[str, Any] = {
-    **{name: getattr(tl_math, name) for name in ("abs", "exp", "log", "sin", "cos", "sqrt", "rsqrt", "erf")},
+    **{name: getattr(tl_math, name) for name in ("abs", "exp", "exp2", "log", "sin", "cos", "sqrt", "rsqrt", "erf")},
     **{name: getattr(_cuda, name) for name in ("tan", "erfc")},
     "round": _cuda.rint,
 }
@@ -119,8 +121,9 @@ def _special(name: str) -> Any:
     return core.extern(function)
 
 
-def _directed(name: str, count: int) -> Any:
-    """Arithmetic that rounds as its name says, in the type of its operands."""
+def _computed(name: str, count: int, formula: Callable[[bool, list[_Operand]], _Operand]) -> Any:
+    """A function of `count` operands of one shape, in the type of those that are floats; the formula is given whether
+    that is float64, and the operands in float64."""
 
     def compute(operands: tuple[Any, ...], s: Any) -> Any:
         tiles = [s.to_tensor(a) for a in operands]
@@ -129,17 +132,35 @@ def _directed(name: str, count: int) -> Any:
         shape = next((x.shape for x in tiles if x.type.is_block()), None)
         if shape is not None:
             tiles = [s.broadcast_impl_shape(x, shape) if x.type.is_block() else s.splat(x, shape) for x in tiles]
-        wide = [_Operand(s.cast(s.cast(x, narrow), core.float64), s) for x in tiles]
-        return s.cast(rounding.arithmetic(name, is_double, *wide).x, narrow)
+        tiles = [s.cast(x, narrow) if x.dtype.is_floating() else x for x in tiles]
+        wide = [_Operand(s.cast(x, core.float64), s) for x in tiles]
+        return s.cast(formula(is_double, wide).x, narrow)
 
-    if count == 1:
-        function: Any = lambda arg0, _semantic=None: compute((arg0,), _semantic)  # noqa: E731
-    elif count == 2:
-        function = lambda arg0, arg1, _semantic=None: compute((arg0, arg1), _semantic)  # noqa: E731
-    else:
-        function = lambda arg0, arg1, arg2, _semantic=None: compute((arg0, arg1, arg2), _semantic)  # noqa: E731
+    # Triton counts a function's arguments.
+    one: Any = lambda arg0, _semantic=None: compute((arg0,), _semantic)  # noqa: E731
+    two: Any = lambda arg0, arg1, _semantic=None: compute((arg0, arg1), _semantic)  # noqa: E731
+    three: Any = lambda arg0, arg1, arg2, _semantic=None: compute((arg0, arg1, arg2), _semantic)  # noqa: E731
+    four: Any = lambda arg0, arg1, arg2, arg3, _semantic=None: compute((arg0, arg1, arg2, arg3), _semantic)  # noqa: E731
+    function = (one, two, three, four)[count - 1]
     function.__name__ = function.__qualname__ = name
     return core.extern(function)
+
+
+def _directed(name: str, count: int) -> Any:
+    """Arithmetic that rounds as its name says."""
+    return _computed(name, count, lambda is_double, wide: rounding.arithmetic(name, is_double, *wide))
+
+
+def _made_of_others(name: str) -> Any:
+    """A function of formulas/library.py."""
+    function, count = library.FUNCTIONS[name]
+    return _computed(name, count, lambda is_double, wide: function(*wide, is_double=is_double))
+
+
+def _inverse_root(is_double: bool, wide: list[_Operand]) -> Any:
+    s = wide[0].semantic
+    root: Any = _Operand(_cuda.cbrt(wide[0].x, _semantic=s), s)
+    return 1.0 / root
 
 
 def _float_of(name: str) -> Any:
@@ -176,6 +197,12 @@ for _name, _count in rounding.NAMES.items():
     globals()[_name] = _directed(_name, _count)
 for _name in [f"{kind}_{mode}" for kind in _CONVERSIONS for mode in rounding.MODES]:
     globals()[_name] = _float_of(_name)
+
+for _name in library.FUNCTIONS:
+    globals()[_name] = _made_of_others(_name)
+scalbn = globals()["ldexp"]
+fast_exp10f = globals()["exp10"]
+rcbrt = _computed("rcbrt", 1, _inverse_root)
 
 j0 = _special("j0")
 j1 = _special("j1")
@@ -214,6 +241,18 @@ def _nearest_float(kind: str, source: Any, to: Any) -> Any:
     return core.extern(function)
 
 
+def _whole(name: str, rounded: Any) -> Any:
+    """The whole number as int64."""
+
+    def function(arg0: Any, _semantic: Any = None) -> Any:
+        return _semantic.cast(rounded(_semantic.to_tensor(arg0), _semantic=_semantic), core.int64)
+
+    function.__name__ = function.__qualname__ = name
+    return core.extern(function)
+
+
+llrint = _whole("llrint", _cuda.rint)
+llround = _whole("llround", _cuda.round)
 double2float_rn = _nearest_float("double2float", core.float64, core.float32)
 _INTEGERS = {"int": core.int32, "uint": core.uint32, "ll": core.int64, "ull": core.uint64}
 for _long, _to in _INTEGERS.items():

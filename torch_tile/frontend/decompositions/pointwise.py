@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from torch_tile.formulas.library import norm
 
 aten = torch.ops.aten
 
@@ -14,12 +17,15 @@ _LOW = (torch.float16, torch.bfloat16)
 
 
 def _fmax(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    # torch.maximum where neither is NaN; a comparison with NaN is false.
-    return torch.where((a >= b) | torch.isnan(b), a, b)
+    # torch.maximum where neither is NaN; a comparison with NaN is false. Of zeros ATen takes the first, or in bfloat16
+    # the second.
+    is_first = a > b if torch.bfloat16 in (a.dtype, b.dtype) else a >= b
+    return torch.where(is_first | torch.isnan(b), a, b)
 
 
 def _fmin(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return torch.where((a <= b) | torch.isnan(b), a, b)
+    is_first = a < b if torch.bfloat16 in (a.dtype, b.dtype) else a <= b
+    return torch.where(is_first | torch.isnan(b), a, b)
 
 
 def _signbit(x: torch.Tensor) -> torch.Tensor:
@@ -30,15 +36,10 @@ def _signbit(x: torch.Tensor) -> torch.Tensor:
     return torch.copysign(torch.ones((), dtype=x.dtype, device=x.device), x) < 0
 
 
-def _hypot(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Scaled by the larger operand, so that squares neither overflow nor vanish."""
+def _hypot(a: torch.Tensor, b: torch.Tensor) -> Any:
     dtype = torch.promote_types(a.dtype, b.dtype)
     wide = torch.float32 if dtype in _LOW else dtype
-    a, b = a.to(wide).abs(), b.to(wide).abs()
-    large, small = torch.maximum(a, b), torch.minimum(a, b)
-    ratio = small / large
-    value = torch.where(large == 0, large, large * torch.sqrt(1.0 + ratio * ratio))
-    return torch.where(a.isinf() | b.isinf(), math.inf, value).to(dtype)
+    return norm((a.to(wide), b.to(wide)), wide).to(dtype)
 
 
 def _angle(x: torch.Tensor) -> Any:
@@ -67,6 +68,62 @@ def _addcdiv(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, value: Any = 
         return x + (a / b if value == 1 else value * a / b)
     x, a, b = x.float(), a.float(), b.float()
     return (x + (a / b if value == 1 else value * a / b)).to(dtype)
+
+
+def _single(value: float, dtype: torch.dtype) -> float:
+    """The number as a kernel for this dtype has it."""
+    return value if dtype is torch.float64 else ctypes.c_float(value).value
+
+
+def _lerp_number(start: torch.Tensor, end: torch.Tensor, weight: Any) -> Any:
+    """From the nearer end, with one rounding of the product and the sum, as ATen's kernels."""
+    dtype = torch.promote_types(start.dtype, end.dtype)
+    if dtype.is_complex or not isinstance(weight, (int, float)):
+        return NotImplemented
+    wide = torch.float32 if dtype in _LOW else dtype
+    start, end = start.to(wide), end.to(wide)
+    factor = _single(weight, wide)
+    if abs(factor) < 0.5:
+        return torch.add(start, end - start, alpha=factor).to(dtype)
+    return torch.add(end, end - start, alpha=_single(factor - 1.0, wide)).to(dtype)
+
+
+def _lerp(start: torch.Tensor, end: torch.Tensor, weight: torch.Tensor) -> Any:
+    dtype = torch.promote_types(torch.promote_types(start.dtype, end.dtype), weight.dtype)
+    if dtype.is_complex:
+        return NotImplemented
+    wide = torch.float32 if dtype in _LOW else dtype
+    start, end, weight = start.to(wide), end.to(wide), weight.to(wide)
+    is_small = weight.abs() < 0.5
+    factor = torch.where(is_small, weight, weight - 1.0)
+    return torch.addcmul(torch.where(is_small, start, end), factor, end - start).to(dtype)
+
+
+def _elu(x: torch.Tensor, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> torch.Tensor:
+    wide = x.float() if x.dtype in _LOW else x
+    negative = torch.expm1(wide * input_scale) * (alpha * scale)
+    return torch.where(wide < 0, negative, wide * scale).to(x.dtype)
+
+
+def _sigmoid_backward(grad: torch.Tensor, output: torch.Tensor) -> Any:
+    """In ATen's order: the product with 1 - output first."""
+    dtype = torch.promote_types(grad.dtype, output.dtype)
+    if dtype.is_complex:
+        return NotImplemented
+    wide = torch.float32 if dtype in _LOW else dtype
+    grad, output = grad.to(wide), output.to(wide)
+    return (grad * (1.0 - output) * output).to(dtype)
+
+
+def _logit_backward(grad: torch.Tensor, x: torch.Tensor, eps: float | None = None) -> torch.Tensor:
+    """An eps below 0 is none."""
+    dtype = torch.promote_types(grad.dtype, x.dtype)
+    wide = torch.float32 if dtype in _LOW else dtype
+    grad, x = grad.to(wide), x.to(wide)
+    clamps = eps is not None and not eps < 0.0
+    low = _single(eps, wide) if clamps and eps is not None else 0.0
+    inside = (x >= low) & (x <= _single(1.0 - low, wide))
+    return torch.where(inside, grad / (x * (1.0 - x)), 0.0 if clamps else math.nan).to(dtype)
 
 
 def _log_sigmoid_forward(x: torch.Tensor) -> Any:
@@ -227,15 +284,20 @@ def pointwise() -> dict[Any, Callable[..., Any]]:
         aten.angle.default: _angle,
         aten.bucketize.Scalar: _bucketize_number,
         aten.bucketize.Tensor: _bucketize,
+        aten.elu.default: _elu,
         aten.fmax.default: _fmax,
         aten.fmin.default: _fmin,
         aten.hypot.default: _hypot,
         aten.ldexp.Tensor: _ldexp,
+        aten.lerp.Scalar: _lerp_number,
+        aten.lerp.Tensor: _lerp,
         aten.log_sigmoid_forward.default: _log_sigmoid_forward,
+        aten.logit_backward.default: _logit_backward,
         aten.pow.Scalar: _pow_of_number,
         aten.pow.Tensor_Scalar: _pow_to_number,
         aten.pow.Tensor_Tensor: _pow_tensors,
         aten.round.decimals: _round_decimals,
         aten.searchsorted.Tensor: _searchsorted,
+        aten.sigmoid_backward.default: _sigmoid_backward,
         aten.signbit.default: _signbit,
     }

@@ -97,7 +97,6 @@ _ALSO = (
     aten._native_batch_norm_legit_no_training,
     aten.batch_norm_backward,
     aten.dist,
-    aten.elu,
     aten.grid_sampler_2d,
     aten.hardtanh,
     aten.leaky_relu,

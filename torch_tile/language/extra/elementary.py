@@ -9,7 +9,7 @@ import numpy as np
 from torch_tile.language import arith
 from torch_tile.language.casts import cast
 from torch_tile.language.core import emit, error, mlir_type, tensor
-from torch_tile.language.dtypes import float32, float64, int32
+from torch_tile.language.dtypes import float32, int32
 from torch_tile.language.ops import arithmetic as _arithmetic
 from torch_tile.language.ops import math as _math
 from torch_tile.language.ops.math import through_torch, unary_float, where
@@ -169,13 +169,6 @@ def mul_rn(arg0: Any, arg1: Any) -> tensor:
 def add_rn(arg0: Any, arg1: Any) -> tensor:
     """arg0 + arg1, correctly rounded."""
     return _arithmetic.add(arg0, arg1)
-
-
-def hypot(arg0: Any, arg1: Any) -> tensor:
-    """Length of the vector (arg0, arg1)."""
-    a, b = as_tensor(arg0), as_tensor(arg1)
-    wide: Any = float64
-    return cast(sqrt(cast(a, wide) * cast(a, wide) + cast(b, wide) * cast(b, wide)), a.dtype)
 
 
 def llrint(arg0: Any) -> tensor:

@@ -27,18 +27,6 @@ from torch_tile.language.ops.math import where
 from torch_tile.language.values import as_tensor, constant, unify
 
 
-def fdim(arg0: Any, arg1: Any) -> tensor:
-    """arg0 - arg1 where that is positive, else 0."""
-    a, b = unify(as_tensor(arg0), as_tensor(arg1))
-    return where(a <= b, 0.0, a - b)
-
-
-def saturatef(arg0: Any) -> tensor:
-    """Each element moved into [0, 1]; 0 for NaN."""
-    x = as_tensor(arg0)
-    return where(x > 0, where(x < 1, x, 1.0), 0.0)
-
-
 def _bits(x: tensor) -> Any:
     from torch_tile.language.casts import bitcast
 
@@ -58,29 +46,15 @@ def nextafter(arg0: Any, arg1: Any) -> tensor:
     return where((x != x) | (y != y), x + y, moved)
 
 
-def ldexp(arg0: Any, arg1: Any) -> tensor:
-    """arg0 times 2 to the power of an integer."""
-    from torch_tile.language.casts import bitcast
-
-    x, steps = as_tensor(arg0), cast(as_tensor(arg1), int32)
-    wide = cast(x, float64)
-    # Two factors, each a power of two that float64 holds.
-    for part in (steps // 2, steps - steps // 2):
-        part = where(part < -1000, -1000, where(part > 1000, 1000, part))
-        wide = wide * bitcast(cast(part + 1023, int64) << 52, float64)
-    return cast(wide, x.dtype)
-
-
-scalbn = ldexp
-
-
 def ilogb(arg0: Any) -> tensor:
     """Exponent of each element as int32; of 0 and NaN the lowest, of infinity the greatest integer."""
+    from torch_tile.language.extra import special
+
     x = as_tensor(arg0)
     wide = cast(x, float64)
     exponent = cast(floor(log2(abs(wide))), int32)
     # log2 may round across a power of two.
-    low = ldexp(constant(1.0, float64), exponent)
+    low = special.made_of_others("ldexp", constant(1.0, float64), exponent)
     size = abs(wide)
     exponent = where(size < low, exponent - 1, where(size >= low * 2.0, exponent + 1, exponent))
     exponent = where(size == float("inf"), 0x7FFFFFFF, exponent)

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from torch_tile.formulas import device_functions, rounding
+from torch_tile.formulas import device_functions, library, rounding
 from torch_tile.language.casts import cast
 from torch_tile.language.core import tensor
 from torch_tile.language.dtypes import float32, float64, uint64
@@ -60,8 +60,9 @@ for _name in ("add", "sub", "mul", "truediv", "lt", "le", "gt", "ge", "eq", "and
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(elementary, name)
-    for name in ("abs", "exp", "log", "sin", "cos", "tan", "sqrt", "rsqrt", "erf", "erfc", "copysign")
+    for name in ("abs", "exp", "exp2", "log", "sin", "cos", "tan", "sqrt", "rsqrt", "erf", "erfc", "copysign", "fmod")
 } | {
+    "pow": elementary._power,
     "round": elementary.rint,
     "where": where,
     "mul": operator.mul,
@@ -76,6 +77,18 @@ def apply(name: str, x: Any) -> tensor:
     type_ = x.dtype if x.dtype.is_floating() else float32
     made = device_functions()[name](_Operand(cast(x, float64)))
     return cast(made.x, type_)
+
+
+def made_of_others(name: str, *arguments: Any) -> tensor:
+    """The function of formulas/library.py that is called `name`, in the type of its operands."""
+    operands = [as_tensor(a) for a in arguments]
+    floats = operands[:1] if name == "ldexp" else operands
+    for k in range(1, len(floats)):
+        floats[0], floats[k] = unify(floats[0], floats[k])
+    type_ = floats[0].dtype if floats[0].dtype.is_floating() else float32
+    function, _ = library.FUNCTIONS[name]
+    wide = [_Operand(cast(x, float64)) for x in operands]
+    return cast(function(*wide, is_double=type_ is float64).x, type_)
 
 
 def directed(name: str, *arguments: Any) -> tensor:
