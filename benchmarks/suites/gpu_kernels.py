@@ -50,6 +50,36 @@ def rotary_gpu(x, cos, sin):
     return k.rotary(x, cos, sin)
 
 
+def group_norm_silu(x):
+    return F.silu(F.group_norm(x, 32))
+
+
+def norm_of_channels(x):
+    return F.layer_norm(x.permute(0, 2, 3, 1), x.shape[1:2])
+
+
+def softmax_of_channels(x):
+    return x.float().softmax(1)
+
+
+def sum_of_rows(x):
+    return x.float().sum((0, 2))
+
+
+def max_pool(x):
+    return F.max_pool2d(x, 3, 2, 1)
+
+
+def roll_image(x):
+    return x.roll((3, 3), (2, 3)) * 2
+
+
+def images(channels_last: bool) -> list[torch.Tensor]:
+    """Activations of an image model: 16 x 512 x 64 x 64 in bfloat16."""
+    x = randn(16, 512, 64, 64, dtype=bf16)
+    return [x.contiguous(memory_format=torch.channels_last) if channels_last else x]
+
+
 def gelu_sin(x):
     return F.gelu(x) + torch.sigmoid(x) * torch.sin(x)
 
@@ -121,6 +151,20 @@ CASES = [
         rtol=2e-2,
         atol=2e-2,
     ),
+]
+
+IMAGES = 2 * 16 * 512 * 64 * 64
+LAST, FIRST = (lambda: images(True)), (lambda: images(False))
+CASES += [
+    GpuCase("group_norm silu bf16 channels last", group_norm_silu, LAST, 2 * IMAGES, rtol=2e-2, atol=2e-2),
+    GpuCase("group_norm silu bf16", group_norm_silu, FIRST, 2 * IMAGES, rtol=2e-2, atol=2e-2),
+    GpuCase("layer_norm of channels bf16", norm_of_channels, FIRST, 2 * IMAGES, rtol=2e-2, atol=2e-2),
+    GpuCase("softmax of channels bf16 channels last", softmax_of_channels, LAST, 3 * IMAGES),
+    GpuCase("softmax of channels bf16", softmax_of_channels, FIRST, 3 * IMAGES),
+    GpuCase("sum of rows bf16 channels last", sum_of_rows, LAST, IMAGES, atol=1e-2),
+    GpuCase("max_pool bf16", max_pool, FIRST, IMAGES * 5 // 4),
+    GpuCase("roll bf16 channels last", roll_image, LAST, 2 * IMAGES),
+    GpuCase("roll bf16", roll_image, FIRST, 2 * IMAGES),
 ]
 
 
