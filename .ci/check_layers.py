@@ -28,6 +28,7 @@ COMPILER = [
     "compiler/codegen/cpu",
     "compiler/codegen/gpu",
     "compiler/loader",
+    "compiler/target",
     "compiler/triton",
 ]
 PLAIN = ["support", "artifact"]
@@ -43,7 +44,8 @@ LAYERS: dict[str, list[str]] = {
     "compiler/graph/transforms": ["support", "compiler/graph/ir"],
     "compiler/fusion": ["support", "compiler/graph/ir"],
     "compiler/tile/ir": ["support"],
-    "compiler/tile/build": [*PLAIN, "compiler/graph/ir", "compiler/fusion", "compiler/tile/ir"],
+    "compiler/target": [],
+    "compiler/tile/build": [*PLAIN, "compiler/target", "compiler/graph/ir", "compiler/fusion", "compiler/tile/ir"],
     "compiler/tile/transforms": ["support", "compiler/tile/ir"],
     "compiler/codegen": [*PLAIN, "compiler/tile/ir", "compiler/codegen/cpu", "compiler/codegen/gpu"],
     "compiler/codegen/common": [*PLAIN, "compiler/tile/ir", "compiler/codegen"],

@@ -21,8 +21,13 @@ struct Machine {
   /// What a load under a mask adds to the size of a kernel beside what other loads do, in operations: on GPU each piece
   /// of a thread branches, and the time of the assembler grows with the square of all.
   int64_t branchCost = 0;
+  /// Reduced neighbours in memory, in bytes, from which on a program takes one result at a time; shorter runs are taken
+  /// together with the results that lie between them. 0: always one result at a time.
+  int64_t shortRunBytes = 0;
+  /// Programs below which a reduction does not take along the pointwise work that follows it.
+  int64_t fewJoinedPrograms = 8;
 
-  static Machine gpu() { return {1024, 128, 1 << 15, 4096, 128, 15}; }
+  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 15, 256, 128}; }
 };
 
 struct FusionOptions {

@@ -51,8 +51,7 @@ constexpr size_t maxBuffers = 40;
 constexpr int maxGroupWork = 1200;
 /// What a program may read again after a reduction: it must still be in its core's cache.
 constexpr int64_t maxRowBytes = 512 << 10;
-/// Fewer programs than this do not keep threads busy, which matters beyond a few microseconds of work.
-constexpr int64_t fewPrograms = 8;
+/// Points from which on idle threads matter.
 constexpr int64_t smallWork = 1 << 15;
 
 /// One attempt to bring an op and a group together; works on copies until it has succeeded.
@@ -381,7 +380,8 @@ bool followsReduction(const Group &group, const Member &member) {
   return false;
 }
 
-bool pays(const Group &before, const Group &joined, SizeContext &sizes, const SizeFacts &facts, std::string &reason) {
+bool pays(const Group &before, const Group &joined, const SizeFacts &facts, const Machine &machine,
+          std::string &reason) {
   if (joined.work > maxGroupWork) {
     reason = "the kernel would grow beyond " + std::to_string(maxGroupWork) + " operations";
     return false;
@@ -400,7 +400,7 @@ bool pays(const Group &before, const Group &joined, SizeContext &sizes, const Si
   const Member &last = joined.members.back();
   bool lastIsPointwise = !LoopsOp(last.op).isReduction();
   if (!before.hasReducedAxes() || (lastIsPointwise && last.isFull)) {
-    if (programs < fewPrograms) {
+    if (programs < (double)machine.fewJoinedPrograms) {
       reason = "pointwise work would run with the few programs of the reduction";
       return false;
     }
@@ -423,7 +423,8 @@ bool pays(const Group &before, const Group &joined, SizeContext &sizes, const Si
 
 } // namespace
 
-bool joinGroup(Group &group, LoopsOp op, SizeContext &sizes, const SizeFacts &facts, std::string &reason) {
+bool joinGroup(Group &group, LoopsOp op, SizeContext &sizes, const SizeFacts &facts, const Machine &machine,
+               std::string &reason) {
   if (llvm::any_of(group.members, [](Member &member) { return bool(member.op.getWriteAt()); })) {
     reason = "its loops run in an order of their own";
     return false;
@@ -436,7 +437,7 @@ bool joinGroup(Group &group, LoopsOp op, SizeContext &sizes, const SizeFacts &fa
     reason = hazard;
     return false;
   }
-  if (!pays(group, joined, sizes, facts, reason))
+  if (!pays(group, joined, facts, machine, reason))
     return false;
   group = std::move(joined);
   return true;

@@ -90,12 +90,57 @@ private:
     }
   }
 
+  double extentOf(AxisAttr axis) { return (double)std::max<int64_t>(1, facts.estimate(axis.getExtent())); }
+
+  /// The load that moves the most.
+  LoadOp largestLoad(LoopsOp op) {
+    LoadOp largest;
+    int64_t most = -1;
+    for (LoadOp load : op.bodyBlock()->getOps<LoadOp>())
+      if (int64_t bytes = estimateBytes(load.getSource().getType(), facts); bytes > most) {
+        largest = load;
+        most = bytes;
+      }
+    return largest;
+  }
+
+  /// Where reduced neighbours are few, programs take the results that lie between them side by side: how many programs
+  /// that leaves, or nothing where programs take one result each.
+  std::optional<double> sharedPrograms(LoopsOp op) {
+    LoadOp load = largestLoad(op);
+    if (!load || machine.shortRunBytes == 0)
+      return std::nullopt;
+    SizeExpr offset = linearOffset(sizes, load.indexExprs(), load.getSource().getType().getStrides());
+    auto strideOf = [&](AxisAttr axis) -> int64_t {
+      std::optional<SizeExpr> stride = strideAlong(sizes, offset, axis.getName().getValue());
+      return stride ? std::abs(facts.estimate(*stride)) : 0;
+    };
+    double run = 1, farthest = 0;
+    SmallVector<AxisAttr> reduced = op.reducedAxes();
+    llvm::stable_sort(reduced, [&](AxisAttr a, AxisAttr b) { return strideOf(a) < strideOf(b); });
+    for (AxisAttr axis : reduced) {
+      if ((double)strideOf(axis) == run)
+        run *= extentOf(axis);
+      farthest = std::max(farthest, (double)strideOf(axis));
+    }
+    if (run * (double)elementBytes(load.getType()) >= (double)machine.shortRunBytes)
+      return std::nullopt;
+    double inner = 1, outer = 1;
+    for (AxisAttr axis : op.parallelAxes())
+      (strideOf(axis) > 0 && (double)strideOf(axis) < farthest ? inner : outer) *= extentOf(axis);
+    return outer * std::ceil(inner / (double)machine.columnsPerProgram);
+  }
+
   void consider(LoopsOp op) {
     double results = 1, reduced = 1;
     for (AxisAttr axis : op.axisList())
-      (axis.getReduced() ? reduced : results) *= (double)std::max<int64_t>(1, facts.estimate(axis.getExtent()));
+      (axis.getReduced() ? reduced : results) *= extentOf(axis);
     bool isColumn = isColumnReduction(op);
     double programs = isColumn ? std::ceil(results / (double)machine.columnsPerProgram) : results;
+    if (std::optional<double> shared = sharedPrograms(op)) {
+      programs = *shared;
+      isColumn = true;
+    }
     auto record = [&](bool taken, std::string reason) {
       decisions.push_back({FusionDecision::Kind::Split, taken, 0, lineOf(op.getLoc()), std::move(reason)});
     };

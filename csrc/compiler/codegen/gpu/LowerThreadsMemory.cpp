@@ -9,6 +9,9 @@ using namespace torch_tile::codegen;
 /// than the arithmetic says.
 static constexpr llvm::StringLiteral multipleAttrName = "tile.multiple";
 
+/// Of kernels: no axis is empty, so the first element of each structured access lies inside.
+static constexpr llvm::StringLiteral neverEmptyAttrName = "tile.never_empty";
+
 Value ThreadLowering::both(Value left, Value right) {
   if (!left || !right)
     return left ? left : right;
@@ -261,6 +264,8 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
     return success();
   }
   int64_t lanes = lanesOf(access->type);
+  // Every tile of the kernel has a valid element, its first.
+  bool firstIsInside = kernel->hasAttr(neverEmptyAttrName);
   Rows result;
   SmallVector<Piece> parts;
   for (int64_t piece = 0, end = numRowsOf(access->type); piece < end; ++piece) {
@@ -271,8 +276,15 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
       bool isOne = access->isRepeated && !given;
       for (int64_t lane = 0; lane < (isOne ? 1 : lanes); ++lane) {
         auto [offset, inside] = locate(*access, addI32(index, lane));
-        inside = both(inside, given ? extract(given, lane) : Value());
         Value ptr = elementPtr(access->base, access->storage, offset);
+        if (inside && !given && firstIsInside && lanes == 1) {
+          // A branch would wait for each element: what lies outside reads the tile's first one instead.
+          ptr = arith::SelectOp::create(b, inside, ptr, access->base);
+          Value rest = other ? other : zero(access->storage);
+          scalars.push_back(arith::SelectOp::create(b, inside, loadElements(access->storage, ptr), rest));
+          continue;
+        }
+        inside = both(inside, given ? extract(given, lane) : Value());
         scalars.push_back(inside ? guardedLoad(access->storage, ptr, inside, other)
                                  : loadElements(access->storage, ptr));
       }

@@ -219,6 +219,55 @@ FailureOr<RankedTensorType> ThreadLowering::foldPieces(tile::ReduceOp op, Ranked
   return RankedTensorType::get({apart * held / inner, inner}, type.getElementType(), type.getEncoding());
 }
 
+/// Threads that share a result: as many as leave about as many parts as each of them has elements.
+int64_t ThreadLowering::partsOf(int64_t numResults, int64_t size) const {
+  int64_t parts = 1;
+  while (parts * parts < size && parts * 2 * numResults <= numThreads)
+    parts *= 2;
+  return size >= 4 * parts || parts * parts >= size ? parts : 1;
+}
+
+/// Where there are fewer results than threads, several threads combine parts of each: afterwards `parts` holds
+/// `numParts` rows of results.
+LogicalResult ThreadLowering::combineParts(tile::ReduceOp op, int64_t numResults, int64_t size, int64_t inner,
+                                           int64_t numParts, SmallVectorImpl<Shared> &parts) {
+  Value result = arith::RemUIOp::create(b, threadId, i32(numResults));
+  Value own = arith::DivUIOp::create(b, threadId, i32(numResults)), last = i32(numParts - 1);
+  Value isWriter = arith::CmpIOp::create(b, arith::CmpIPredicate::ule, own, last);
+  Value part = arith::MinUIOp::create(b, own, last);
+  Value outer = arith::DivUIOp::create(b, result, i32(inner)), rest = arith::RemUIOp::create(b, result, i32(inner));
+  Value first = arith::AddIOp::create(b, arith::MulIOp::create(b, outer, i32(size * inner)), rest);
+  auto loadStep = [&](Value step) {
+    Value index = arith::AddIOp::create(b, first, arith::MulIOp::create(b, step, i32(inner)));
+    Tuple values;
+    for (auto [shared, source] : llvm::zip_equal(parts, op.getSources()))
+      values.push_back(fromScalars({loadShared(shared, index, getElementTypeOrSelf(source.getType()))}));
+    return values;
+  };
+  Value next = arith::AddIOp::create(b, part, i32(numParts));
+  auto loop = scf::ForOp::create(b, next, i32(size), i32(numParts), loadStep(part));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    auto combined = combine(op, Tuple(loop.getRegionIterArgs()), loadStep(loop.getInductionVar()));
+    if (failed(combined))
+      return failure();
+    scf::YieldOp::create(b, *combined);
+  }
+  hasSharedReaders = true;
+  auto storages = llvm::map_to_vector(parts, [](const Shared &shared) { return shared.storage; });
+  parts.clear();
+  if (failed(reserveShared(op, storages, numResults * numParts, /*isPadded=*/false, parts)))
+    return failure();
+  guardedStore(isWriter, [&] {
+    Value place = arith::AddIOp::create(b, arith::MulIOp::create(b, part, i32(numResults)), result);
+    for (auto [shared, value] : llvm::zip_equal(parts, loop.getResults()))
+      storeElements(toStorage(value), sharedPtr(shared, place));
+  });
+  barrier();
+  return success();
+}
+
 /// Each result is combined by the threads that hold it, element after element.
 LogicalResult ThreadLowering::reduceThroughShared(tile::ReduceOp op, RankedTensorType type, ArrayRef<Rows> sources) {
   int64_t axis = op.getAxis(), size = type.getDimSize(axis), inner = 1;
@@ -233,6 +282,13 @@ LogicalResult ThreadLowering::reduceThroughShared(tile::ReduceOp op, RankedTenso
     storeShared(part, source, type);
   barrier();
 
+  int64_t numResults = type.getNumElements() / size;
+  if (int64_t numParts = partsOf(numResults, size); numParts > 1) {
+    if (failed(combineParts(op, numResults, size, inner, numParts, parts)))
+      return failure();
+    size = numParts;
+    inner = numResults;
+  }
   auto resultType = dyn_cast<RankedTensorType>(op.getResult(0).getType());
   int64_t numPieces = resultType ? numRowsOf(resultType) : 1, lanes = resultType ? lanesOf(resultType) : 1;
   // Index of the first element of each result.

@@ -223,6 +223,9 @@ private:
 
   mlir::LogicalResult lowerReduce(mlir::tile::ReduceOp op);
   mlir::FailureOr<Tuple> reduceAll(mlir::tile::ReduceOp op, mlir::RankedTensorType type);
+  int64_t partsOf(int64_t numResults, int64_t size) const;
+  mlir::LogicalResult combineParts(mlir::tile::ReduceOp op, int64_t numResults, int64_t size, int64_t inner,
+                                   int64_t numParts, llvm::SmallVectorImpl<Shared> &parts);
   mlir::LogicalResult reduceThroughShared(mlir::tile::ReduceOp op, mlir::RankedTensorType type,
                                           llvm::ArrayRef<Rows> sources);
   bool areSegments(mlir::RankedTensorType type, int64_t axis) const;

@@ -69,6 +69,10 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   setNumber("tile.programs_per_block", schedule.programsPerBlock, 1);
   setNumber("tile.most_neighbours", schedule.pieceLanes, 0);
   setNumber("tile.blocks_per_processor", schedule.blocksPerProcessor, 0);
+  bool isNeverEmpty = llvm::all_of(
+      loops.axes, [&](const torch_tile::fusion::Axis &axis) { return loops.facts().range(axis.extent).min >= 1; });
+  if (options.isGpu && isNeverEmpty && !loops.isOrdered())
+    (*kernel)->setAttr("tile.never_empty", UnitAttr::get(context));
   // New buffers share memory with nothing; what is written in place may be seen through other arguments.
   bool writesInPlace = llvm::any_of(loops.outputs, [](Value output) {
     return bool(cast<LoopsOp>(output.getDefiningOp()).destOf(cast<OpResult>(output).getResultNumber()));

@@ -274,10 +274,38 @@ void KernelEmitter::emitRowTile() {
     return;
   }
   bindings[rowName()] = rowLow;
-  if (!isWhole)
-    validRows = reuse(arith::SubIOp::create(builder, rowHigh, rowLow));
-  emitStages();
-  validRows = {};
+  if (isWhole)
+    return emitStages();
+  Value left = reuse(arith::SubIOp::create(builder, rowHigh, rowLow));
+  auto partial = [&]() -> ValueList {
+    validRows = left;
+    emitStages();
+    validRows = {};
+    return {};
+  };
+  if (isNeverFull(schedule.rowAxis, schedule.rows)) {
+    partial();
+    return;
+  }
+  Value isFull = arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, left, exprs.constant(schedule.rows));
+  emitIf(
+      isFull, {},
+      [&]() -> ValueList {
+        emitStages();
+        return {};
+      },
+      partial);
+}
+
+/// Whether the axis is shorter than one tile.
+bool KernelEmitter::isNeverFull(int axis, int64_t size) const {
+  return loops.facts().range(loops.axes[axis].extent).max < size;
+}
+
+/// On GPU: programs that reduce come with and without masks, so that the loads of several steps of a loop are under way
+/// together: each masked load is a branch.
+bool KernelEmitter::hasTwoVersions() const {
+  return options.isGpu && llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
 }
 
 /// The points of the short axis one after the other, with its index as a constant: masks that depend on it alone (those
@@ -330,12 +358,34 @@ void KernelEmitter::emitTransposedTiles() {
   if (schedule.rowBlock == schedule.rows && schedule.block == schedule.lanes) {
     bindings[rowName()] = rowsOverlap ? movedInside(rowLow, rowHigh, schedule.rows) : rowLow;
     bindings[vectorName()] = lanesOverlap ? movedInside(blockLow, blockHigh, schedule.lanes) : blockLow;
-    if (!alwaysFull) {
-      validRows = reuse(arith::SubIOp::create(builder, rowHigh, bindings[rowName()]));
-      validLanes = reuse(arith::SubIOp::create(builder, blockHigh, bindings[vectorName()]));
+    if (alwaysFull) {
+      emitStages();
+      return;
     }
-    emitStages();
-    validRows = validLanes = {};
+    Value rowsLeft = reuse(arith::SubIOp::create(builder, rowHigh, bindings[rowName()])),
+          lanesLeft = reuse(arith::SubIOp::create(builder, blockHigh, bindings[vectorName()]));
+    auto partial = [&]() -> ValueList {
+      validRows = isDivisible(schedule.rowAxis, schedule.rows) ? Value() : rowsLeft;
+      validLanes = isDivisible(schedule.vectorAxis, schedule.lanes) ? Value() : lanesLeft;
+      emitStages();
+      validRows = validLanes = {};
+      return {};
+    };
+    if (!hasTwoVersions() || isNeverFull(schedule.rowAxis, schedule.rows) ||
+        isNeverFull(schedule.vectorAxis, schedule.lanes)) {
+      partial();
+      return;
+    }
+    Value rowsFull = arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, rowsLeft, exprs.constant(schedule.rows));
+    Value lanesFull =
+        arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, lanesLeft, exprs.constant(schedule.lanes));
+    emitIf(
+        arith::AndIOp::create(builder, rowsFull, lanesFull), {},
+        [&]() -> ValueList {
+          emitStages();
+          return {};
+        },
+        partial);
     return;
   }
   Value row = bindings[rowName()];
@@ -422,11 +472,18 @@ KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bo
     if (isWhole)
       return body(carried);
     // Accesses take the short way by themselves where all lanes are valid.
-    validLanes = first && last && !options.isGpu ? exprs.constant(*last - *first)
+    Value left = first && last && !options.isGpu ? exprs.constant(*last - *first)
                                                  : reuse(arith::SubIOp::create(builder, high, low));
-    ValueList result = body(carried);
-    validLanes = {};
-    return result;
+    auto partial = [&] {
+      validLanes = left;
+      ValueList result = body(carried);
+      validLanes = {};
+      return result;
+    };
+    if (!carried.empty() || !hasTwoVersions() || isNeverFull(schedule.vectorAxis, schedule.lanes))
+      return partial();
+    Value isFull = arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, left, exprs.constant(schedule.lanes));
+    return emitIf(isFull, {}, [&] { return body({}); }, partial);
   }
   bool isInside = first && last ? *last - *first >= schedule.lanes : segmentEnds.empty();
   if (carried.empty() && !alwaysFull && isInside && mayOverlap(schedule.vectorAxis, schedule.lanes)) {

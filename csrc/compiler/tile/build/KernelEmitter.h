@@ -54,6 +54,8 @@ private:
   void emitInnerAxes(int axis);
   void emitTiles();
   bool hasRowTiles() const;
+  bool hasTwoVersions() const;
+  bool isNeverFull(int axis, int64_t size) const;
   void emitRows(int innerAxis);
   void emitTransposedTiles();
   void emitRowTile();

@@ -136,6 +136,8 @@ void KernelEmitter::emitReducedStage(int stage) {
       for (Value &value : values)
         value = toTile(builder, value, accumulatorShape());
       values = fold(op, std::move(values), /*axis=*/foldedAxis());
+      if (isVectorReduced() && isRowReduced())
+        values = fold(op, std::move(values), /*axis=*/0);
     }
     for (auto [result, value, kind] : llvm::zip(op.getOutputs(), values, item.kinds)) {
       if (kind == Carried::Narrow) {
@@ -226,6 +228,14 @@ KernelEmitter::ValueList KernelEmitter::emitReducedAxes(unsigned axis, ValueRang
   };
   axis = next(axis);
   if (axis == loops.axes.size()) {
+    if (isRowReduced() && isVectorReduced()) { // one tile holds the whole vector axis
+      bindings[vectorName()] = exprs.constant(0);
+      if (!isAlwaysFull())
+        validLanes = exprs.emit(loops.axes[schedule.vectorAxis].extent, {});
+      ValueList values = emitRowLoop(carried, body);
+      validLanes = {};
+      return values;
+    }
     if (isRowReduced())
       return emitRowLoop(carried, body);
     if (schedule.isVectorInnermost)

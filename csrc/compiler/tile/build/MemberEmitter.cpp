@@ -258,9 +258,8 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
                                                        : structuredLoad(pointer, offset, load.getType());
   // A mask over elements that lie side by side.
   auto isContiguousAlong = [&](StringRef name) { return strideAlong(loops.sizes(), offset, name)->isConstant(1); };
-  bool isContiguous =
-      isStructured && schedule.vectorAxis >= 0 &&
-      (isContiguousAlong(vectorName()) || (hasRows() && !options.isGpu && isContiguousAlong(rowName())));
+  bool isContiguous = isStructured && schedule.vectorAxis >= 0 &&
+                      (isContiguousAlong(vectorName()) || (hasRows() && isContiguousAlong(rowName())));
   if (!scalarsVary && isContiguous) {
     Value value = structuredLoad(pointer, offset, load.getType(), mask);
     return other ? reuse(arith::SelectOp::create(builder, mask, value, toTile(builder, other, tileShape()))) : value;

@@ -312,6 +312,8 @@ std::string Schedule::str(const FusedLoops &loops) const {
     os << " from multiples of " << alignedLanes;
   if (lastLanes)
     os << " last lanes " << lastLanes;
+  if (predictedNs > 0)
+    os << " predicted " << (int64_t)(predictedNs / 1000) << " us";
   os << " block " << block << " program cost " << programCostNs << " ns";
   return text;
 }

@@ -57,6 +57,8 @@ struct Schedule {
   int64_t heldBytes = 0;
   /// Estimated cost of one program.
   int64_t programCostNs = 0;
+  /// Of the whole kernel, on GPU.
+  double predictedNs = 0;
 
   /// Lanes of a row's first tile that may lie before the row.
   int64_t mostSkipped() const { return alignedLanes > 0 ? alignedLanes - 1 : 0; }

@@ -1,6 +1,7 @@
 // Schedules for programs that are blocks of threads.
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/tile/build/GpuModel.h"
 #include "compiler/tile/build/OnlineSum.h"
 #include "compiler/tile/build/ScheduleCost.h"
 
@@ -50,6 +51,12 @@ constexpr int64_t mostHeldLanes = 8;
 constexpr int64_t transposedEdge = 64;
 /// Bytes that are read at any place for each that is written there: reads are put together from whole words.
 constexpr double storeWeight = 4;
+/// What is predicted must be so much shorter than under the rules before it takes their place: they know more of rows.
+constexpr double worthwhile = 0.85;
+/// Likewise where sizes may turn out to be others than those that were seen.
+constexpr double worthwhileUnknown = 0.5;
+/// Times the least that memory takes, within which nothing else is tried.
+constexpr double nearFloor = 1.2;
 /// Columns and rows of a tile of a column reduction.
 constexpr int64_t columnsOfTile = 128, leastColumns = 32;
 
@@ -492,6 +499,22 @@ private:
 
 } // namespace
 
-Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) { return GpuChooser(loops, sharedBytes).run(); }
+Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
+  Schedule usual = GpuChooser(loops, sharedBytes).run();
+  if (loops.axes.empty())
+    return usual;
+  GpuModel model(loops);
+  usual.predictedNs = model.predictNs(usual);
+  if (usual.predictedNs < nearFloor * model.floorNs())
+    return usual;
+  Schedule best = usual;
+  for (Schedule &candidate : gpuCandidates(loops, model)) {
+    candidate.predictedNs = model.predictNs(candidate);
+    if (candidate.predictedNs < best.predictedNs)
+      best = candidate;
+  }
+  bool isKnown = llvm::all_of(loops.axes, [](const Axis &axis) { return axis.extent.isConstant(); });
+  return best.predictedNs < (isKnown ? worthwhile : worthwhileUnknown) * usual.predictedNs ? best : usual;
+}
 
 } // namespace torch_tile::tile_build

@@ -1,0 +1,29 @@
+// What a GPU can do in a nanosecond: the numbers from which schedules are predicted.
+#pragma once
+
+#include <cstdint>
+
+namespace torch_tile::target {
+
+/// The defaults are measured on an H100 (SXM5): a copy of 1 GiB, loads of what the second-level cache holds, and chains
+/// of dependent loads.
+struct GpuMachine {
+  int64_t multiprocessors = 132;
+  /// Threads and blocks that one of them holds, and registers of 32 bits.
+  int64_t threads = 2048, blocks = 32, registers = 64 << 10;
+  double cyclesPerNs = 1.7;
+  /// Bytes per nanosecond from memory, and from the second-level cache.
+  double memoryRate = 3000, cacheRate = 4500;
+  /// Capacity of the second-level cache, and of the first-level one of a multiprocessor beside what is shared.
+  int64_t cacheBytes = 50 << 20, localBytes = 160 << 10;
+  /// From issuing a load until its data is there.
+  double loadNs = 700;
+  /// A block's start and end; folding what threads of a block hold into one result.
+  double blockNs = 700, foldNs = 600;
+  /// From one dependent access of shared memory to the next, with a combination between.
+  double sharedStepNs = 30;
+  /// Lanes that one multiprocessor computes in a cycle.
+  int64_t lanes = 128;
+};
+
+} // namespace torch_tile::target

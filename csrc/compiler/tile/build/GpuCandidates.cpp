@@ -1,0 +1,138 @@
+// Tiles over pairs of axes, for nests whose memory order no single axis follows.
+#include "compiler/fusion/Access.h"
+#include "compiler/tile/build/GpuModel.h"
+
+#include "llvm/ADT/bit.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+using torch_tile::fusion::Axis;
+
+namespace torch_tile::tile_build {
+namespace {
+
+constexpr int64_t warpSize = 32, maxThreads = 1024, usualThreads = 256;
+/// Elements of a tile: a few pieces of 16 bytes for each thread.
+constexpr int64_t leastPoints = 256, mostPoints = 8192;
+/// Elements that a thread may hold of each value, and of all that a row keeps from stage to stage.
+constexpr int64_t mostPerThread = 32;
+
+class Candidates {
+public:
+  Candidates(FusedLoops &loops, const GpuModel &model) : loops(loops), model(model) {}
+
+  SmallVector<Schedule> run() {
+    int numAxes = (int)loops.axes.size();
+    hasReduction = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
+    for (int v = 0; v < numAxes; ++v) {
+      if (model.extent(v) < 2 || !isLinear(v))
+        continue;
+      addSingle(v);
+      for (int r = 0; r < numAxes; ++r)
+        if (r != v && model.extent(r) > 1 && isLinear(r))
+          addPair(v, r);
+    }
+    return std::move(list);
+  }
+
+private:
+  bool isReduced(int axis) const { return loops.axes[axis].reduced; }
+  static int64_t ceilPower(int64_t value) { return (int64_t)llvm::bit_ceil((uint64_t)std::max<int64_t>(value, 1)); }
+  bool isLinear(int axis) const {
+    for (unsigned k = 0; k < model.numAccesses(); ++k)
+      if (!model.strideBytes(k, axis))
+        return false;
+    return true;
+  }
+
+  Schedule empty() const {
+    Schedule schedule;
+    schedule.numGridAxes = (int)llvm::count_if(loops.axes, [](const Axis &axis) { return !axis.reduced; });
+    schedule.programCostNs = 1;
+    return schedule;
+  }
+
+  void add(Schedule schedule) {
+    int64_t points = schedule.lanes * (schedule.rowAxis >= 0 ? schedule.rows : 1);
+    schedule.numThreads = std::clamp(schedule.numThreads, warpSize, maxThreads);
+    if (points > schedule.numThreads * mostPerThread * 2 || points < warpSize)
+      return;
+    if (schedule.numThreads == warpSize)
+      schedule.programsPerBlock = 4;
+    list.push_back(schedule);
+    // Fewer neighbours a thread, where pieces begin anywhere; or one, so that neighbouring threads have neighbours.
+    for (int64_t lanes : {4, 2, 1}) {
+      schedule.pieceLanes = lanes;
+      list.push_back(schedule);
+    }
+  }
+
+  /// Lanes along one parallel axis; every thread walks the reduced ones by itself.
+  void addSingle(int v) {
+    if (isReduced(v))
+      return;
+    int64_t most = ceilPower(model.extent(v));
+    for (int64_t lanes : {64, 128, 256, 512, 1024, 2048}) {
+      if (lanes > most && lanes > 64)
+        continue;
+      Schedule schedule = empty();
+      schedule.vectorAxis = v;
+      schedule.lanes = schedule.block = std::min(lanes, most);
+      for (int64_t perThread : {1, 4, 8}) {
+        schedule.numThreads = schedule.lanes / perThread;
+        if (schedule.numThreads < warpSize || schedule.numThreads > usualThreads)
+          continue;
+        schedule.unroll = hasReduction ? 4 : 1;
+        add(schedule);
+      }
+    }
+  }
+
+  void addPair(int v, int r) {
+    int64_t mostLanes = ceilPower(model.extent(v)), mostRows = ceilPower(model.extent(r));
+    for (int64_t lanes = std::min<int64_t>(mostLanes, 2); lanes <= std::min<int64_t>(mostLanes, 1024); lanes *= 2) {
+      // A reduced axis along the lanes is covered as a whole.
+      if ((isReduced(v) || lanes < 16) && lanes < mostLanes)
+        continue;
+      for (int64_t rows = std::min<int64_t>(mostRows, 2); rows <= std::min<int64_t>(mostRows, 1024); rows *= 2) {
+        int64_t points = lanes * rows;
+        if (points < leastPoints && lanes * rows < mostLanes * mostRows)
+          continue;
+        if (points > mostPoints)
+          break;
+        if (rows < 8 && rows < mostRows && lanes < mostLanes)
+          continue;
+        for (int64_t perThread : {2, 8, 16}) {
+          int64_t threads = points / perThread;
+          if (threads < warpSize || threads > 512)
+            continue;
+          Schedule schedule = empty();
+          schedule.vectorAxis = v;
+          schedule.rowAxis = r;
+          schedule.lanes = lanes;
+          schedule.rows = rows;
+          schedule.numThreads = threads;
+          if (!isReduced(v))
+            schedule.block = lanes;
+          if (!isReduced(r))
+            schedule.rowBlock = rows;
+          else if (rows < model.extent(r))
+            schedule.unroll = loops.numStages > 1 ? 1 : 2;
+          add(schedule);
+        }
+      }
+    }
+  }
+
+  FusedLoops &loops;
+  const GpuModel &model;
+  bool hasReduction = false;
+  SmallVector<Schedule> list;
+};
+
+} // namespace
+
+SmallVector<Schedule> gpuCandidates(FusedLoops &loops, const GpuModel &model) { return Candidates(loops, model).run(); }
+
+} // namespace torch_tile::tile_build

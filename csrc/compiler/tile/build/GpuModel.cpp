@@ -1,0 +1,337 @@
+#include "compiler/tile/build/GpuModel.h"
+
+#include "compiler/fusion/Access.h"
+#include "compiler/fusion/FusionCost.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/SmallSet.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+using torch_tile::fusion::Axis;
+using torch_tile::fusion::strideAlong;
+
+namespace torch_tile::tile_build {
+
+static constexpr int64_t sectorBytes = 32, lineBytes = 128, warpSize = 32, accessBytes = 16;
+/// Instructions that an access takes beside itself: its address, a mask.
+static constexpr double accessWork = 2, addressWork = 4;
+/// Of a load's latency that one after the other costs, where compilers cannot issue several together.
+static constexpr double maskedLoadShare = 0.3;
+/// Registers of a thread beside the elements it holds.
+static constexpr int64_t ownRegisters = 28;
+/// Elements that a thread loads before it uses the first.
+static constexpr int64_t mostLoads = 16;
+
+GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops(loops), machine(machine) {
+  for (const Axis &axis : loops.axes)
+    extents.push_back(std::max<int64_t>(1, loops.facts().estimate(axis.extent)));
+  SizeContext &sizes = loops.sizes();
+  auto add = [&](Operation *load, Value buffer, SizeExpr offset, Type type, bool isFull, ValueRange scalars,
+                 int stage) {
+    Stream stream;
+    stream.elementBytes = torch_tile::fusion::elementBytes(type);
+    stream.isLoad = load != nullptr;
+    stream.isFull = isFull;
+    stream.stage = stage;
+    stream.buffer = buffer;
+    stream.offset = offset;
+    for (const Axis &axis : loops.axes) {
+      std::optional<SizeExpr> stride = strideAlong(sizes, offset, axis.name);
+      bool isIndirect = llvm::any_of(scalars, [&](Value v) { return loops.variesAlong(v, axis.name); });
+      if (!stride || isIndirect)
+        stream.strides.push_back(std::nullopt);
+      else
+        stream.strides.push_back(std::abs(loops.facts().estimate(*stride)) * stream.elementBytes);
+    }
+    streams.push_back(std::move(stream));
+  };
+  for (const FusedMember &member : loops.members) {
+    LoopsOp op = member.op;
+    for (Operation &inner : *op.bodyBlock())
+      if (auto load = dyn_cast<LoadOp>(inner); load && !loops.producer(load.getSource()))
+        add(load, load.getSource(), loops.exprOf(load), load.getType(), member.isFull, load.getScalars(), member.stage);
+    for (Value result : op.getOutputs())
+      if (llvm::is_contained(loops.outputs, result))
+        add(nullptr, result, loops.offsetOf(result), cast<GraphTensorType>(result.getType()).getElementType(),
+            member.isFull && !op.isReduction(), {}, member.stage);
+    if (op.isReduction())
+      numValues = std::max<int64_t>(numValues, op.getNumResults());
+  }
+  for (const Stream &stream : streams)
+    if (stream.isFull)
+      widestBytes = std::max(widestBytes, stream.elementBytes);
+}
+
+/// Sectors that the points of a box touch, each counted once.
+double GpuModel::sectorsOf(const Stream &stream, const Box &box) const {
+  SmallVector<std::pair<int64_t, int64_t>> dims; // stride, count
+  double count = 1;
+  for (auto [k, stride] : llvm::enumerate(stream.strides)) {
+    if (box[k] <= 1 || (stride && *stride == 0))
+      continue;
+    if (!stride)
+      count *= (double)box[k];
+    else
+      dims.push_back({*stride, box[k]});
+  }
+  llvm::sort(dims);
+  double run = (double)stream.elementBytes;
+  bool isAligned = true;
+  for (auto [stride, points] : dims) {
+    if (stride <= sectorBytes || (double)stride <= run) {
+      run = std::max(run, (double)stride * (double)(points - 1) + run);
+    } else {
+      count *= (double)points;
+      isAligned = isAligned && stride % sectorBytes == 0;
+    }
+  }
+  // A run that begins anywhere crosses one boundary more than one that begins at a sector.
+  double sectors = std::ceil(run / (double)sectorBytes);
+  if (count > 1 && !isAligned)
+    sectors = run / (double)sectorBytes + 1;
+  return count * sectors;
+}
+
+/// What one tile of an access asks of the first-level cache: requests of a warp, and sectors and lines of each.
+GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &schedule, int64_t vector) const {
+  auto strideOf = [&](int axis) -> std::optional<int64_t> { return axis < 0 ? 0 : stream.strides[axis]; };
+  std::optional<int64_t> lane = strideOf(schedule.vectorAxis), row = strideOf(schedule.rowAxis);
+  int64_t lanes = schedule.lanes, rows = schedule.rowAxis >= 0 ? schedule.rows : 1;
+  int64_t validLanes = schedule.vectorAxis < 0 ? 1 : extents[schedule.vectorAxis],
+          validRows = schedule.rowAxis < 0 ? 1 : extents[schedule.rowAxis];
+  if (lane == 0 && (row == 0 || rows == 1))
+    return {1, 1, 1};
+  int64_t element = stream.elementBytes;
+  bool isTransposed = rows > 1 && row == element && lane && *lane != 0 && *lane != element;
+  if (isTransposed) {
+    std::swap(lane, row);
+    std::swap(lanes, rows);
+    std::swap(validLanes, validRows);
+  }
+  int64_t width = lane == element ? vector : 1;
+  // Pieces that begin anywhere, or reach past the end, go element by element.
+  if (!schedule.alignedLanes || rows > 1) {
+    for (const std::optional<int64_t> &stride : stream.strides)
+      if (stride && *stride > element && *stride % (width * element) != 0)
+        width = 1;
+    if (validLanes % width != 0)
+      width = 1;
+  }
+  llvm::SmallSet<int64_t, 32> sectors, lines;
+  for (int64_t t = 0; t < warpSize; ++t) { // the first of vector / width requests
+    int64_t position = t * vector, r = position / lanes, l = position % lanes;
+    if (r >= rows || l >= validLanes || r >= validRows)
+      continue;
+    int64_t address = l * lane.value_or(4 * lineBytes) + r * row.value_or(64 * lineBytes);
+    for (int64_t byte : {address, address + width * element - 1}) {
+      sectors.insert(byte / sectorBytes);
+      lines.insert(byte / lineBytes);
+    }
+  }
+  double count = std::max(1.0, (double)(lanes * rows) / (double)(warpSize * width));
+  // Through shared memory, an element at a time on one side.
+  double turned = isTransposed ? (double)(lanes * rows) / warpSize * 2 / count : 0;
+  return {count, (double)sectors.size(), (double)lines.size() + turned};
+}
+
+double GpuModel::floorNs() const {
+  double bytes = 0;
+  llvm::SmallPtrSet<Value, 8> seen;
+  for (const Stream &stream : streams)
+    if (seen.insert(stream.buffer).second)
+      bytes += sectorsOf(stream, Box(extents)) * (double)sectorBytes;
+  return bytes / machine.memoryRate;
+}
+
+/// What threads of a block do with their parts of results: shuffles within a warp, or steps through shared memory.
+double GpuModel::foldNs(const Schedule &schedule, int64_t threads, int64_t vector) const {
+  int v = schedule.vectorAxis, r = schedule.rowAxis;
+  auto stepsOf = [&](int64_t results, int64_t size) {
+    int64_t parts = 1;
+    while (parts * parts < size && parts * 2 * results <= threads)
+      parts *= 2;
+    return (double)(size / parts + (parts > 1 ? parts : 0));
+  };
+  bool isVectorReduced = v >= 0 && loops.axes[v].reduced, isRowReduced = r >= 0 && loops.axes[r].reduced;
+  double steps = 0;
+  if (isRowReduced)
+    steps += stepsOf(schedule.lanes, std::max<int64_t>(1, threads * vector / schedule.lanes));
+  if (isVectorReduced && r >= 0 && !isRowReduced) {
+    int64_t holding = schedule.lanes / vector;
+    bool isInWarp = (holding <= warpSize && llvm::isPowerOf2_64(std::max<int64_t>(holding, 1))) || threads == warpSize;
+    if (!isInWarp)
+      steps += stepsOf(schedule.rows, schedule.lanes) + (double)(schedule.lanes * schedule.rows / threads);
+  }
+  return machine.foldNs + steps * (double)numValues * machine.sharedStepNs;
+}
+
+double GpuModel::predictNs(const Schedule &schedule) {
+  int v = schedule.vectorAxis, r = schedule.rowAxis;
+  auto isParallel = [&](int k) { return !loops.axes[k].reduced; };
+  int64_t threads = std::max<int64_t>(schedule.numThreads, warpSize), rows = r >= 0 ? schedule.rows : 1;
+  int64_t points = schedule.lanes * rows;
+  int64_t vector = std::max<int64_t>(1, schedule.pieceLanes ? schedule.pieceLanes : accessBytes / widestBytes);
+  while (vector > 1 && (points % vector != 0 || vector * threads > points))
+    vector /= 2;
+
+  // The grid, outermost first; a program's loops likewise; what one tile covers.
+  struct Dim {
+    int axis;
+    int64_t count, step;
+  };
+  SmallVector<Dim> grid, trips;
+  Box tile(extents.size(), 1);
+  for (int k = 0; k < (int)extents.size(); ++k)
+    if (isParallel(k) && k != v && k != r)
+      (k < schedule.numGridAxes ? grid : trips).push_back({k, extents[k], 1});
+  auto addTile = [&](int k, int64_t size, int64_t block) {
+    if (k < 0)
+      return;
+    size = std::min(size, extents[k]);
+    tile[k] = size;
+    if (!isParallel(k)) {
+      trips.push_back({k, (int64_t)llvm::divideCeil(extents[k], size), size});
+      return;
+    }
+    block = block > 0 ? std::min(block, extents[k]) : extents[k];
+    grid.push_back({k, (int64_t)llvm::divideCeil(extents[k], block), block});
+    if (block > size)
+      trips.push_back({k, (int64_t)llvm::divideCeil(block, size), size});
+  };
+  for (int k = 0; k < (int)extents.size(); ++k)
+    if (!isParallel(k) && k != v && k != r)
+      trips.push_back({k, extents[k], 1});
+  addTile(r, rows, schedule.rowBlock);
+  addTile(v, schedule.lanes, schedule.block);
+
+  double programs = 1, iterations = 1;
+  for (const Dim &dim : grid)
+    programs *= (double)dim.count;
+  for (const Dim &dim : trips)
+    iterations *= (double)dim.count;
+  int numReduced = llvm::count_if(loops.axes, [](const Axis &axis) { return axis.reduced; });
+  bool holdsRow = v >= 0 && !isParallel(v) && numReduced == 1 && schedule.lanes >= extents[v];
+  holdsRow |= schedule.heldBytes > 0;
+
+  // Programs under way at once.
+  int64_t perThread = llvm::divideCeil(points, threads), held = std::max<int64_t>(1, widestBytes / 4);
+  int64_t registers =
+      std::min<int64_t>(255, ownRegisters + perThread * numValues + std::min(perThread, mostLoads) * held);
+  int64_t blockThreads = threads * schedule.programsPerBlock;
+  int64_t blocks =
+      std::min({machine.blocks, machine.threads / blockThreads, machine.registers / (registers * blockThreads)});
+  if (schedule.heldBytes > 0)
+    blocks = std::min<int64_t>(blocks, std::max<int64_t>(1, schedule.blocksPerProcessor));
+  double resident = (double)(machine.multiprocessors * std::max<int64_t>(blocks, 1) * schedule.programsPerBlock);
+  double running = std::min(programs, resident),
+         perProcessor = std::max(1.0, running / (double)machine.multiprocessors);
+
+  // What programs that run at the same time share of memory.
+  Box together(tile), program(tile);
+  for (const Dim &dim : trips)
+    program[dim.axis] = std::min(extents[dim.axis], program[dim.axis] * dim.count);
+  together = program;
+  double waves = programs;
+  for (size_t k = grid.size(); k-- > 0;) {
+    double room = resident / (programs / waves);
+    if (room < 2)
+      break;
+    int64_t count = std::min<int64_t>(grid[k].count, (int64_t)room);
+    together[grid[k].axis] = std::min(extents[grid[k].axis], together[grid[k].axis] * count);
+    waves /= (double)count;
+    if (count < grid[k].count)
+      break;
+  }
+
+  double memoryBytes = 0, cacheBytes = 0, cycles = 0, instructions = 0;
+  int numStages = loops.numStages;
+  for (int stage = 0; stage < numStages; ++stage) {
+    SmallVector<const Stream *> full;
+    for (const Stream &stream : streams) {
+      if (stream.stage != stage)
+        continue;
+      bool isKept =
+          stream.isLoad && holdsRow && stage > 0 && stream.isFull && llvm::any_of(streams, [&](const Stream &other) {
+            return other.isLoad && other.stage < stage && other.buffer == stream.buffer &&
+                   other.offset == stream.offset;
+          });
+      bool isRepeated = stream.isLoad && llvm::any_of(full, [&](const Stream *other) {
+                          return other->isLoad && other->buffer == stream.buffer && other->offset == stream.offset;
+                        });
+      if (isKept || isRepeated)
+        continue;
+      if (stream.isFull)
+        full.push_back(&stream);
+      Request request = requestsOf(stream, schedule, vector);
+      double tiles = programs * (stream.isFull ? iterations : 1);
+      cycles += tiles * request.count * std::max(request.lines, 1.0);
+      instructions += tiles * (double)points * (accessWork / (double)vector + (request.lines > 8 ? addressWork : 0));
+      if (!stream.isLoad)
+        cacheBytes += tiles * request.count * request.sectors * (double)sectorBytes;
+      if (!stream.isFull) {
+        Box box(program);
+        memoryBytes += programs * sectorsOf(stream, box) * (double)sectorBytes * 0.5;
+        continue;
+      }
+      // Again in a later stage: from the second-level cache, if it holds what the programs under way have read.
+      double once = waves * sectorsOf(stream, together) * (double)sectorBytes;
+      bool isAgain = stream.isLoad && llvm::any_of(streams, [&](const Stream &other) {
+                       return other.isLoad && other.stage < stage && other.buffer == stream.buffer;
+                     });
+      double underWay = running * sectorsOf(stream, program) * (double)sectorBytes;
+      if (!isAgain || underWay > 0.7 * (double)machine.cacheBytes)
+        memoryBytes += once;
+    }
+    // From the second-level cache comes what the first-level one has lost since it was last used.
+    double room = (double)machine.localBytes / perProcessor;
+    Box box(program);
+    double outer = programs;
+    size_t k = 0;
+    auto bytesOf = [&](const Box &of) {
+      double bytes = 0;
+      for (const Stream *stream : full)
+        if (stream->isLoad)
+          bytes += sectorsOf(*stream, of) * (double)sectorBytes;
+      return bytes;
+    };
+    while (k < trips.size() && bytesOf(box) > room) {
+      box[trips[k].axis] =
+          tile[trips[k].axis] > 1 || trips[k].axis == v || trips[k].axis == r ? tile[trips[k].axis] : 1;
+      outer *= (double)trips[k].count;
+      ++k;
+    }
+    double requested = 0;
+    for (const Stream *stream : full)
+      if (stream->isLoad) {
+        Request request = requestsOf(*stream, schedule, vector);
+        requested += programs * iterations * request.count * request.sectors * (double)sectorBytes;
+      }
+    cacheBytes += bytesOf(box) > room ? requested : std::min(requested, outer * bytesOf(box));
+    if (!full.empty())
+      instructions += programs * iterations * (double)points * (double)(loops.work() + 1) / numStages;
+  }
+
+  double rate = (double)machine.multiprocessors * machine.cyclesPerNs;
+  double busy = std::min(1.0, running / (double)machine.multiprocessors);
+  double memory = memoryBytes / machine.memoryRate, cache = cacheBytes / machine.cacheRate;
+  double local = cycles / (rate * busy), compute = instructions / (rate * busy * (double)machine.lanes);
+  // A program waits for each of its tiles, unless several are under way.
+  bool folds = numReduced > 0 && ((v >= 0 && !isParallel(v)) || (r >= 0 && !isParallel(r)));
+  double steps = iterations * (schedule.isOnline && schedule.heldBytes == 0 ? numStages - 1 : holdsRow ? 1 : numStages);
+  double latency = machine.blockNs + (folds ? foldNs(schedule, threads, vector) * std::max(1, numStages - 1) : 0) +
+                   steps / (double)std::max<int64_t>(1, schedule.unroll) * machine.loadNs;
+  // Masked elements of a piece are loaded one after the other, each behind a branch.
+  bool isMasked = (v >= 0 && schedule.lanes > extents[v] && !schedule.alignedLanes) || (r >= 0 && rows > extents[r]);
+  for (const Stream &stream : streams)
+    if (isMasked && stream.isLoad && stream.isFull && vector > 1 &&
+        requestsOf(stream, schedule, vector).count * warpSize >= (double)points)
+      latency += iterations * (double)perThread * maskedLoadShare * machine.loadNs;
+  double rounds = programs / resident;
+  double waiting = (rounds < 4 ? std::ceil(rounds) : rounds) * latency;
+  double slowest = std::max({memory, cache, local, compute, waiting});
+  return slowest + 0.25 * (memory + cache + local + compute + waiting - slowest);
+}
+
+} // namespace torch_tile::tile_build

@@ -1,0 +1,56 @@
+// How long a kernel takes on a GPU under a schedule, as far as its accesses decide it.
+#pragma once
+
+#include "compiler/target/GpuMachine.h"
+#include "compiler/tile/build/Schedule.h"
+
+namespace torch_tile::tile_build {
+
+/// Predicts kernels from what their accesses touch: sectors of 32 bytes from memory and the second-level cache, lines
+/// that the first-level cache serves one by one, instructions, and the latency that too few threads cannot hide.
+///
+/// A prediction ranks schedules of one nest; it does not know what happens inside the memory controller.
+class GpuModel {
+public:
+  explicit GpuModel(FusedLoops &loops, const target::GpuMachine &machine = {});
+
+  double predictNs(const Schedule &schedule);
+  /// What no schedule can be faster than: everything moves once, at the memory's rate.
+  double floorNs() const;
+
+  int64_t extent(int axis) const { return extents[axis]; }
+  /// Of an access, in bytes; nothing where the offset is not linear along the axis.
+  std::optional<int64_t> strideBytes(unsigned access, int axis) const { return streams[access].strides[axis]; }
+  unsigned numAccesses() const { return streams.size(); }
+
+private:
+  struct Stream {
+    llvm::SmallVector<std::optional<int64_t>> strides; // bytes, by axis
+    int64_t elementBytes = 1;
+    bool isLoad = true, isFull = true, isIndirect = false;
+    int stage = 0;
+    mlir::Value buffer;
+    SizeExpr offset;
+  };
+  /// Points by axis.
+  using Box = llvm::SmallVector<int64_t>;
+
+  double sectorsOf(const Stream &stream, const Box &box) const;
+  struct Request {
+    double count, sectors, lines;
+  };
+  Request requestsOf(const Stream &stream, const Schedule &schedule, int64_t vector) const;
+
+  double foldNs(const Schedule &schedule, int64_t threads, int64_t vector) const;
+
+  FusedLoops &loops;
+  target::GpuMachine machine;
+  llvm::SmallVector<int64_t> extents;
+  llvm::SmallVector<Stream> streams;
+  int64_t widestBytes = 1, numValues = 1;
+};
+
+/// Further schedules for the nest, beside the one that the rules of chooseGpuSchedule give: tiles over pairs of axes.
+llvm::SmallVector<Schedule> gpuCandidates(FusedLoops &loops, const GpuModel &model);
+
+} // namespace torch_tile::tile_build
