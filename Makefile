@@ -4,7 +4,7 @@
 #   TIER=fast|full|gpu       what `make test` runs
 #   JOBS=2                   parallel compile jobs (default: one per core)
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo fresh lint format bench bundle fuzz clean
+.PHONY: help setup build test demo fresh lint format bench bundle wheels fuzz clean
 
 TIER ?= fast
 export PYTHON JOBS
@@ -29,6 +29,9 @@ bench: build ## run a benchmark suite, for instance: make bench ARGS="--suite ke
 
 bundle: build ## dist/bundle: what a machine without LLVM needs to build the extension and run tests and benchmarks
 	@bash .ci/bundle.sh $(FOLDER)
+
+wheels: build ## dist/: torch-tile-compiler, torch-tile for each torch from 2.11 on (TORCH="2.13.0 ...": these), tried
+	@bash .ci/wheels.sh $(TORCH)
 
 fuzz: build ## run the randomised tests longer than `make test` does
 	@HYPOTHESIS_PROFILE=fuzz bash .ci/test.sh fuzz

@@ -18,11 +18,12 @@ if [ ! -e "$build/build.ninja" ] || [ "${configure[*]}" != "$(cat "$build/.confi
 fi
 
 say "building"
-ninja -C "$build" -j "$jobs"
+"$python" .ci/progress.py ninja -C "$build" -j "$jobs"
 cmake --install "$build" --prefix "$root" >/dev/null
 
+torch=$("$python" cmake/torch_of_environment.py)
 # Metadata only: CMake has just done the work that the wheel build would repeat. Done again only when the metadata changes.
-registered=$build/.registered-$(printf '%s\n' "$python" "$(cat pyproject.toml)" | cksum | cut -d' ' -f1)
+registered=$build/.registered-$(printf '%s\n' "$python" "$(cat pyproject.toml)" "$(grep ^__version__ torch_tile/__init__.py)" "$torch" | cksum | cut -d' ' -f1)
 if [ ! -e "$registered" ]; then
   say "registering the package"
   "$python" -m pip --disable-pip-version-check install --quiet --no-build-isolation --no-deps \

@@ -25,6 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 PACKAGE = ROOT / "torch_tile"
+VERSION = (PACKAGE / "__init__.py").read_text().split('__version__ = "')[1].split('"')[0]
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 
 
@@ -40,9 +41,9 @@ def unpack_compiler() -> None:
 
 def register_backend() -> None:
     """What an installed package has: the entry point through which torch finds the backend."""
-    folder = ROOT / "torch_tile-0.1.0.dist-info"
+    folder = ROOT / f"torch_tile-{VERSION}.dist-info"
     folder.mkdir(exist_ok=True)
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: torch-tile\nVersion: 0.1.0\n")
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch-tile\nVersion: {VERSION}\n")
     (folder / "entry_points.txt").write_text("[torch_dynamo_backends]\ntile = torch_tile.backend:tile\n")
 
 
@@ -58,7 +59,7 @@ def build_extension() -> None:
     torch_folder = Path(torch.__file__).parent
     flags = [
         "-std=c++20", "-O2", "-fPIC", "-fopenmp", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
-        "-DTORCH_TILE_HAS_FX", '-DTORCH_TILE_VERSION="0.1.0"',
+        "-DTORCH_TILE_HAS_FX", f'-DTORCH_TILE_VERSION="{VERSION}"',
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
         f"-I{ROOT / 'csrc'}", f"-I{sysconfig.get_paths()['include']}",
         f"-isystem{torch_folder / 'include'}", f"-isystem{torch_folder / 'include/torch/csrc/api/include'}",

@@ -101,6 +101,7 @@ FOUNDATION = ["_C", "config", "counters", "errors"]
 MIDDLE = ["frontend", "language", "interpreter", "debug"]
 PYTHON: dict[str, list[str]] = {
     "_C": [],
+    "_build": [],
     "errors": [],
     "counters": [],
     "config": ["errors"],
@@ -117,7 +118,7 @@ PYTHON: dict[str, list[str]] = {
     "backend": [*FOUNDATION, *MIDDLE],
     "cli": [*FOUNDATION, *MIDDLE, "backend"],
     "__main__": ["cli"],
-    "__init__": [*FOUNDATION, *MIDDLE, "backend", "testing", "runtime", "tools"],
+    "__init__": ["_build", *FOUNDATION, *MIDDLE, "backend", "testing", "runtime", "tools"],
 }
 # Inductor's compiler: importing it costs over a second and is never needed.
 FORBIDDEN_MODULES = (

@@ -32,6 +32,17 @@ target_compile_definitions(torch_tile_llvm INTERFACE ${_llvm_definitions})
 target_compile_options(torch_tile_llvm INTERFACE -fno-exceptions -ffunction-sections -fdata-sections -Wall -Wno-comment)
 # MLIR's headers are ABI-sensitive to NDEBUG-like switches only through LLVM_ENABLE_ABI_BREAKING_CHECKS, which llvm-config.h fixes.
 
+# MLIR's headers take longer to read than our code to compile: they are read once for all targets of the compiler side.
+# Named as it is included, not by its path, so that checkouts share it through ccache.
+if(TORCH_TILE_PRECOMPILE)
+  add_library(torch_tile_mlir_headers OBJECT ${PROJECT_SOURCE_DIR}/csrc/compiler/mlir_headers.cpp)
+  target_link_libraries(torch_tile_mlir_headers PUBLIC torch_tile_llvm)
+  target_precompile_headers(torch_tile_mlir_headers PRIVATE <compiler/mlir_headers.h>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(torch_tile_llvm INTERFACE -fpch-preprocess) # for ccache
+  endif()
+endif()
+
 # What an executable or shared library of ours links: our static libraries, then the archives.
 add_library(torch_tile_llvm_archives INTERFACE)
 target_link_libraries(torch_tile_llvm_archives INTERFACE
@@ -43,6 +54,9 @@ function(torch_tile_add_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;TABLEGEN;LINK" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC torch_tile_llvm ${ARG_LINK})
+  if(TORCH_TILE_PRECOMPILE)
+    target_precompile_headers(${name} REUSE_FROM torch_tile_mlir_headers)
+  endif()
   if(ARG_TABLEGEN)
     add_dependencies(${name} ${ARG_TABLEGEN})
   endif()

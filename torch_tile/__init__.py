@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from torch_tile.language.foreign import interpret
     from torch_tile.language.jit import JITFunction, TensorWrapper, constexpr_function, jit, reinterpret
 
-__version__ = "0.1.0"
+# The one place of the version: CMake and both distributions read it here.
+__version__ = "0.2.0"
 __all__ = [
     "CompileError",
     "Config",
@@ -106,7 +107,28 @@ def set_allocator(allocator: Any) -> None:
     """Triton's allocator of workspaces; kernels need none here, so it is not kept."""
 
 
+def _load_extension() -> Any:
+    """torch_tile._C, which fits the minor version of torch that it was built for and no other."""
+    import importlib
+
+    import torch
+
+    try:
+        from torch_tile._build import TORCH
+    except ImportError:  # built without CMake, for the torch that was there
+        TORCH = torch.__version__
+    built, found = (".".join(version.split(".")[:2]) for version in (TORCH, torch.__version__))
+    if built != found:
+        raise ImportError(
+            f"torch_tile was built for torch {built}, and this is torch {torch.__version__}; "
+            f'run: pip install "torch=={built}.*", or build torch_tile again for this torch'
+        )
+    return importlib.import_module("torch_tile._C")
+
+
 def __getattr__(name: str) -> Any:
+    if name == "_C":
+        return _load_extension()
     if name in _LAZY:
         import importlib
 

@@ -15,7 +15,7 @@ using namespace torch_tile;
 
 /// What locations call the text that was given.
 static constexpr char textName[] = "graph.mlir";
-static constexpr char libraryVersion[] = "0.1.0+" TORCH_TILE_COMPILER_FINGERPRINT;
+static constexpr char libraryVersion[] = TORCH_TILE_VERSION "+" TORCH_TILE_COMPILER_FINGERPRINT;
 
 std::string torch_tile::compilerVersion() { return std::string(libraryVersion) + " LLVM " + LLVM_VERSION_STRING; }
 

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <exception>
@@ -30,6 +31,13 @@ std::string ownFolder() {
   std::string path = info.dli_fname;
   size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+/// Beside the extension, or in the distribution torch-tile-compiler, whose package stands beside this one.
+std::string installedPath() {
+  std::string beside = ownFolder() + "/" + fileName;
+  std::string ofDistribution = ownFolder() + "/../torch_tile_compiler/" + fileName;
+  return access(beside.c_str(), F_OK) == 0 || access(ofDistribution.c_str(), F_OK) != 0 ? beside : ofDistribution;
 }
 
 /// Finds functions that kernels call: those torch exports (Sleef), then whatever the process has (libm).
@@ -98,8 +106,8 @@ const CompilerLibrary &CompilerLibrary::get() {
     return *library;
   std::lock_guard lock(mutex);
   if (!opened.load()) {
-    std::string path = overridePath().empty() ? ownFolder() + "/" + fileName : overridePath();
-    opened.store(new CompilerLibrary(path), std::memory_order_release);
+    opened.store(new CompilerLibrary(overridePath().empty() ? installedPath() : overridePath()),
+                 std::memory_order_release);
   }
   return *opened.load();
 }
@@ -107,7 +115,7 @@ const CompilerLibrary &CompilerLibrary::get() {
 CompilerLibrary::CompilerLibrary(const std::string &path) {
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   TORCH_CHECK(library, "cannot open torch-tile's compiler library: ", dlerror(),
-              "; reinstall torch-tile or build the target torch_tile_compiler");
+              "; install torch-tile-compiler of the same version, or build the target torch_tile_compiler");
   auto find = [&](auto &function, const char *name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
     TORCH_CHECK(function, path, " has no function ", name, ": it belongs to another version of torch-tile");
