@@ -133,6 +133,9 @@ def wide_inputs(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def epsilon(dtype: torch.dtype) -> float:
+    """Half a unit in the last place; of float64, which is moved in float64, the least that moves it."""
+    if dtype in (torch.float64, torch.complex128):
+        return 2.0**-52
     return torch.finfo(dtype).eps / 2 if dtype.is_floating_point or dtype.is_complex else 0.0
 
 
@@ -167,7 +170,9 @@ class Wide:
         if line.rule in (SUM, ROUND) and not line.writes:  # additions round their operands' sums, too
             for name in set(line.operands):
                 dtype = self.eager.values[name].dtype
-                namespace[name] = self.moved(self.values[name], 2**-53 if dtype == torch.float64 else 2**-24)
+                namespace[name] = self.moved(
+                    self.values[name], max(epsilon(dtype), 2**-52) if dtype.itemsize >= 8 else 2**-24
+                )
         exec(_FLOAT_NAMES.sub("torch.float64", line.text), namespace)
         for name in targets:
             value, by = namespace[name], epsilon(self.eager.values[name].dtype)

@@ -222,7 +222,7 @@ pairs("arith", ARITH, is_real, """
     {x} / {y}; torch.true_divide({x}, {y}); torch.rsub({x}, {y})
 """)  # fmt: skip
 each("arith", ARITH, is_real, """
-    {x} + {c}; {x} * {c}; {c} - {x}; {x} - {c}; {x} / 3; {x}.square(); 2 / {x}; {x}.abs().sqrt()
+    {x} + {c}; {x} * {c}; {c} - {x}; {x} - {c}; {x} / 3; {x}.square(); 2 / {x}
 """)  # fmt: skip
 each("arith", ARITH, anything, """
     {x} * 2; {x} + 1; {x} + {x}; {x} * True
@@ -272,7 +272,8 @@ each("extrema", CHOICE, anything, """
 
 # Continuous functions.
 each("round", ROUND, is_float, """
-    {x}.abs().neg().exp(); {x}.abs().log1p(); {x}.tanh(); {x}.sigmoid(); {x}.sin(); {x}.cos(); {x}.erf();
+    {x}.abs().neg().exp(); {x}.abs().sqrt();
+    {x}.abs().log1p(); {x}.tanh(); {x}.sigmoid(); {x}.sin(); {x}.cos(); {x}.erf();
     (({x}.abs() + 0.5).rsqrt()); ({x}.abs() + 0.5).log(); torch.nn.functional.gelu({x});
     torch.nn.functional.silu({x}); ({x}.abs() + 0.5).pow(1.5); torch.nn.functional.softplus({x}); {x}.atan();
     {x}.clamp(-3, 3).sinh(); {x}.clamp(-3, 3).expm1(); torch.nn.functional.elu({x});

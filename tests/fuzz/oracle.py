@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -23,6 +24,12 @@ from tests.fuzz.analysis import (
 from tests.fuzz.program import Program
 
 NOISE_RUNS = 4
+# Ours are IndexErrors throughout; those of eager's gather and scatter are RuntimeErrors.
+OUT_OF_RANGE = re.compile("out of (range|bounds)")
+# Whether the least of 0.0 and -0.0 is the one or the other depends on the order in which eager's vectors meet them.
+ORDER_OF_ZEROS = re.compile(
+    r"\b(amax|amin|aminmax|cummax|cummin|max|min|sort|topk|kthvalue|median|mode|unique|scatter_reduce)_?\("
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,14 +97,16 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     return not differing(a, b).any()
 
 
-def differing(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Where values differ; NaN equals NaN, and zeros have signs."""
+def differing(a: torch.Tensor, b: torch.Tensor, zeros_have_signs: bool = True) -> torch.Tensor:
+    """Where values differ; NaN equals NaN."""
     a, b = a.detach().resolve_conj().resolve_neg(), b.detach().resolve_conj().resolve_neg()
     if a.is_complex():
-        return differing(torch.view_as_real(a), torch.view_as_real(b)).any(-1)
+        return differing(torch.view_as_real(a), torch.view_as_real(b), zeros_have_signs).any(-1)
     bad = a != b
     if a.is_floating_point():
-        bad = (bad & ~(a.isnan() & b.isnan())) | ((a == 0) & (b == 0) & (a.signbit() != b.signbit()))
+        bad = bad & ~(a.isnan() & b.isnan())
+        if zeros_have_signs:
+            bad = bad | ((a == 0) & (b == 0) & (a.signbit() != b.signbit()))
     return bad
 
 
@@ -173,6 +182,7 @@ class Judge:
                 warnings.simplefilter("ignore")
                 self.eager, self.steps = record(self.inputs, program.lines, program.emulate)
         self._wide: list[Any] | None = None
+        self.zeros_have_signs = not any(ORDER_OF_ZEROS.search(line.text) for line in program.lines)
 
     def status(self, name: str) -> int:
         assert self.eager is not None
@@ -201,7 +211,7 @@ class Judge:
             found += self._compare(f"output {i} ({name})", 0, i, result.outputs[i], expected.outputs[i], name)
         for i, (a, b) in enumerate(zip(in_memory(result.inputs), in_memory(expected.inputs), strict=True)):
             status = self.status(f"x{i}")
-            bad = differing(a, b)
+            bad = differing(a, b, self.zeros_have_signs)
             if status == IS_EXACT and bad.any():
                 found.append(Finding("input", f"memory of input {i}: {shown(a, b, bad)}"))
             elif status != IS_EXACT:
@@ -216,7 +226,9 @@ class Judge:
             yield Finding("raises", f"nothing raised, not {type(theirs).__name__}: {str(theirs)[:300]}")
         elif theirs is None:
             yield Finding("error", f"{type(mine).__name__}: {str(mine)[:800]}")
-        elif type(mine) is not type(theirs):
+        elif type(mine) is not type(theirs) and not (
+            OUT_OF_RANGE.search(str(mine)) and OUT_OF_RANGE.search(str(theirs))
+        ):
             yield Finding("class", f"{type(mine).__name__}: {str(mine)[:400]}, not {type(theirs).__name__}: {theirs}")
 
     def _compare_gradients(self, result: Observation) -> Iterator[Finding]:
@@ -239,7 +251,7 @@ class Judge:
         self, what: str, part: int, i: int, a: torch.Tensor, b: torch.Tensor, name: str | None
     ) -> Iterator[Finding]:
         status = None if name is None else self.status(name)
-        bad = differing(a, b)
+        bad = differing(a, b, self.zeros_have_signs)
         if status == IS_UNKNOWN or not bad.any():
             return
         if status == IS_EXACT:
@@ -275,8 +287,8 @@ def too_far(a: torch.Tensor, b: torch.Tensor, wide: list[torch.Tensor], is_gradi
     a, b, exact, noisy = a[finite], b[finite], exact[finite], noisy[:, finite]
     ulp = 2 * epsilon(dtype) * exact.abs() + 2 * torch.finfo(dtype).tiny * epsilon(dtype)
     moved = (noisy - exact).abs().amax(0)
-    if is_gradient:  # the backward's own roundings are not among the noise
-        ulp = ulp + 4 * epsilon(dtype) * exact.abs().max()
+    if is_gradient:  # the backward's own roundings are not among the noise, nor those of what the forward saves
+        ulp = ulp + 4 * epsilon(dtype) * max(1.0, float(exact.abs().max()))
     noise = ulp + 2 * moved
     theirs, mine = (b - exact).abs() / noise, (a - exact).abs() / noise
     # Of float64 there is nothing wider: the judge is eager's own arithmetic, whose error counts as one unit.
