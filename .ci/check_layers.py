@@ -97,7 +97,7 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
 }
 
 # Part of torch_tile -> parts it may import beside itself.
-FOUNDATION = ["_C", "config", "counters", "errors"]
+FOUNDATION = ["_C", "cache_artifacts", "config", "counters", "disk_cache", "errors"]
 MIDDLE = ["frontend", "language", "interpreter", "debug"]
 PYTHON: dict[str, list[str]] = {
     "_C": [],
@@ -105,6 +105,8 @@ PYTHON: dict[str, list[str]] = {
     "errors": [],
     "counters": [],
     "config": ["errors"],
+    "disk_cache": ["_C", "config"],
+    "cache_artifacts": ["_C", "config", "disk_cache"],
     "formulas": [],
     "targets": ["errors"],
     "frontend": [*FOUNDATION, "debug", "formulas", "language", "targets", "triton"],
@@ -116,7 +118,8 @@ PYTHON: dict[str, list[str]] = {
     "tools": [],
     "triton": [*FOUNDATION, "formulas"],
     "backend": [*FOUNDATION, *MIDDLE],
-    "cli": [*FOUNDATION, *MIDDLE, "backend"],
+    "cli": [*FOUNDATION, *MIDDLE, "backend", "cli_cache"],
+    "cli_cache": FOUNDATION,
     "__main__": ["cli"],
     "__init__": ["_build", *FOUNDATION, *MIDDLE, "backend", "testing", "runtime", "tools"],
 }

@@ -43,6 +43,8 @@ class Program:
     step_lines: list[list[int]]
     loaded_from: str
     """`compiled` or `disk`."""
+    cache_entries: list[str]
+    """`kind/name` of what the disk cache holds of it, once everything is written."""
     compile_ms: float
 
     def __call__(self, *inputs: torch.Tensor | int | list[torch.Tensor | int]) -> list[torch.Tensor | int | None]:
@@ -131,6 +133,8 @@ def compile_graph(
     device: str = "cpu",
     architecture: str = "",
     matmul_library: str = "auto",
+    threads: int = 0,
+    cache_layers: list[str] = ...,
 ) -> Program:
     """Compile a module of the graph dialect, or load it from the disk cache.
 
@@ -147,6 +151,8 @@ def compile_graph(
         architecture: that PTX is assembled for, where it is not `target`.
         poison: fill freed buffers with NaN.
         matmul_library: "auto", "aten" or "onednn": who multiplies float32 matrices on the CPU.
+        threads: that compile; no part of the key.
+        cache_layers: folders that are only read, for what `cache_dir` has not.
 
     Raises:
         torch_tile.errors.TileError: one of its subclasses, with stage, text and line.
@@ -207,6 +213,32 @@ def empty_cache() -> None:
 
 def buffer_statistics() -> dict[str, int]:
     """used_bytes, kept_bytes, peak_bytes (of what was in use); requests and mapped: how many needed fresh memory."""
+
+class DiskCache:
+    """The disk cache (csrc/runtime/cache/DiskCache.h). Kinds are graphs, kernels, autograd and language; keys have 32
+    bytes."""
+
+    def __init__(self, folder: str, limit_bytes: int = 0, layers: list[str] = ...) -> None: ...
+    def read(self, kind: str, key: bytes) -> bytes | None:
+        """The payload that was written; None where there is none that is sound and to be trusted."""
+
+    def contains(self, kind: str, key: bytes) -> bool:
+        """Whether there is an entry, or one on its way; it may be damaged."""
+
+    def write(self, kind: str, key: bytes, payload: bytes, replace: bool = False) -> None:
+        """Write on a background thread. An entry that is there stays, unless it is to be replaced."""
+
+def cache_entries(folder: str, verify: bool = False) -> list[tuple[str, str, int, float, str]]:
+    """Kind, name, bytes, time of last use and problem of each entry; problems of content are found with `verify`."""
+
+def clear_cache(folder: str) -> tuple[int, int, list[str], list[str]]:
+    """Remove all entries: number of files and bytes, folders that are gone, what is left because it is not ours."""
+
+def prune_cache(folder: str, limit_bytes: int) -> tuple[int, int]:
+    """Remove least recently used entries beyond the limit: number of files and bytes."""
+
+def cache_notices() -> list[tuple[bool, str]]:
+    """What came up in the disk cache since the last call: whether it is a warning, and its text."""
 
 def flush_disk_cache() -> None:
     """Wait until everything compiled so far is on disk. Runs by itself when Python exits."""

@@ -59,5 +59,9 @@ def _explain_untraceable_launches() -> None:
             )
 
 
+if "torch" in sys.modules:
+    # torch.compiler.load_cache_artifacts refuses what it does not know.
+    from torch_tile import cache_artifacts  # noqa: F401
+
 _explain_untraceable_launches()
 tile = TileBackend()

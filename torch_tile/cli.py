@@ -3,35 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from torch_tile import config
-
-
-def _cache_folder() -> Path | None:
-    folder = config.resolve().cache_dir()
-    return Path(folder) if folder else None
-
-
-def _cache(arguments: argparse.Namespace) -> int:
-    folder = _cache_folder()
-    if folder is None:
-        print("the disk cache is off")
-        return 0
-    files = [p for p in folder.rglob("*") if p.is_file()] if folder.is_dir() else []
-    if arguments.action == "clear":
-        for entry in list(folder.iterdir()) if folder.is_dir() else []:
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            else:
-                entry.unlink(missing_ok=True)
-        print(f"removed {len(files)} files from {folder}")
-        return 0
-    print(f"folder  {folder}\nfiles   {len(files)}\nbytes   {sum(p.stat().st_size for p in files)}")
-    return 0
+from torch_tile import cli_cache, config
 
 
 def _version(_: argparse.Namespace) -> int:
@@ -58,9 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
     parser = argparse.ArgumentParser(prog="torch_tile", description=__doc__)
     commands = parser.add_subparsers(required=True)
-    cache = commands.add_parser("cache", help="show or clear the disk cache")
-    cache.add_argument("action", choices=("info", "clear"))
-    cache.set_defaults(run=_cache)
+    cli_cache.add_arguments(commands.add_parser("cache", help="show, check or clear the disk cache"))
     commands.add_parser("version", help="versions of everything in use").set_defaults(run=_version)
     commands.add_parser("env", help="every setting, its value and its environment variables").set_defaults(run=_env)
     arguments = parser.parse_args(argv)

@@ -75,13 +75,20 @@ KNOBS: dict[str, Knob] = {
         Knob(
             "fallback_random", bool, False, ("TORCH_TILE_FALLBACK_RANDOM",), "Random numbers of eager mode, not fused."
         ),
-        Knob("cache", bool, True, ("TORCH_TILE_CACHE",), "Use the disk cache."),
+        Knob("cache", bool, True, ("TORCH_TILE_CACHE",), "Use the disk cache, for whatever is kept there."),
         Knob(
             "cache_dir",
             str,
             None,
             ("TORCH_TILE_CACHE_DIR",),
             "Folder of the disk cache; the user's cache folder if unset.",
+        ),
+        Knob(
+            "cache_layers",
+            str,
+            "",
+            ("TORCH_TILE_CACHE_LAYERS",),
+            "Folders of other disk caches that are only read, separated as in PATH: those baked into an image.",
         ),
         Knob(
             "cache_limit_bytes",
@@ -151,7 +158,6 @@ KNOBS: dict[str, Knob] = {
             0,
             ("TORCH_TILE_COMPILE_THREADS",),
             "Threads that compile kernels; 0: one per processor, at most 8.",
-            is_for_compiler=True,
         ),
         Knob(
             "cudagraphs",
@@ -252,6 +258,10 @@ class Settings(Mapping[str, Any]):
         if not self["cache"] or _torch_disables_caches():
             return None
         return self["cache_dir"] or _default_cache_dir()
+
+    def cache_layers(self) -> list[str]:
+        """Folders of disk caches that are only read."""
+        return [os.path.abspath(folder) for folder in self["cache_layers"].split(os.pathsep) if folder]
 
 
 def _torch_disables_caches() -> bool:

@@ -15,9 +15,10 @@ import pytest
 import torch
 from torch._dynamo.utils import counters as dynamo_counters
 from torch._functorch import config as functorch_config
+from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
 
 import torch_tile
-from torch_tile.frontend import aot
+from torch_tile.frontend import aot, autograd_cache
 
 pytestmark = pytest.mark.skipif(
     not torch.__version__.startswith(aot._CACHED_VERSIONS), reason="entries are kept with tried versions of torch only"
@@ -154,7 +155,7 @@ def test_overlap_of_inputs_is_part_of_the_key(cache_dir: Path, traced: list[str]
 def test_damaged_entries_are_not_used(cache_dir: Path, traced: list[str], damage: str) -> None:
     x = torch.randn(8, 4)
     again(lambda x: x * 2 + 1, x)
-    (file,) = [f for f in (cache_dir / "autograd").rglob("*") if f.is_file()]
+    (file,) = files_in(cache_dir / "autograd")
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 4
     written = {"flip": content, "truncate": content[:100], "empty": b"", "foreign": b"not a pickle"}[damage]
@@ -168,7 +169,7 @@ def test_damaged_entries_are_not_used(cache_dir: Path, traced: list[str], damage
 def test_entries_that_others_may_write_are_not_used(cache_dir: Path, traced: list[str]) -> None:
     x = torch.randn(8, 4)
     again(lambda x: x * 2 + 1, x)
-    (file,) = [f for f in (cache_dir / "autograd").rglob("*") if f.is_file()]
+    (file,) = files_in(cache_dir / "autograd")
     file.chmod(0o666)
     again(lambda x: x * 2 + 1, x)
     assert len(traced) == 2
@@ -205,6 +206,41 @@ def test_graphs_that_call_python_are_not_kept(cache_dir: Path, traced: list[str]
     assert len(traced) >= 2
 
 
+def test_entries_that_are_made_at_once_are_one(cache_dir: Path, traced: list[str]) -> None:
+    """Processes that start together miss together; the first one's entry stays."""
+    x, w = torch.randn(8, 4), torch.randn(4, 4, requires_grad=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(autograd_cache, "_load", lambda *args: (None, None))
+        for _ in range(4):
+            again(loss, x, w).backward()
+    assert len(traced) == 8
+    assert len(files_in(cache_dir / "autograd")) == 1
+    again(loss, x, w).backward()
+    assert len(traced) == 8
+
+
+def test_an_entry_that_cannot_be_saved_costs_nothing_else(
+    cache_dir: Path, traced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> None:
+        raise MemoryError("no memory for an entry")
+
+    x = torch.randn(4)
+    monkeypatch.setattr(AOTAutogradCache, "_pickle_entry", fail)
+    assert torch.equal(again(lambda x: x * 3, x), x * 3)
+    assert files_in(cache_dir / "autograd") == []
+
+
+def test_entries_of_inductor_are_its_own(cache_dir: Path, traced: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """We save by way of a function of torch; what is not ours goes where it went before."""
+    keys: list[str] = []
+    monkeypatch.setattr(AOTAutogradCache, "save", staticmethod(lambda key, entry, remote: keys.append(key)))
+    again(lambda x: x.sin(), torch.randn(4))
+    assert keys == [] and len(files_in(cache_dir / "autograd")) == 1
+    AOTAutogradCache.save("a key of torch", None, False)  # type: ignore[arg-type]
+    assert keys == ["a key of torch"]
+
+
 def test_torchs_own_switch_stops_all_of_it(cache_dir: Path, traced: list[str]) -> None:
     x = torch.randn(4)
     for patch in (torch.compiler.config.patch, torch._inductor.config.patch):
@@ -212,6 +248,29 @@ def test_torchs_own_switch_stops_all_of_it(cache_dir: Path, traced: list[str]) -
             for _ in range(2):
                 again(lambda x: x.sin() + 1, x)
     assert len(traced) == 4
+    assert files_in(cache_dir) == []
+
+
+def test_umask_002(cache_dir: Path, traced: list[str]) -> None:
+    """Users whose groups are their own have it; folders that others made have such modes then."""
+    before = os.umask(0o002)
+    try:
+        cache_dir.mkdir()
+        for _ in range(2):
+            again(lambda x: x.sin() + 1, torch.randn(4))
+    finally:
+        os.umask(before)
+    assert len(traced) == 1
+    assert {file.stat().st_mode & 0o777 for file in files_in(cache_dir)} == {0o600}
+
+
+def test_layers(cache_dir: Path, tmp_path: Path, traced: list[str]) -> None:
+    """A cache that was baked into an image serves without being written."""
+    x = torch.randn(4)
+    again(lambda x: x.sin() + 1, x, options={"cache_dir": str(tmp_path / "baked")})
+    files_in(tmp_path)
+    again(lambda x: x.sin() + 1, x, options={"cache_layers": str(tmp_path / "baked")})
+    assert len(traced) == 1
     assert files_in(cache_dir) == []
 
 
@@ -269,3 +328,42 @@ def test_dynamo_counts_the_compile(cache_dir: Path) -> None:
         dynamo_counters.clear()
         again(lambda x: x.sin() + 1, torch.randn(4))
         assert dynamo_counters["aot_autograd"]["ok"] == 1
+
+
+_SAVE = """
+import sys, torch, torch_tile
+model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
+torch.compile(model, backend="tile")(torch.ones(8, 16)).sum().backward()
+content, info = torch.compiler.save_cache_artifacts()
+open(sys.argv[1], "wb").write(content)
+print(sorted({key.split("/")[0] for key in info.artifacts["torch_tile"]}), info.aot_autograd_artifacts)
+"""
+_LOAD = """
+import sys, torch, torch_tile.backend
+info = torch.compiler.load_cache_artifacts(open(sys.argv[1], "rb").read())
+model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
+torch.compile(model, backend="tile")(torch.ones(8, 16)).sum().backward()
+print(torch_tile.counters["graphs"], torch_tile.counters["graphs_from_disk"])
+"""
+
+
+def test_artifacts_travel_to_another_folder(cache_dir: Path, tmp_path: Path) -> None:
+    """What torch.compiler.save_cache_artifacts holds of us names no folder, and carries the code of kernels."""
+
+    def run(script: str, folder: str) -> str:
+        environment = {**os.environ, "TORCH_TILE_CACHE_DIR": str(tmp_path / folder)}
+        command = [sys.executable, "-c", script, str(tmp_path / "artifacts")]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+    assert run(_SAVE, "first").splitlines()[-1] == "['autograd', 'graphs', 'kernels'] []"
+    assert str(tmp_path).encode() not in (tmp_path / "artifacts").read_bytes()
+    assert run(_LOAD, "second").splitlines()[-1] == "2 2"
+
+
+def test_artifacts_with_other_names_are_left_out(cache_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from torch_tile.cache_artifacts import TileCacheArtifact
+
+    for key in ("graphs/../../elsewhere", "graphs/12", "nothing", "other/" + "0" * 64):
+        TileCacheArtifact(key, b"content").populate_cache()
+        assert f"cache artifact {key} is left out" in caplog.text
+    assert files_in(cache_dir) == []

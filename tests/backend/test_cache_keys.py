@@ -333,6 +333,15 @@ def test_the_base_of_overlapping_inputs_is_part_of_the_key(cache_dir: Path, trac
         assert torch.equal(base, expected)
 
 
+def test_threads_change_no_key(cache_dir: Path, traced: list[str]) -> None:
+    x = torch.randn(8)
+    again(lambda x: x.sin() + 1, x)
+    again(lambda x: x.sin() + 1, x, options={"threads": 3})
+    _C.flush_disk_cache()
+    assert len(traced) == 1
+    assert len(list((cache_dir / "graphs").iterdir())) == 1
+
+
 def test_the_processor_is_part_of_the_key(cache_dir: Path, traced: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What oneDNN does, and what the compiler says of the processor, on a machine that shares the folder."""
     from torch_tile.frontend import autograd_key

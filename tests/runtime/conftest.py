@@ -9,11 +9,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch  # noqa: F401  the extension's libraries
+
+from .disk_caches import Cache, add_text
 
 _here = Path(__file__).parent
 _root = _here.parents[1]
@@ -75,3 +78,26 @@ def runtime(test_libraries: tuple[Path, Path], tmp_path_factory: pytest.TempPath
 @pytest.fixture(scope="session")
 def kernel_code(test_libraries: tuple[Path, Path]) -> bytes:
     return test_libraries[1].read_bytes()
+
+
+@pytest.fixture
+def cache(runtime: ModuleType, tmp_path: Path) -> Iterator[Cache]:
+    folder = tmp_path / "cache"
+    yield Cache(runtime, folder)
+
+
+@pytest.fixture
+def text(kernel_code: bytes) -> str:
+    return add_text(kernel_code)
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 KB."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount a disk")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)

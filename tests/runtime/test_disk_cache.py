@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -19,64 +19,7 @@ import torch
 
 from .artifact_builder import Builder
 from .conftest import find_extension
-from .test_launch import digest
-
-_no_limit = 1 << 30
-
-
-def add_text(code: bytes, kernel: str = "cached-add", extra: int = 0) -> str:
-    """A graph that adds 16 numbers, for the stand-in compiler. `extra` makes another graph of the same kernel."""
-    b = Builder()
-    x, y = b.input([16]), b.input([16])
-    k = b.kernel("add", "addKernel", digest(kernel), code)
-    z = b.alloc([16])
-    b.launch(k, [x, y, z], [16, 16], 1)
-    b.output(z)
-    for i in range(extra):
-        b.output(i)
-    return b.build().hex()
-
-
-class Cache:
-    """A cache folder with the calls of these tests."""
-
-    def __init__(self, runtime: ModuleType, folder: Path) -> None:
-        self.runtime = runtime
-        self.folder = folder
-
-    def compile(self, text: str, limit: int = _no_limit, **options: object) -> str:
-        arguments = {
-            "options": {},
-            "cache_dir": str(self.folder),
-            "cache_limit_bytes": limit,
-            "dump": None,
-            "pycalls": [],
-        }
-        program = self.runtime.compile_graph(text, **{**arguments, **options})
-        x = torch.arange(16, dtype=torch.float32)
-        assert torch.equal(program([x, x])[0], x + x)
-        self.runtime.flush_disk_cache()
-        return program.loaded_from
-
-    def graphs(self) -> list[Path]:
-        return sorted((self.folder / "graphs").iterdir())
-
-    def kernels(self) -> list[Path]:
-        return sorted((self.folder / "kernels").iterdir())
-
-    def files(self) -> list[Path]:
-        return self.graphs() + self.kernels()
-
-
-@pytest.fixture
-def cache(runtime: ModuleType, tmp_path: Path) -> Iterator[Cache]:
-    folder = tmp_path / "cache"
-    yield Cache(runtime, folder)
-
-
-@pytest.fixture
-def text(kernel_code: bytes) -> str:
-    return add_text(kernel_code)
+from .disk_caches import NO_LIMIT, Cache, add_text
 
 
 def test_hit(cache: Cache, text: str) -> None:
@@ -89,7 +32,7 @@ def test_hit(cache: Cache, text: str) -> None:
 
 def test_kernels_are_shared_before_they_are_written(cache: Cache, kernel_code: bytes) -> None:
     """Graphs compiled in quick succession: the second finds the first one's kernel in the process."""
-    arguments = ({}, str(cache.folder), _no_limit, None, [])
+    arguments = ({}, str(cache.folder), NO_LIMIT, None, [])
     programs = [cache.runtime.compile_graph(add_text(kernel_code, extra=i), *arguments) for i in range(5)]
     cache.runtime.flush_disk_cache()
     assert {p.loaded_from for p in programs} == {"compiled"}
@@ -99,7 +42,7 @@ def test_kernels_are_shared_before_they_are_written(cache: Cache, kernel_code: b
 def test_fork(cache: Cache, text: str, kernel_code: bytes) -> None:
     """A child forked while its parent writes can compile, and ends."""
     for i in range(5):
-        cache.runtime.compile_graph(add_text(kernel_code, extra=i), {}, str(cache.folder), _no_limit, None, [])
+        cache.runtime.compile_graph(add_text(kernel_code, extra=i), {}, str(cache.folder), NO_LIMIT, None, [])
         child = os.fork()
         if child == 0:
             cache.compile(add_text(kernel_code, extra=i + 100))
@@ -161,7 +104,7 @@ def test_graphs_with_python_callables_stay_off_the_disk(cache: Cache, runtime: M
     (y,) = b.pycall(0, [b.input([2])], [[2]])
     b.output(y)
     for _ in range(2):
-        program = runtime.compile_graph(b.build().hex(), {}, str(cache.folder), _no_limit, None, [lambda x: x + 1])
+        program = runtime.compile_graph(b.build().hex(), {}, str(cache.folder), NO_LIMIT, None, [lambda x: x + 1])
         assert program.loaded_from == "compiled"
         assert torch.equal(program([torch.zeros(2)])[0], torch.ones(2))
     assert cache.files() == []
@@ -254,6 +197,22 @@ def test_random_bit_flips(cache: Cache, text: str) -> None:
         assert cache.compile(text) == "disk"
 
 
+def test_code_that_is_whole_and_does_not_load(cache: Cache, text: str) -> None:
+    cache.compile(text)
+    (kernel,) = cache.kernels()
+    sound = kernel.read_bytes()
+    cache.runtime.DiskCache(str(cache.folder)).write("kernels", bytes.fromhex(kernel.name), b"no object", replace=True)
+    cache.runtime.flush_disk_cache()
+    assert cache.compile(text) == "compiled"
+    assert kernel.read_bytes() == sound
+    assert cache.compile(text) == "disk"
+
+
+def test_threads_are_no_part_of_the_key(cache: Cache, text: str) -> None:
+    cache.compile(text, threads=1)
+    assert cache.compile(text, threads=7) == "disk"
+
+
 def test_foreign_entry(cache: Cache, text: str, kernel_code: bytes) -> None:
     """A sound entry under the name of another, or of the other level, is not taken."""
     cache.compile(text)
@@ -321,18 +280,6 @@ def test_second_process(cache: Cache, text: str, test_libraries: tuple[Path, Pat
     assert run_worker(test_libraries, cache.folder, texts)["loaded_from"] == ["disk"]
     changed = {**os.environ, "FAKE_COMPILER_VERSION": "fake 2"}
     assert run_worker(test_libraries, cache.folder, texts, env=changed)["loaded_from"] == ["compiled"]
-
-
-@pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 256 KB."""
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("needs the right to mount a disk")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_read_only_disk(cache: Cache, text: str, tiny_disk: Path) -> None:

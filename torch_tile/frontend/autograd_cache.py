@@ -7,7 +7,7 @@ compiler serve here too: entries, their wrappers, their guards. Three things are
   leaves out how operators are defined in Python (`autograd_key.py`, `definitions.py`).
 - What stands for compiled code: graph text and options, looked up in our disk cache as in any other compile, so an
   entry never holds machine code and never outlives a change of the compiler.
-- The place: `autograd/<key>/<sha256 of the content>` in our cache folder. The name is checked against the content.
+- The place: our disk cache. Where guards on sizes tell entries of one key apart, they have numbers.
 
 All of this is private to torch, so it is used with the versions it was tried with alone.
 """
@@ -17,12 +17,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import os
 import pickle
-import stat
+import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,7 +31,7 @@ from torch._functorch._aot_autograd.graph_compile import aot_stage1_graph_captur
 from torch._functorch._aot_autograd.schemas import AOTAutogradCacheInfo, ViewAndMutationMeta
 from torch._functorch.aot_autograd import create_aot_state, prepare_aot_module_simplified
 
-from torch_tile import _C
+from torch_tile import _C, cache_artifacts, disk_cache
 from torch_tile.config import Settings
 from torch_tile.debug import record
 from torch_tile.frontend.autograd_key import key_of
@@ -43,6 +41,7 @@ log = logging.getLogger(__name__)
 
 # A key has several entries where guards on sizes tell them apart.
 _MOST_ENTRIES = 16
+_KIND = "autograd"
 
 Reload = Callable[[str, Settings], Any]
 
@@ -55,7 +54,6 @@ def is_wanted(settings: Settings) -> bool:
         or settings["force_compile"]
         or settings["cudagraphs"]
         or record.is_active()
-        or torch.compiler.config.force_disable_caches
         or not functorch_config.enable_autograd_cache
     )
 
@@ -86,51 +84,64 @@ class _BackwardCode(_Code):
         return untraced(result, "do not trace compiled code")  # it runs on an autograd thread
 
 
-def _folder_of(mod: Any, inputs: Sequence[Any], aot_config: Any, settings: Settings) -> Path:
-    """Where entries of this graph live."""
-    cache_dir = settings.cache_dir()
-    assert cache_dir is not None
-    return Path(cache_dir) / "autograd" / key_of(mod, inputs, aot_config, settings)
+class _Place(str):
+    """Where an entry is to be saved. torch carries it as the key of one of its own."""
+
+    def __new__(cls, key: str, cache: _C.DiskCache) -> _Place:
+        self = super().__new__(cls, key)
+        self.cache = cache
+        return self
+
+    cache: _C.DiskCache
+
+    def key(self, number: int) -> bytes:
+        return disk_cache.key_of(_KIND, self, str(number))
+
+    def entries(self) -> Iterator[tuple[str, bytes]]:
+        """Guards and content of the entries that are there."""
+        for number in range(_MOST_ENTRIES):
+            payload = self.cache.read(_KIND, self.key(number))
+            if payload is None:
+                return
+            (length,) = struct.unpack_from("<I", payload)
+            self.record(number)
+            yield payload[4 : 4 + length].decode(), payload[4 + length :]
+
+    def record(self, number: int) -> None:
+        """For torch.compiler.save_cache_artifacts."""
+        cache_artifacts.record(self.cache, [f"{_KIND}/{self.key(number).hex()}"])
+
+    def save(self, entry: GenericAOTAutogradResult[Any, Any]) -> None:
+        """Adds an entry, unless one with these guards is there: processes that start at once make the same."""
+        entry.pre_save()
+        content = AOTAutogradCache._pickle_entry(entry, False)
+        if content is None:
+            return
+        guards = entry.guards_expr or ""
+        known = [each for each, _ in self.entries()]
+        if guards not in known and len(known) < _MOST_ENTRIES:
+            encoded = guards.encode()
+            self.cache.write(_KIND, self.key(len(known)), struct.pack("<I", len(encoded)) + encoded + content)
+            self.record(len(known))
 
 
-def _read(file: Path) -> bytes | None:
-    """The content, if it is a file of ours that is as it was written; removed where it is not."""
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with os.fdopen(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if status.st_uid != os.getuid() or not stat.S_ISREG(status.st_mode) or status.st_mode & 0o022:
-            log.warning("ignoring cache entry %s: it belongs to or may be written by another user", file)
-            return None
-        content = stream.read()
-    # torch names an entry after its content.
-    if _name_of(content) == file.name:
-        return content
-    log.info("removing damaged cache entry %s", file)
-    with contextlib.suppress(OSError):
-        file.unlink()
-    return None
-
-
-def _name_of(content: bytes) -> str:
-    from torch._inductor.codecache import sha256_hash
-
-    return str(sha256_hash(content))
-
-
-def _entries(folder: Path) -> Iterator[GenericAOTAutogradResult[Any, Any]]:
-    try:
-        files = sorted(folder.iterdir())
-    except OSError:
+def _take_over_saving() -> None:
+    """torch saves an entry once its last graph is compiled; those for a `_Place` go there."""
+    torch_saves = AOTAutogradCache.save
+    if getattr(torch_saves, "_knows_places", False):
         return
-    for file in files[:_MOST_ENTRIES]:
-        content = _read(file)
-        if content is not None:
-            with contextlib.suppress(OSError):
-                os.utime(file)  # least recently used entries go first
-            yield pickle.loads(content)  # checked above: ours and whole
+
+    def save(key: str, entry: GenericAOTAutogradResult[Any, Any], remote: bool) -> None:
+        if not isinstance(key, _Place):
+            torch_saves(key, entry, remote)
+            return
+        try:
+            key.save(entry)
+        except Exception as error:  # a graph that is compiled is worth more than its entry
+            log.info("an AOTAutograd entry is not saved: %s", error)
+
+    save._knows_places = True  # type: ignore[attr-defined]
+    AOTAutogradCache.save = staticmethod(save)  # type: ignore[method-assign]
 
 
 def _alias_guards() -> list[Any]:
@@ -154,14 +165,15 @@ def _needs_no_wrapper(metadata: ViewAndMutationMeta, subclasses: Any, wrappers: 
     )
 
 
-def _load(folder: Path, inputs: list[Any], aot_config: Any, settings: Settings, reload: Reload) -> Any:
+def _load(place: _Place, inputs: list[Any], aot_config: Any, settings: Settings, reload: Reload) -> Any:
     from torch.fx.experimental.symbolic_shapes import guarding_hint_or_throw
 
     symbols = AOTAutogradCache._filter_backed_symints(inputs)
     hints = [guarding_hint_or_throw(symbol) for symbol in symbols]
-    for entry in _entries(folder):
-        if entry.guards_expr and not AOTAutogradCache.evaluate_guards(entry.guards_expr, hints):
+    for guards, content in place.entries():
+        if guards and not AOTAutogradCache.evaluate_guards(guards, hints):
             continue
+        entry = pickle.loads(content)  # ours and whole: the cache has seen to that
         code = _Code(entry.compiled_fw.fx_graph_cache_info[0], settings, reload)
         entry.compiled_fw = code
         if entry.compiled_bw is not None:
@@ -209,15 +221,18 @@ def compile_module(
         fake_mode, shape_env = prepared[7:9]
         compiled = program = None
         try:
-            folder = _folder_of(mod, fake_inputs, aot_config, settings)
-            compiled, program = _load(folder, fake_inputs, aot_config, settings, reload)
+            cache = disk_cache.open_cache(settings)
+            assert cache is not None  # is_wanted
+            place = _Place(key_of(mod, fake_inputs, aot_config, settings), cache)
+            compiled, program = _load(place, fake_inputs, aot_config, settings, reload)
         except Exception as error:  # a graph without a key, or an entry of which torch cannot make a function
             log.info("no AOTAutograd entry: %s", error)
             log.debug("no AOTAutograd entry", exc_info=True)
         else:
-            if compiled is None and _prepare(folder):
+            if compiled is None:
+                _take_over_saving()
                 symbols = AOTAutogradCache._filter_backed_symints(fake_inputs)
-                saved = AOTAutogradCacheInfo(str(folder), time.time_ns(), forward_symints=symbols)
+                saved = AOTAutogradCacheInfo(place, time.time_ns(), forward_symints=symbols)
                 aot_config = dataclasses.replace(aot_config, cache_info=saved)
         if compiled is None:
             guards_before = len(_alias_guards())
@@ -255,16 +270,3 @@ def compile_module(
         return compiled([*parameters, *arguments])
 
     return call
-
-
-def _prepare(folder: Path) -> bool:
-    """Whether torch may write an entry here: ours alone, and not full."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for each in (folder, folder.parent, folder.parent.parent):
-            status = each.stat()
-            if status.st_uid != os.getuid() or status.st_mode & 0o022:
-                return False
-        return sum(1 for _ in folder.iterdir()) < _MOST_ENTRIES
-    except OSError:
-        return False

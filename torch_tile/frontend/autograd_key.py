@@ -30,6 +30,8 @@ from torch_tile.frontend.common_subexpressions import storage_of
 from torch_tile.frontend.epilogues import fused_dtypes
 
 _SOURCES = Path(__file__).parent.parent
+# Of the package: nothing there changes what is compiled.
+_IRRELEVANT_FOLDERS = frozenset({"__pycache__", "debug", "interpreter"})
 
 
 class _Details:
@@ -88,7 +90,7 @@ class _Details:
 
 
 # Where and how much is cached, and how many threads compile, changes no result.
-_IRRELEVANT = frozenset({"cache_dir", "cache_limit_bytes", "threads", "cache", "buffer_limit_bytes"})
+_IRRELEVANT = frozenset({"cache_dir", "cache_layers", "cache_limit_bytes", "threads", "cache", "buffer_limit_bytes"})
 
 
 def _aliasing(inputs: Sequence[Any]) -> tuple[list[tuple[int, str]], list[Any]]:
@@ -138,7 +140,7 @@ def _fingerprint() -> list[tuple[str, int, int]]:
     while pending:
         with os.scandir(pending.pop()) as entries:
             for entry in entries:
-                if entry.is_dir():
+                if entry.is_dir() and entry.name not in _IRRELEVANT_FOLDERS:
                     pending.append(entry.path)
                 elif entry.name.endswith(".py"):
                     found.append((entry.path, entry.stat()))

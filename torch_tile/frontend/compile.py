@@ -15,7 +15,7 @@ from torch._functorch._aot_autograd.logging_utils import get_aot_graph_name
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule
 
-from torch_tile import _C, targets
+from torch_tile import _C, cache_artifacts, disk_cache, targets
 from torch_tile.config import Settings
 from torch_tile.counters import counters
 from torch_tile.debug import record
@@ -128,12 +128,16 @@ def _compile(
             device=graph.device,
             architecture=targets.architecture(graph.device),
             matmul_library=settings["matmul_library"],
+            threads=settings["threads"],
+            cache_layers=settings.cache_layers(),
         )
+        disk_cache.report()
     except TileError as error:
         node = _source_of(gm, graph, error.line)
         if node is not None:
             error.text += f"; from {node}"
         raise
+    cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
     _count(program, name)
     record.add(
         record.GraphRecord.of(gm, graph, program, name, kind, recorded, printed_ms, binding.report if binding else None)
@@ -208,7 +212,11 @@ def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
         device=graph["device"],
         architecture=targets.architecture(graph["device"]),
         matmul_library=settings["matmul_library"],
+        threads=settings["threads"],
+        cache_layers=settings.cache_layers(),
     )
+    disk_cache.report()
+    cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
     _count(program, graph["name"])
     record.add(record.GraphRecord(graph["name"], graph["kind"]))
     return program

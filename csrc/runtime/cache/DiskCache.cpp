@@ -1,187 +1,114 @@
 #include "runtime/cache/DiskCache.h"
 
+#include "runtime/cache/Eviction.h"
+#include "runtime/cache/Folders.h"
+#include "runtime/cache/Notices.h"
 #include "runtime/cache/StoreQueue.h"
 
-#include <dirent.h>
+#include <sys/stat.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
-#include <filesystem>
 
 namespace torch_tile::runtime {
 
 using artifact::Hash;
 
-namespace {
-
-/// A temporary file this old belongs to a process that was killed.
-constexpr time_t abandonedAfterSeconds = 3600;
-
-std::string fileName(const Hash &hash) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string name;
-  for (uint8_t byte : hash.bytes) {
-    name += digits[byte >> 4];
-    name += digits[byte & 15];
-  }
-  return name;
+DiskCache::DiskCache(std::string folder, int64_t limitBytes, std::vector<std::string> layerPaths)
+    : limitBytes(limitBytes) {
+  own.path = std::move(folder);
+  for (std::string &path : layerPaths)
+    layers.emplace_back().path = std::move(path);
 }
 
-/// Opens, and creates where needed, a folder that only this user can write.
-FileDescriptor openFolder(int parent, const char *name) {
-  if (::mkdirat(parent, name, S_IRWXU) != 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
-    return FileDescriptor();
-  FileDescriptor folder(::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+int DiskCache::folderOf(Root &root, EntryKind kind, bool create) {
+  std::lock_guard lock(mutex);
+  auto index = static_cast<size_t>(kind) - 1;
+  if (root.folders[index].isOpen() || root.isRefused[index] || root.path.empty())
+    return root.folders[index].get();
+  std::string path = root.path + "/" + folderName(kind);
+  OpenedFolder opened = create ? makeFolder(root.path, folderName(kind)) : openFolder(path);
+  bool isMissing = opened.error == ENOENT || opened.error == ENOTDIR;
+  root.isRefused[index] = !opened.descriptor.isOpen() && (create || !isMissing);
+  if (!opened.distrust.empty())
+    notice(true, path, "cache folder " + path + " ignored: " + opened.distrust);
+  else if (root.isRefused[index])
+    notice(!isMissing && opened.error != EACCES && opened.error != EROFS, "folder " + root.path,
+           "cache folder " + path + " ignored: " + std::strerror(opened.error));
+  root.folders[index] = std::move(opened.descriptor);
+  return root.folders[index].get();
+}
+
+bool DiskCache::readFrom(Root &root, bool isOwn, EntryKind kind, const Hash &key, std::vector<uint8_t> &payload) {
+  int folder = folderOf(root, kind, false);
+  if (folder < 0)
+    return false;
+  std::string name = entryName(key);
+  EntryRead found = readEntry(folder, name, kind, key, isOwn, payload);
+  if (found.outcome == ReadOutcome::Hit || found.outcome == ReadOutcome::Missing)
+    return found.outcome == ReadOutcome::Hit;
+  std::string path = root.path + "/" + folderName(kind);
+  notice(found.outcome == ReadOutcome::Distrusted, "entry " + path,
+         "cache entry " + path + "/" + name + " ignored: " + found.reason);
+  if (isOwn)
+    removeEntry(folder, name, found.inode);
+  return false;
+}
+
+bool DiskCache::read(EntryKind kind, const Hash &key, std::vector<uint8_t> &payload) {
+  return readFrom(own, true, kind, key, payload) || std::any_of(layers.begin(), layers.end(), [&](Root &layer) {
+           return readFrom(layer, false, kind, key, payload);
+         });
+}
+
+bool DiskCache::isIn(Root &root, EntryKind kind, const std::string &name) {
   struct stat info;
-  if (!folder.isOpen() || ::fstat(folder.get(), &info) != 0 || !isTrusted(info))
-    return FileDescriptor();
-  return folder;
+  int folder = folderOf(root, kind, false);
+  return folder >= 0 && ::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-struct Entry {
-  int folder;
-  std::string name;
-  struct timespec used;
-  int64_t sizeBytes;
-};
-
-void listEntries(int folder, std::vector<Entry> &entries) {
-  // A stream of its own: the position of the cache's descriptor stays untouched.
-  int copy = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *stream = copy < 0 ? nullptr : ::fdopendir(copy);
-  if (!stream) {
-    if (copy >= 0)
-      ::close(copy);
-    return;
-  }
-  time_t now = ::time(nullptr);
-  while (struct dirent *item = ::readdir(stream)) {
-    struct stat info;
-    if (::fstatat(folder, item->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode))
-      continue;
-    bool isTemporary = std::strncmp(item->d_name, temporaryPrefix, sizeof(temporaryPrefix) - 1) == 0;
-    if (isTemporary && now - info.st_mtim.tv_sec > abandonedAfterSeconds)
-      ::unlinkat(folder, item->d_name, 0);
-    else if (!isTemporary)
-      entries.push_back({folder, item->d_name, info.st_mtim, info.st_size});
-  }
-  ::closedir(stream);
+bool DiskCache::contains(EntryKind kind, const Hash &key) {
+  std::string name = entryName(key);
+  return isStorePending(storeName(kind, key)) || isIn(own, kind, name) ||
+         std::any_of(layers.begin(), layers.end(), [&](Root &layer) { return isIn(layer, kind, name); });
 }
 
-/// The folders inside a folder, opened.
-std::vector<FileDescriptor> openFoldersIn(const std::string &path) {
-  std::vector<FileDescriptor> folders;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
-    FileDescriptor folder(::open(it->path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    struct stat info;
-    if (folder.isOpen() && ::fstat(folder.get(), &info) == 0 && isTrusted(info))
-      folders.push_back(std::move(folder));
-  }
-  return folders;
-}
-
-} // namespace
-
-DiskCache::DiskCache(const std::string &folder, int64_t limitBytes) : path(folder), limitBytes(limitBytes) {
-  std::error_code ignored;
-  std::filesystem::path parent = std::filesystem::path(folder).parent_path();
-  if (!parent.empty())
-    std::filesystem::create_directories(parent, ignored);
-  ::mkdir(folder.c_str(), S_IRWXU);
-  FileDescriptor root(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!root.isOpen())
-    return;
-  graphs = openFolder(root.get(), "graphs");
-  kernels = openFolder(root.get(), "kernels");
-}
-
-bool DiskCache::read(const FileDescriptor &folder, EntryKind kind, const Hash &key, std::vector<uint8_t> &payload) {
-  if (!folder.isOpen())
+bool DiskCache::write(EntryKind kind, const Hash &key, std::span<const uint8_t> payload, bool replace) {
+  int folder = folderOf(own, kind, true);
+  if (folder < 0)
     return false;
-  std::string name = fileName(key);
-  ReadOutcome outcome = readEntry(folder.get(), name, kind, key, payload);
-  // A writer may put a sound entry here in between, which is then lost: a miss for someone, no more.
-  if (outcome == ReadOutcome::Damaged && ::unlinkat(folder.get(), name.c_str(), 0) != 0 && errno == EISDIR)
-    ::unlinkat(folder.get(), name.c_str(), AT_REMOVEDIR);
-  return outcome == ReadOutcome::Hit;
-}
-
-bool DiskCache::write(const FileDescriptor &folder, EntryKind kind, const Hash &key, std::span<const uint8_t> payload) {
-  if (!folder.isOpen() || !writeEntry(folder.get(), fileName(key), kind, key, payload))
+  std::string name = entryName(key);
+  if (!replace && isIn(own, kind, name))
+    return true;
+  int error = writeEntry(folder, name, kind, key, payload, replace);
+  if (error != 0 && error != EEXIST) {
+    noteWriteError(error);
     return false;
-  evictIfDue(payload.size());
+  }
+  if (error == 0)
+    evictIfDue(own.path, limitBytes, payload.size());
   return true;
 }
 
-bool DiskCache::readGraph(const Hash &key, std::vector<uint8_t> &artifact) {
-  return read(graphs, EntryKind::Graph, key, artifact);
+void DiskCache::noteWriteError(int error) const {
+  bool isFull = error == ENOSPC || error == EDQUOT;
+  std::string text = "cache folder " + own.path + " takes no entries: " + std::strerror(error);
+  if (isFull)
+    text += "; what is compiled is not kept until there is room";
+  notice(isFull, "write " + own.path, text);
 }
 
-bool DiskCache::readKernel(const Hash &hash, std::vector<uint8_t> &code) {
-  return read(kernels, EntryKind::Kernel, hash, code);
-}
-
-bool DiskCache::containsKernel(const Hash &hash) const {
+void DiskCache::remove(EntryKind kind, const Hash &key) {
   struct stat info;
-  return kernels.isOpen() && (isStorePending(storeName(hash)) ||
-                              ::fstatat(kernels.get(), fileName(hash).c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0);
+  std::string name = entryName(key);
+  int folder = folderOf(own, kind, false);
+  if (folder >= 0 && ::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0)
+    removeEntry(folder, name, info.st_ino);
 }
 
-std::string DiskCache::storeName(const Hash &hash) const { return path + "/" + fileName(hash); }
-
-bool DiskCache::writeGraph(const Hash &key, std::span<const uint8_t> artifact) {
-  return write(graphs, EntryKind::Graph, key, artifact);
-}
-
-bool DiskCache::writeKernel(const Hash &hash, std::span<const uint8_t> code) {
-  return write(kernels, EntryKind::Kernel, hash, code);
-}
-
-void DiskCache::removeGraph(const Hash &key) {
-  if (graphs.isOpen())
-    ::unlinkat(graphs.get(), fileName(key).c_str(), 0);
-}
-
-void DiskCache::evictIfDue(size_t writtenBytes) {
-  // Listing the folders costs milliseconds when they are full, so it happens once a process and then every sixteenth of
-  // the limit.
-  static std::atomic<int64_t> bytesSinceListing = INT64_MAX / 2;
-  if (limitBytes <= 0 || bytesSinceListing.fetch_add(static_cast<int64_t>(writtenBytes)) < limitBytes / 16)
-    return;
-  bytesSinceListing = 0;
-  evict();
-}
-
-void DiskCache::evict() {
-  std::vector<Entry> entries;
-  for (const FileDescriptor *folder : {&graphs, &kernels})
-    if (folder->isOpen())
-      listEntries(folder->get(), entries);
-  // What the front end keeps of AOTAutograd's work (torch_tile/frontend/autograd_cache.py): one folder a key.
-  std::vector<FileDescriptor> autograd = openFoldersIn(path + "/autograd");
-  for (const FileDescriptor &folder : autograd)
-    listEntries(folder.get(), entries);
-  int64_t total = 0;
-  for (const Entry &entry : entries)
-    total += entry.sizeBytes;
-  if (total <= limitBytes)
-    return;
-  std::sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
-    return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);
-  });
-  // Below the limit by a margin, so that the next writes do not evict again at once.
-  int64_t target = limitBytes - limitBytes / 5;
-  for (const Entry &entry : entries) {
-    if (total <= target)
-      return;
-    // Another process may have been quicker; its removal counts as well.
-    ::unlinkat(entry.folder, entry.name.c_str(), 0);
-    total -= entry.sizeBytes;
-  }
+std::string DiskCache::storeName(EntryKind kind, const Hash &key) const {
+  return own.path + "/" + folderName(kind) + "/" + entryName(key);
 }
 
 } // namespace torch_tile::runtime

@@ -5,31 +5,54 @@
 #include "artifact/Artifact.h"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace torch_tile::runtime {
 
-enum class EntryKind : uint32_t { Graph = 1, Kernel = 2 };
+enum class EntryKind : uint32_t { Graph = 1, Kernel = 2, Autograd = 3, Language = 4 };
+inline constexpr EntryKind entryKinds[] = {EntryKind::Graph, EntryKind::Kernel, EntryKind::Autograd,
+                                           EntryKind::Language};
+
+/// The folder that holds entries of this kind.
+const char *folderName(EntryKind kind);
+
+/// The name of an entry, and the key behind a name.
+std::string entryName(const artifact::Hash &key);
+std::optional<artifact::Hash> parseEntryName(const std::string &name);
+
+/// Temporary files carry this prefix; one may outlive a process that was killed.
+inline constexpr const char temporaryPrefix[] = ".writing-";
+
+/// A name that no other thread or process of this machine uses.
+std::string temporaryName();
 
 enum class ReadOutcome {
   Hit,
   Missing,
-  Damaged, // truncated, corrupted, foreign, or of another format: to be removed
+  Damaged,   // truncated, corrupted, foreign, of another format, or no file
+  Distrusted // somebody else may have written it
 };
 
-/// Reads `name` in the directory `folder` and marks it as just used. The file must be a plain one that nobody but its
-/// owner, who must be this user or root, can write.
-ReadOutcome readEntry(int folder, const std::string &name, EntryKind kind, const artifact::Hash &key,
-                      std::vector<uint8_t> &payload);
+struct EntryRead {
+  ReadOutcome outcome;
+  std::string reason; // against using it
+  uint64_t inode = 0; // of what was found; 0 if nothing was
+};
 
-/// Writes a temporary file and moves it into place, so that no reader and no crash ever meets half an entry. Returns
-/// false, leaving nothing behind, where the disk does not take it.
-bool writeEntry(int folder, const std::string &name, EntryKind kind, const artifact::Hash &key,
-                std::span<const uint8_t> payload);
+/// Reads `name` in the directory `folder`: a plain file that Trust.h allows. `use` marks it as just used.
+EntryRead readEntry(int folder, const std::string &name, EntryKind kind, const artifact::Hash &key, bool use,
+                    std::vector<uint8_t> &payload);
 
-/// Temporary files carry this prefix; one may outlive a process that was killed.
-inline constexpr const char temporaryPrefix[] = ".writing-";
+/// Removes `name` if it still is the file of that inode: a writer may have put a sound entry there since.
+void removeEntry(int folder, const std::string &name, uint64_t inode);
+
+/// Writes a temporary file and moves it into place, so that no reader and no crash ever meets half an entry. With
+/// `replace` off, an entry that is there stays. Returns 0 or an errno, leaving nothing behind where the disk does not
+/// take it.
+int writeEntry(int folder, const std::string &name, EntryKind kind, const artifact::Hash &key,
+               std::span<const uint8_t> payload, bool replace);
 
 } // namespace torch_tile::runtime

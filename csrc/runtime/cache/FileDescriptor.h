@@ -1,8 +1,7 @@
-// A file descriptor that closes itself, and the question whether a file may be trusted.
+// A file descriptor that closes itself.
 #pragma once
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <utility>
@@ -28,10 +27,5 @@ public:
 private:
   int descriptor;
 };
-
-/// Entries are code: only what this user or root owns, and nobody else can write, is run.
-inline bool isTrusted(const struct stat &info) {
-  return (info.st_uid == ::geteuid() || info.st_uid == 0) && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
 
 } // namespace torch_tile::runtime

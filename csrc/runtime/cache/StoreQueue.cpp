@@ -1,5 +1,7 @@
 #include "runtime/cache/StoreQueue.h"
 
+#include "runtime/cache/Notices.h"
+
 #include <pthread.h>
 
 #include <algorithm>
@@ -45,7 +47,12 @@ void work(Queue &q) {
   while (!q.jobs.empty()) {
     Job &job = q.jobs.front(); // a deque moves no element when others are added behind
     lock.unlock();
-    job.run();
+    try {
+      job.run();
+    } catch (const std::exception &error) {
+      notice(false, "store", std::string("an entry is not stored in the disk cache: ") + error.what());
+    } catch (...) { // a cache entry is worth no user's process
+    }
     lock.lock();
     q.jobs.pop_front();
   }

@@ -8,8 +8,8 @@
 
 namespace torch_tile::runtime {
 
-/// Runs `job` on a background thread, after all jobs posted before. `names` count as stored from now on. The job must
-/// not throw.
+/// Runs `job` on a background thread, after all jobs posted before. `names` count as stored from now on. What the job
+/// throws is noted, no more.
 void postStore(std::vector<std::string> names, std::function<void()> job);
 
 /// Whether a job that stores `name` waits or runs.

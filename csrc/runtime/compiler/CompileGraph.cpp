@@ -60,10 +60,10 @@ public:
     if (std::shared_ptr<const LoadedKernel> kernel = findLoadedKernel(hash)) {
       held.push_back(std::move(kernel));
       // Loaded but not stored: the code is wanted for the disk.
-      return !cache || cache->containsKernel(hash);
+      return !cache || cache->contains(EntryKind::Kernel, hash);
     }
     std::vector<uint8_t> code;
-    if (!cache || !cache->readKernel(hash, code))
+    if (!cache || !cache->read(EntryKind::Kernel, hash, code))
       return false;
     codes.emplace_back(hash, std::move(code));
     return true;
@@ -80,10 +80,13 @@ public:
       if (hash == kernel.hash)
         return loadKernel(kernel, code, loaded);
     std::vector<uint8_t> code;
-    if (!cache || !cache->readKernel(kernel.hash, code))
+    if (!cache || !cache->read(EntryKind::Kernel, kernel.hash, code))
       return Status::internal("load", "the code of kernel '" + kernel.name + "' is neither loaded nor stored");
     return loadKernel(kernel, code, loaded);
   }
+
+  /// Whether the compiler left out code because the disk has it.
+  bool usesDisk() const { return !codes.empty(); }
 
 private:
   DiskCache *cache;
@@ -101,10 +104,10 @@ Status loadAll(const Artifact &artifact, KernelSource &source, Kernels &kernels)
 /// True if the graph and all its kernels were there and sound.
 bool loadFromDisk(DiskCache &cache, const Hash &key, Artifact &artifact, Kernels &kernels) {
   std::vector<uint8_t> bytes;
-  if (!cache.readGraph(key, bytes))
+  if (!cache.read(EntryKind::Graph, key, bytes))
     return false;
   if (!artifact::deserialize(bytes, artifact).isOk()) {
-    cache.removeGraph(key);
+    cache.remove(EntryKind::Graph, key);
     return false;
   }
   KernelSource source(&cache);
@@ -114,21 +117,32 @@ bool loadFromDisk(DiskCache &cache, const Hash &key, Artifact &artifact, Kernels
   return false;
 }
 
-/// Hands the artifact to the background thread and comes back at once.
-void writeToDisk(std::shared_ptr<DiskCache> cache, const Hash &key, Artifact artifact) {
+std::vector<std::string> entriesOf(const Hash &key, const Artifact &artifact) {
+  std::vector<std::string> names;
+  auto add = [&](EntryKind kind, const Hash &hash) {
+    names.push_back(std::string(folderName(kind)) + "/" + entryName(hash));
+  };
+  add(EntryKind::Graph, key);
+  for (const Kernel &kernel : artifact.kernels)
+    add(EntryKind::Kernel, kernel.hash);
+  return names;
+}
+
+/// Hands the artifact to the background thread and comes back at once. `replace` writes what is there already again.
+void writeToDisk(std::shared_ptr<DiskCache> cache, const Hash &key, Artifact artifact, bool replace) {
   if (callsPython(artifact))
     return;
   std::vector<std::string> names;
   for (const Kernel &kernel : artifact.kernels)
     if (!kernel.code.empty())
-      names.push_back(cache->storeName(kernel.hash));
-  auto job = [cache = std::move(cache), key, artifact = std::move(artifact)]() mutable {
+      names.push_back(cache->storeName(EntryKind::Kernel, kernel.hash));
+  auto job = [cache = std::move(cache), key, artifact = std::move(artifact), replace]() mutable {
     for (Kernel &kernel : artifact.kernels) {
-      if (!kernel.code.empty() && !cache->writeKernel(kernel.hash, kernel.code))
+      if (!kernel.code.empty() && !cache->write(EntryKind::Kernel, kernel.hash, kernel.code, replace))
         return; // a graph without its kernels would only cost the next reader time
       kernel.code = {};
     }
-    cache->writeGraph(key, artifact::serialize(artifact));
+    cache->write(EntryKind::Graph, key, artifact::serialize(artifact), replace);
   };
   postStore(std::move(names), std::move(job));
 }
@@ -158,10 +172,12 @@ Status assembleAll(Artifact &artifact, const std::string &architecture) {
   return Status::ok();
 }
 
-Status compile(std::string_view text, const std::string &optionText, const CompileOptions &options, DiskCache *cache,
-               Artifact &artifact, Kernels &kernels) {
-  KernelSource source(cache);
-  CompilerLibrary::CompileRequest request{text, optionText, options.dump, {}};
+Status compile(std::string_view text, const std::string &optionText, const CompileOptions &options,
+               KernelSource &source, Artifact &artifact, Kernels &kernels) {
+  std::string allOptions = optionText;
+  if (options.numThreads > 0)
+    allOptions += "threads=" + std::to_string(options.numThreads) + "\n";
+  CompilerLibrary::CompileRequest request{text, allOptions, options.dump, {}};
   // A dump shows the code of every kernel, so the compiler must make it.
   if (!options.dump && !options.forceCompile)
     request.hasKernel = [&](const Hash &hash) { return source.has(hash); };
@@ -185,7 +201,7 @@ Status compileGraph(std::string_view text, const CompileOptions &options, Compil
   std::shared_ptr<DiskCache> cache;
   Hash key;
   if (!options.cacheFolder.empty()) {
-    cache = std::make_shared<DiskCache>(options.cacheFolder, options.cacheLimitBytes);
+    cache = std::make_shared<DiskCache>(options.cacheFolder, options.cacheLimitBytes, options.cacheLayers);
     key = graphKey(text, optionText);
   }
 
@@ -193,11 +209,23 @@ Status compileGraph(std::string_view text, const CompileOptions &options, Compil
   Kernels kernels;
   result.isFromDisk = cache && !options.dump && !options.forceCompile && loadFromDisk(*cache, key, artifact, kernels);
   if (!result.isFromDisk) {
-    if (Status status = compile(text, optionText, options, cache.get(), artifact, kernels); !status.isOk())
+    KernelSource source(cache.get());
+    Status status = compile(text, optionText, options, source, artifact, kernels);
+    bool isUseless = !status.isOk() && source.usesDisk();
+    if (isUseless) {
+      // Stored code that is whole and does not load: all of it is made anew.
+      KernelSource nothing(nullptr);
+      artifact = {};
+      kernels.clear();
+      status = compile(text, optionText, options, nothing, artifact, kernels);
+    }
+    if (!status.isOk())
       return status;
     if (cache)
-      writeToDisk(cache, key, artifact);
+      writeToDisk(cache, key, artifact, options.forceCompile || isUseless);
   }
+  if (cache && !callsPython(artifact))
+    result.cacheEntries = entriesOf(key, artifact);
   result.program = std::make_shared<const Program>(std::move(artifact), std::move(kernels), options.program);
   result.compileMs = millisecondsSince(start);
   return Status::ok();

@@ -9,14 +9,19 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace torch_tile::runtime {
 
 struct CompileOptions {
   /// For the compiler; all of them are part of the cache key.
   std::map<std::string, std::string> compilerOptions;
+  /// Threads that compile, which changes no code; 0 means as the compiler likes.
+  int numThreads = 0;
   std::string cacheFolder; // empty: no disk cache
   int64_t cacheLimitBytes = 0;
+  /// Read-only folders of entries, for what `cacheFolder` has not.
+  std::vector<std::string> cacheLayers;
   /// Dumps need the compiler to run, so with a dump callback nothing is taken from the disk cache.
   std::function<void(const char *file, std::string_view data)> dump;
   bool forceCompile = false;
@@ -29,6 +34,8 @@ struct CompiledGraph {
   std::shared_ptr<const Program> program;
   bool isFromDisk = false;
   double compileMs = 0; // from text to loaded program
+  /// What the disk cache holds of it once everything is written: "graphs/<name>", "kernels/<name>".
+  std::vector<std::string> cacheEntries;
 };
 
 /// Throws only what the dump callback and Program's constructor throw.

@@ -8,4 +8,7 @@ namespace torch_tile::runtime {
 /// FX graphs to graph dialect text (runtime/fx).
 void bindFx(pybind11::module_ &m);
 
+/// The disk cache (runtime/cache).
+void bindCache(pybind11::module_ &m);
+
 } // namespace torch_tile::runtime

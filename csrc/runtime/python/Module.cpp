@@ -1,5 +1,4 @@
 // torch_tile._C: converts arguments and calls; decides nothing.
-#include "runtime/cache/StoreQueue.h"
 #include "runtime/compiler/CompileGraph.h"
 #include "runtime/compiler/CompilerLibrary.h"
 #include "runtime/launch/gpu/Assemble.h"
@@ -35,11 +34,14 @@ py::object compileGraphForPython(const std::string &text, std::map<std::string, 
                                  const std::optional<std::string> &cacheFolder, int64_t cacheLimitBytes,
                                  const std::optional<py::function> &dump, const py::list &callables, bool forceCompile,
                                  bool poison, const std::string &device, std::string architecture,
-                                 const std::string &matmulLibrary) {
+                                 const std::string &matmulLibrary, int numThreads,
+                                 std::vector<std::string> cacheLayers) {
   CompileOptions compileOptions;
   compileOptions.compilerOptions = std::move(options);
   compileOptions.cacheFolder = cacheFolder.value_or("");
   compileOptions.cacheLimitBytes = cacheLimitBytes;
+  compileOptions.cacheLayers = std::move(cacheLayers);
+  compileOptions.numThreads = numThreads;
   compileOptions.forceCompile = forceCompile;
   compileOptions.architecture = std::move(architecture);
   compileOptions.program.poison = poison;
@@ -98,13 +100,15 @@ PYBIND11_MODULE(_C, m) {
   using namespace torch_tile::runtime;
   bindProgram(m);
   bindKernels(m);
+  bindCache(m);
 #ifdef TORCH_TILE_HAS_FX
   bindFx(m);
 #endif
   m.def("compile_graph", &compileGraphForPython, py::arg("text"), py::arg("options"), py::arg("cache_dir"),
         py::arg("cache_limit_bytes"), py::arg("dump"), py::arg("pycalls"), py::arg("force_compile") = false,
         py::arg("poison") = false, py::arg("device") = "cpu", py::arg("architecture") = "",
-        py::arg("matmul_library") = "auto");
+        py::arg("matmul_library") = "auto", py::arg("threads") = 0,
+        py::arg("cache_layers") = std::vector<std::string>());
   py::class_<TensorState>(m, "TensorState", py::module_local()) // the extension may be loaded twice
       .def(py::init<const at::Tensor &>(), py::arg("tensor"))
       .def("is_same", &TensorState::isSame, py::arg("tensor"))
@@ -124,7 +128,4 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_buffer_limit", [](size_t numBytes) { BufferPool::get().setLimit(numBytes); }, py::arg("num_bytes"));
   m.def("empty_cache", [] { BufferPool::get().clear(); });
   m.def("buffer_statistics", &bufferStatistics);
-  m.def("flush_disk_cache", &drainStores, py::call_guard<py::gil_scoped_release>());
-  // What this process compiled is on disk when it ends.
-  py::module_::import("atexit").attr("register")(m.attr("flush_disk_cache"));
 }

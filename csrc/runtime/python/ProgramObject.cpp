@@ -260,6 +260,9 @@ size_t numPacked(PyObject *self) {
   auto *object = reinterpret_cast<ProgramObject *>(self);
   return object->frozen ? object->frozen->numPacked() : 0;
 }
+std::vector<std::string> cacheEntries(PyObject *self) {
+  return reinterpret_cast<ProgramObject *>(self)->compiled.cacheEntries;
+}
 double compileMs(PyObject *self) { return reinterpret_cast<ProgramObject *>(self)->compiled.compileMs; }
 
 PyGetSetDef getters[] = {
@@ -274,6 +277,7 @@ PyGetSetDef getters[] = {
     {"steps", getter<stepsText>, nullptr, "listing of the step program", nullptr},
     {"step_lines", getter<stepLines>, nullptr, "lines of the graph text behind each step", nullptr},
     {"loaded_from", getter<loadedFrom>, nullptr, "'compiled' or 'disk'", nullptr},
+    {"cache_entries", getter<cacheEntries>, nullptr, "'kind/name' of what the disk cache has of it", nullptr},
     {"compile_ms", getter<compileMs>, nullptr, "from text to loaded program", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {}};

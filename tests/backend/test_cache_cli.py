@@ -1,0 +1,129 @@
+"""python -m torch_tile cache: what it shows, what it removes, and what it asks."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from torch_tile import _C, cli
+
+from .test_autograd_cache import again
+
+
+@pytest.fixture
+def filled(cache_dir: Path) -> Path:
+    again(lambda x: x.sin() + 1, torch.randn(4))
+    _C.flush_disk_cache()
+    (cache_dir / "of the user").mkdir()
+    (cache_dir / "of the user" / "notes").write_text("keep me")
+    (cache_dir / "file").write_text("keep me")
+    return cache_dir
+
+
+def count(folder: Path) -> int:
+    return sum(path.is_file() for path in folder.rglob("*"))
+
+
+def test_info(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["cache", "info"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"folder    {filled}"
+    assert lines[1] == "limit     4.3 GB"
+    assert [line.split(",")[0] for line in lines[2:]] == [
+        "graphs    1 entries",
+        "kernels   1 entries",
+        "autograd  1 entries",
+        "language  0 entries",
+    ]
+
+
+def test_list(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["cache", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sorted(line.split()[0] for line in lines) == ["autograd", "graphs", "kernels"]
+    assert all(line.endswith("used just now") for line in lines)
+
+
+def test_verify(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["cache", "verify"]) == 0
+    assert capsys.readouterr().out == "3 entries, 0 that would not be used\n"
+    (graph,) = (filled / "graphs").iterdir()
+    (kernel,) = (filled / "kernels").iterdir()
+    graph.write_bytes(graph.read_bytes()[:-1])
+    kernel.chmod(0o666)
+    assert cli.main(["cache", "verify"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{graph}: it is damaged",
+        f"{kernel}: it is writable by everyone (mode 0666); expected 0600",
+        "3 entries, 2 that would not be used",
+    ]
+    assert graph.exists() and kernel.exists()
+
+
+def test_prune(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["cache", "prune"]) == 0
+    assert capsys.readouterr().out == f"removed 0 entries, 0 B, from {filled}\n"
+    assert cli.main(["cache", "prune", "--limit-bytes", "1"]) == 0
+    assert capsys.readouterr().out.startswith("removed 3 entries, ")
+    assert count(filled) == 2
+
+
+def test_clear_removes_what_is_ours_alone(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (filled / "graphs" / "notes").write_text("keep me")
+    (filled / "graphs" / ".writing-1-1-1").write_text("half an entry")
+    assert cli.main(["cache", "clear", "--yes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("removed 4 entries, ")
+    assert lines[1:] == [
+        f"removed {filled}/kernels",
+        f"removed {filled}/autograd",
+        f"left {filled}/graphs/notes: it is not ours",
+    ]
+    left = sorted(str(path.relative_to(filled)) for path in filled.rglob("*"))
+    assert left == ["file", "graphs", "graphs/notes", "of the user", "of the user/notes"]
+    assert torch.equal(again(lambda x: x.sin() + 1, torch.zeros(4)), torch.ones(4))
+
+
+def test_clear_follows_no_link(filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (filled / "graphs").rename(tmp_path / "elsewhere")
+    (filled / "graphs").symlink_to(tmp_path / "elsewhere")
+    assert cli.main(["cache", "clear", "--yes"]) == 0
+    assert f"left {filled}/graphs: it is not ours" in capsys.readouterr().out
+    assert count(tmp_path / "elsewhere") == 1
+
+
+def test_clear_asks_nobody_without_a_terminal(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch, Path(os.devnull).open() as nobody:
+        patch.setattr(sys, "stdin", nobody)
+        assert cli.main(["cache", "clear"]) == 1
+    assert "call it with --yes" in capsys.readouterr().err
+    assert count(filled) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("answer", "left"), [("n", 5), ("", 5), ("yes", 2)])
+def test_clear_asks_on_a_terminal(filled: Path, answer: str, left: int) -> None:
+    parent, child = pty.openpty()
+    with os.fdopen(parent, "rb+", buffering=0) as terminal:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "torch_tile", "cache", "clear"], stdin=child, stdout=subprocess.PIPE, text=True
+        )
+        terminal.write(f"{answer}\n".encode())
+        output = process.communicate(timeout=120)[0]
+    os.close(child)
+    assert f"remove 3 entries of {filled}/graphs, {filled}/kernels, {filled}/autograd? [y/N]" in output
+    assert process.returncode == (0 if answer == "yes" else 1)
+    assert count(filled) == left
+
+
+def test_off(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_TILE_CACHE", "0")
+    for action in ("info", "list", "verify", "prune", "clear"):
+        assert cli.main(["cache", action]) == 0
+        assert capsys.readouterr().out == "the disk cache is off\n"

@@ -1,0 +1,128 @@
+"""python -m torch_tile cache: what is in the disk cache, whether it is sound, and what may go."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from torch_tile import config
+
+Entry = tuple[str, str, int, float, str]
+
+
+def _library() -> Any:
+    import torch  # noqa: F401  the extension's libraries
+
+    from torch_tile import _C
+
+    return _C
+
+
+def _size(num_bytes: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if num_bytes < 1000:
+            return f"{num_bytes:.0f} {unit}" if unit == "B" else f"{num_bytes:.1f} {unit}"
+        num_bytes /= 1000
+    return f"{num_bytes:.1f} GB"
+
+
+def _age(used_at: float) -> str:
+    seconds = max(0.0, time.time() - used_at)
+    for length, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit} ago"
+    return "just now" if seconds < 60 else "a minute ago"
+
+
+def _info(folder: str, _: argparse.Namespace) -> int:
+    entries: list[Entry] = _library().cache_entries(folder)
+    limit = config.get("cache_limit_bytes")
+    print(f"folder    {folder}")
+    for layer in config.resolve().cache_layers():
+        print(f"layer     {layer}")
+    print(f"limit     {_size(limit) if limit else 'none'}")
+    for kind in ("graphs", "kernels", "autograd", "language"):
+        sizes = [entry[2] for entry in entries if entry[0] == kind and entry[1]]
+        print(f"{kind:9} {len(sizes)} entries, {_size(sum(sizes))}")
+    for kind, name, _bytes, _used, problem in entries:
+        if problem and not name:
+            print(f"{kind:9} ignored: {problem}")
+    return 0
+
+
+def _list(folder: str, _: argparse.Namespace) -> int:
+    for kind, name, num_bytes, used_at, _problem in sorted(_library().cache_entries(folder), key=lambda e: -e[3]):
+        if name:
+            print(f"{kind:9} {name[:16]} {_size(num_bytes):>9}  used {_age(used_at)}")
+    return 0
+
+
+def _verify(folder: str, _: argparse.Namespace) -> int:
+    entries: list[Entry] = _library().cache_entries(folder, verify=True)
+    problems = [entry for entry in entries if entry[4]]
+    for kind, name, _bytes, _used, problem in problems:
+        print(f"{folder}/{kind}{'/' + name if name else ''}: {problem}")
+    print(f"{len(entries)} entries, {len(problems)} that would not be used")
+    return 1 if problems else 0
+
+
+def _prune(folder: str, arguments: argparse.Namespace) -> int:
+    limit = config.get("cache_limit_bytes") if arguments.limit_bytes is None else arguments.limit_bytes
+    num_files, num_bytes = _library().prune_cache(folder, limit)
+    print(f"removed {num_files} entries, {_size(num_bytes)}, from {folder}")
+    return 0
+
+
+def _clear(folder: str, arguments: argparse.Namespace) -> int:
+    if not arguments.yes:
+        entries: list[Entry] = _library().cache_entries(folder)
+        names = ", ".join(f"{folder}/{kind}" for kind in dict.fromkeys(entry[0] for entry in entries))
+        if not names:
+            print(f"nothing to remove in {folder}")
+            return 0
+        if not sys.stdin.isatty():
+            print(f"cache clear removes {len(entries)} entries of {names}: call it with --yes", file=sys.stderr)
+            return 1
+        if input(f"remove {len(entries)} entries of {names}? [y/N] ").strip().lower() not in ("y", "yes"):
+            print("nothing is removed")
+            return 1
+    num_files, num_bytes, folders, left = _library().clear_cache(folder)
+    print(f"removed {num_files} entries, {_size(num_bytes)}")
+    for each in folders:
+        print(f"removed {each}")
+    for each in left:
+        print(f"left {each}: it is not ours")
+    return 0
+
+
+_ACTIONS: dict[str, tuple[Callable[[str, argparse.Namespace], int], str]] = {
+    "info": (_info, "folder, limit, and how much is there"),
+    "list": (_list, "every entry, the last used first"),
+    "prune": (_prune, "remove least recently used entries beyond the limit"),
+    "clear": (_clear, "remove every entry; files that are not ours stay"),
+    "verify": (_verify, "read every entry; fails where one would not be used"),
+}
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Does what the arguments of `add_arguments` ask for; returns the exit code."""
+    folder = config.resolve().cache_dir()
+    if folder is None:
+        print("the disk cache is off")
+        return 0
+    return _ACTIONS[arguments.action][0](folder, arguments)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares actions and their options."""
+    actions = parser.add_subparsers(dest="action", required=True)
+    for name, (_, doc) in _ACTIONS.items():
+        action = actions.add_parser(name, help=doc, description=doc)
+        if name == "clear":
+            action.add_argument("--yes", action="store_true", help="do not ask")
+        if name == "prune":
+            action.add_argument("--limit-bytes", type=int, help="in place of the setting cache_limit_bytes")
+    parser.set_defaults(run=run)

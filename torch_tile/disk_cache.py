@@ -1,0 +1,35 @@
+"""The disk cache as Python uses it: which folders, and what to tell the user. The rest is csrc/runtime/cache."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import logging
+
+from torch_tile import _C
+from torch_tile.config import Settings
+
+log = logging.getLogger(__name__)
+
+
+def open_cache(settings: Settings) -> _C.DiskCache | None:
+    """The cache of one compile; None where it is off."""
+    folder = settings.cache_dir()
+    return None if folder is None else _C.DiskCache(folder, settings["cache_limit_bytes"], settings.cache_layers())
+
+
+def key_of(*parts: str) -> bytes:
+    """A key of texts; the sizes keep them apart."""
+    return hashlib.sha256("".join(f"{len(part)}\n{part}" for part in parts).encode()).digest()
+
+
+def report() -> None:
+    """Says what came up since the last time, each thing once a process."""
+    for is_warning, text in _C.cache_notices():
+        log.log(logging.WARNING if is_warning else logging.INFO, "%s", text)
+
+
+@atexit.register
+def _report_at_exit() -> None:
+    _C.flush_disk_cache()
+    report()
