@@ -23,8 +23,11 @@ unit() { # torch's own library, for tests of the functions that kernels borrow f
   export TORCH_TILE_LIBTORCH_CPU
   ctest --test-dir "$build" --output-on-failure -j "$jobs"
 }
+# The fast tests run in two processes (TEST_WORKERS=n: in n). Each has its own cache folder (tests/conftest.py) and as many
+# threads as alone, so that parallel code is tested; threads that wait must not take the other process's core.
+workers=${TEST_WORKERS:-$(($(nproc) < 2 ? 1 : 2))}
 pytests() { # exit status 5 means that no test has these markers
-  "$python" -m pytest -q -m "$@"
+  OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive} "$python" -m pytest -q -m "$@"
   local rc=$?
   [ $rc -eq 0 ] || [ $rc -eq 5 ]
 }
@@ -33,7 +36,7 @@ case $tier in
 fast | full)
   part lit lit
   part unit unit
-  part pytest pytests "not slow and not model and not fuzz and not gpu" "$@"
+  part pytest pytests "not slow and not model and not fuzz and not gpu" -n "$workers" "$@"
   ;;&
 full | slow) part "pytest, slow and models" pytests "(slow or model or fuzz) and not gpu" "$@" ;;
 fuzz) part "pytest, fuzz" pytests "fuzz and not gpu" "$@" ;;

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -29,6 +30,20 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(_cache_dir, ignore_errors=True)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With several processes a file is one process's, which compiles what its tests share once. The largest file is
+    divided by function."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file, _, test = nodeid.partition("::")
+            return f"{file}::{test.partition('[')[0]}" if file.endswith("ops/test_ops.py") else file
+
+    return ByFile(config, log)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
