@@ -28,6 +28,7 @@ from torch_tile.frontend.decompositions.padding import padding
 from torch_tile.frontend.decompositions.pointwise import pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
 from torch_tile.frontend.decompositions.products import products
+from torch_tile.frontend.decompositions.variances import of_norm, variances
 from torch_tile.frontend.decompositions.views import views
 from torch_tile.frontend.decompositions.zero_dim import zero_dim
 
@@ -222,7 +223,8 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
             if getattr(op, "_overloadname", "") in ("default", "dim")
         )
     table.update(get_decompositions([aten.std_mean]))
-    table.update((op, _laid_out(table[op])) for op in _BATCH_NORMS if op in table)
+    table.update((op, _laid_out(of_norm(table[op]))) for op in _BATCH_NORMS if op in table)
+    table[aten.native_group_norm.default] = of_norm(table[aten.native_group_norm.default])
     for family in (
         pointwise,
         polynomials,
@@ -238,6 +240,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         padding,
         products,
         special_functions,
+        variances,
         views,
         zero_dim,
     ):

@@ -50,17 +50,6 @@ def _index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> Any:
     return result if x.dim() else result.squeeze(0)
 
 
-def _along_one(op: Any) -> Callable[..., Any]:
-    """For (x, dims, *, correction, keepdim): none of a 0-d tensor's dimensions can be kept."""
-
-    def decomposition(x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-        if x.dim():
-            return NotImplemented
-        return op(x.unsqueeze(0), [0], correction=correction)
-
-    return decomposition
-
-
 def _lifted(op: Any) -> Callable[..., Any]:
     """For (x, dim, index, source, ...): operands that have no dimension get one, the result loses it if x had none."""
 
@@ -104,7 +93,4 @@ def zero_dim() -> dict[Any, Callable[..., Any]]:
         aten._softmax_backward_data.default: _softmax_backward,
         aten.gather.default: _gather,
         aten.index_select.default: _index_select,
-        aten.std.correction: _along_one(aten.std.correction),
-        aten.var.correction: _along_one(aten.var.correction),
-        aten.var_mean.correction: _along_one(aten.var_mean.correction),
     }

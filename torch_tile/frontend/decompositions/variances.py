@@ -1,0 +1,79 @@
+"""Variances of float32 on the CPU are computed in float64, as ATen's are. Those within norms stay float32."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+
+class _Norms(threading.local):
+    """How many decompositions of norms are under way."""
+
+    depth = 0
+
+
+_norms = _Norms()
+
+
+def of_norm(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition whose variances stay in the dtype of their operand."""
+
+    @functools.wraps(function)
+    def decomposition(*args: Any, **kwargs: Any) -> Any:
+        _norms.depth += 1
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _norms.depth -= 1
+
+    return decomposition
+
+
+def _is_wide(x: torch.Tensor) -> bool:
+    return x.dtype == torch.float32 and x.device.type == "cpu" and _norms.depth == 0
+
+
+def _spread(op: Any) -> Callable[..., Any]:
+    """For (x, dims, *, correction, keepdim) -> one or two results.
+
+    ATen takes a 0-d tensor for one of a single element, of whose dimensions none can be kept.
+    """
+
+    def decomposition(x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+        if not x.dim():
+            return op(x.unsqueeze(0), [0], correction=correction)
+        if not _is_wide(x):
+            return NotImplemented
+        result = op(x.to(torch.float64), dim, correction=correction, keepdim=keepdim)
+        if isinstance(result, torch.Tensor):
+            return result.to(torch.float32)
+        return tuple(each.to(torch.float32) for each in result)
+
+    return decomposition
+
+
+def _std_mean(x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    """The root is taken before the variance is rounded."""
+    if x.is_complex():
+        return NotImplemented
+    wide = torch.float64 if _is_wide(x) else torch.promote_types(x.dtype, torch.float32)
+    if not x.dim():
+        x, dim, keepdim = x.unsqueeze(0), [0], False
+    var, mean = aten.var_mean.correction(x.to(wide), dim, correction=correction, keepdim=keepdim)
+    return var.sqrt().to(x.dtype), mean.to(x.dtype)
+
+
+def variances() -> dict[Any, Callable[..., Any]]:
+    """Overload -> decomposition."""
+    return {
+        aten.std.correction: _spread(aten.std.correction),
+        aten.std_mean.correction: _std_mean,
+        aten.var.correction: _spread(aten.var.correction),
+        aten.var_mean.correction: _spread(aten.var_mean.correction),
+    }
