@@ -166,3 +166,36 @@ def test_scans_of_special_values() -> None:
         return x.cummax(1), x.cummin(1), x.logcumsumexp(1), x.cumsum(1), x.cummax(0), x.cummin(0), x.logcumsumexp(0)
 
     assert_same(compiled(function)(x), function(x))
+
+
+FOLDS: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "scatter_add": lambda x, rows, flat: x.new_zeros(3, 64).scatter_add(0, rows, x),
+    "scatter_add along rows": lambda x, rows, flat: x.new_zeros(200, 3).scatter_add(1, rows, x),
+    "scatter_add of one dimension": lambda x, rows, flat: x.new_ones(3).scatter_add_(0, rows.flatten(), x.flatten()),
+    "scatter_reduce sum": lambda x, rows, flat: x.new_ones(3, 64).scatter_reduce(0, rows, x, "sum"),
+    "scatter_reduce mean": lambda x, rows, flat: x.new_ones(3, 64).scatter_reduce(0, rows, x, "mean"),
+    "scatter_reduce mean of others": lambda x, rows, flat: x.new_ones(3, 64).scatter_reduce(
+        0, rows, x, "mean", include_self=False
+    ),
+    "scatter_reduce prod": lambda x, rows, flat: x.new_ones(3, 64).scatter_reduce(0, rows, x * 0.1 + 0.95, "prod"),
+    "scatter with add": lambda x, rows, flat: x.new_zeros(3, 64).scatter(0, rows, x, reduce="add"),
+    "index_add": lambda x, rows, flat: x.new_zeros(3, 64).index_add(0, flat, x),
+    "index_add with a factor": lambda x, rows, flat: x.new_zeros(3, 64).index_add(0, flat, x, alpha=0.5),
+    "index_reduce mean": lambda x, rows, flat: x.new_ones(3, 64).index_reduce(0, flat, x, "mean"),
+    "index_reduce prod": lambda x, rows, flat: x.new_ones(3, 64).index_reduce(0, flat, x * 0.1 + 0.95, "prod"),
+    "gradient of gather": lambda x, rows, flat: torch.ops.aten.gather_backward(x, x.new_zeros(3, 64), 0, rows, False),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", FOLDS)
+def test_long_folds_of_low_precision(name: str, dtype: torch.dtype) -> None:
+    """Hundreds of elements meet in one: the error is no worse than twice eager's, and one rounding."""
+    x = torch.rand(200, 64).to(dtype)
+    rows, flat = torch.arange(200 * 64).reshape(200, 64) * 7 % 3, torch.arange(200) * 7 % 3
+    f = FOLDS[name]
+    exact, expected = f(x.double(), rows, flat), f(x, rows, flat)
+    result = compiled(f)(x, rows, flat)
+    assert result.dtype == expected.dtype and result.shape == expected.shape
+    allowed = 2 * (expected.double() - exact).abs().max() + torch.finfo(dtype).eps * exact.abs().max()
+    assert (result.double() - exact).abs().max() <= allowed

@@ -34,6 +34,11 @@ std::string combineAttr(std::string_view combine) {
   return combine.empty() ? std::string() : stringAttr("combine", combine);
 }
 
+/// Sums and products of 16-bit floats are carried in f32 and rounded once, as eager's kernels do.
+Value widened(Call &call, const Value &value) {
+  return c10::isReducedFloatingType(value.type.dtype) ? call.importer.cast(value, at::kFloat) : value;
+}
+
 /// The op that prints a copy of `x` with `values` at the places of one call.
 using Write = std::function<Value(const Value &x, const Value &values, std::string_view combine)>;
 
@@ -90,26 +95,28 @@ const char *setReduced(Call &call, const Value &x, const Value &source, const st
                              : reduce == "amax"        ? "max"
                              : reduce == "amin"        ? "min"
                                                        : "";
-  at::ScalarType dtype = call.type().dtype;
-  if (combine.empty() || (isMean && dtype == at::kBool))
+  if (combine.empty() || (isMean && call.type().dtype == at::kBool))
     return "no such reduction is generated";
+  bool isExtremum = combine == "max" || combine == "min";
+  Value start = isExtremum ? x : widened(call, x);
+  at::ScalarType dtype = start.type.dtype;
   auto number = [&](const Scalar &value) { return importer.full(value, importer.scalarType(dtype)); };
-  Value start = x;
   if (!includeSelf) {
     Scalar identity = combine == "add"   ? Scalar::of(int64_t{0})
                       : combine == "mul" ? Scalar::of(int64_t{1})
                                          : lowest(dtype, combine == "max");
-    start = write(x, number(identity), "");
+    start = write(start, number(identity), "");
   }
   Value folded = write(start, source, combine);
   if (isMean) {
     Value one = number(Scalar::of(int64_t{1})), zero = number(Scalar::of(int64_t{0}));
-    Value count = write(importer.full(Scalar::of(int64_t{includeSelf}), call.type()), one, "add");
+    Value count =
+        write(importer.full(Scalar::of(int64_t{includeSelf}), importer.withDtype(call.type(), dtype)), one, "add");
     Value isNone = call.pointwise("eq", {count, zero}, at::kBool);
     count = call.pointwise("where", {isNone, one, count}, dtype);
     folded = call.pointwise(c10::isFloatingType(dtype) ? "div" : "div_floor", {folded, count}, dtype);
   }
-  call.set(folded);
+  call.set(importer.cast(folded, call.type().dtype));
   return nullptr;
 }
 
@@ -214,7 +221,8 @@ const char *importIndexWrite(Call &call) {
     values = call.importer.emit("mul", {call.importer.cast(values, wide), factor}, "",
                                 call.importer.withDtype(values.type, wide));
   }
-  call.set(writeAt(call, {*index}, {call.dim(1, x->type.rank())}, /*wrap=*/false)(*x, values, call.op()));
+  Write write = writeAt(call, {*index}, {call.dim(1, x->type.rank())}, /*wrap=*/false);
+  call.set(call.importer.cast(write(isAdd ? widened(call, *x) : *x, values, call.op()), x->type.dtype));
   return nullptr;
 }
 
@@ -271,7 +279,7 @@ const char *importScatter(Call &call) {
     if (op.empty())
       return "no such reduction is generated";
   }
-  call.set(write(*x, values, op));
+  call.set(call.importer.cast(write(op.empty() ? *x : widened(call, *x), values, op), x->type.dtype));
   return nullptr;
 }
 
