@@ -81,11 +81,36 @@ def _repeat_interleave(repeats: torch.Tensor, *, output_size: Any = None) -> Any
     return found.clamp(max=repeats.shape[0] - 1).to(repeats.dtype)
 
 
+def _added_by_index(
+    x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor
+) -> torch.Tensor | None:
+    """On CUDA, a sum by one index of one dimension: `index_add` adds by atomics, `index_put` sorts the indices, which takes
+    several times as long but gives the same bits each time. None where torch is asked for those, or it is another case.
+
+    Low precision is summed in float32, as `index_put` does.
+    """
+    dims = [dim for dim, index in enumerate(indices) if index is not None]
+    if not x.is_cuda or torch.are_deterministic_algorithms_enabled() or len(dims) != 1:
+        return None
+    dim = dims[0]
+    index = indices[dim]
+    if index is None or index.dim() != 1 or index.dtype not in (torch.int32, torch.int64) or values.dtype != x.dtype:
+        return None
+    if not (x.dtype.is_floating_point or x.dtype in (torch.int32, torch.int64)) or x.dtype.itemsize == 1:
+        return None
+    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+    shape = (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :])
+    place = torch.where(index < 0, index + x.shape[dim], index)
+    return aten.index_add.default(x.to(wide), dim, place, values.expand(shape).to(wide)).to(x.dtype)
+
+
 def _index_put(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
 ) -> Any:
     """The one case that the graph dialect has no op for: a mask over leading dimensions, whose k-th true element takes
-    the k-th of the values."""
+    the k-th of the values. On CUDA also sums by one index, which torch sorts first."""
+    if accumulate and (added := _added_by_index(x, indices, values)) is not None:
+        return added
     mask = indices[0] if indices else None
     if len(indices) != 1 or mask is None or mask.dtype is not torch.bool or x.dtype.is_complex:
         return NotImplemented

@@ -193,7 +193,8 @@ ThreadLowering::Piece ThreadLowering::makePiece(const Access &access, int64_t pi
 //===-- structured access ---------------------------------------------------------------------------------------===//
 
 /// All pieces in one branch, so that their loads are under way together: whole, or element by element.
-SmallVector<Value> ThreadLowering::loadPieces(const Access &access, ArrayRef<Piece> parts, Value other) {
+SmallVector<Value> ThreadLowering::loadPieces(const Access &access, ArrayRef<Piece> parts, Value other,
+                                              bool firstIsInside) {
   int64_t lanes = lanesOf(access.type);
   Type type = withLanes(access.storage, lanes);
   unsigned elementBytes = bytesOf(access.storage);
@@ -223,6 +224,12 @@ SmallVector<Value> ThreadLowering::loadPieces(const Access &access, ArrayRef<Pie
     return llvm::map_to_vector(parts, [&](const Piece &part) -> Value {
       if (!part.isFull)
         return LLVM::LoadOp::create(b, type, part.ptr, elementBytes * lanes);
+      if (firstIsInside) { // as single elements do, without a branch
+        Value ptr = arith::SelectOp::create(b, part.isFull, part.ptr, access.base);
+        Value loaded = LLVM::LoadOp::create(b, words, ptr, elementBytes * lanes);
+        Value rest = other ? as(words, broadcast(other, type)) : zero(words);
+        return as(type, arith::SelectOp::create(b, part.isFull, loaded, rest));
+      }
       auto branch = scf::IfOp::create(b, words, part.isFull, /*addThenBlock=*/true, /*addElseBlock=*/true);
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToEnd(branch.thenBlock());
@@ -305,7 +312,7 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
   // own.
   size_t together = op.getMask() || op->hasAttr(multipleAttrName) ? 1 : parts.size();
   for (size_t k = 0; access->isContiguous && k < parts.size(); k += together)
-    for (Value loaded : loadPieces(*access, ArrayRef(parts).slice(k, together), other))
+    for (Value loaded : loadPieces(*access, ArrayRef(parts).slice(k, together), other, firstIsInside && !op.getMask()))
       result.push_back(fromStorage(loaded, element));
   set(op.getResult(), result);
   return success();
