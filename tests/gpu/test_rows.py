@@ -66,3 +66,25 @@ def test_halves() -> None:
     torch.manual_seed(0)
     x, cos = torch.randn(4, 8, 256, 128, device="cuda").to(bf16), torch.randn(256, 128, device="cuda").to(bf16)
     check(lambda x, c: x * c + torch.cat((-x[..., 64:], x[..., :64]), -1) * c, [x, cos], bf16)
+
+
+@pytest.mark.parametrize("offset", [1, 3, 8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_inputs_begin_between_words(offset, dtype):
+    """Slices as inputs, read in place by rows, columns and copies, and written; then other slices."""
+
+    def function(x, y, z):
+        z.add_(x)
+        return x.sum(-1), x.amax(0), x * 2 + y, torch.softmax(x.float(), -1), x.t().contiguous()
+
+    def arguments(start):
+        torch.manual_seed(0)
+        base = torch.randn(3, 120, 515, device="cuda").to(dtype)
+        return [base[k, 1:, start : start + 500] for k in range(3)]
+
+    compiled = torch.compile(function, backend="tile", dynamic=False)
+    for start in (offset, 0, offset + 1):
+        given, expected = arguments(start), arguments(start)
+        results = compiled(*given)
+        for result, wanted in zip([*results, given[2]], [*function(*expected), expected[2]], strict=True):
+            torch.testing.assert_close(result, wanted, rtol=2e-2, atol=2e-2)

@@ -125,6 +125,8 @@ std::string Importer::header() const {
     std::string types;
     appendTypes(types, {&inputs[i], 1});
     out.append(types, 1, types.size() - 2);
+    if (isUnaligned(inputs[i]))
+      out += " {graph.unaligned}";
   }
   out += ") -> ";
   appendTypes(out, outputs);

@@ -221,6 +221,21 @@ void Importer::importPlaceholder(py::handle node) {
   define(node, std::move(values));
 }
 
+/// Whether a tensor of the device is known to begin between the multiples of 16 bytes at which kernels for GPU move
+/// whole words. One that turns out to do so only later is copied.
+bool Importer::isUnaligned(const Value &input) const {
+  if (!isOnGpu() || !input.isTensor() || !input.meta)
+    return false;
+  auto meta = py::reinterpret_borrow<py::object>(input.meta);
+  if (!THPVariable_Check(meta.ptr()) || !py::hasattr(meta, "storage_offset"))
+    return false;
+  py::object offset = meta.attr("storage_offset")();
+  if (!py::isinstance<py::int_>(offset))
+    return false;
+  constexpr int64_t wordBytes = 16;
+  return offset.cast<int64_t>() * static_cast<int64_t>(c10::elementSize(input.type.dtype)) % wordBytes != 0;
+}
+
 /// Read from memory: under the fake tensor mode of the compile no op on a real tensor would do.
 static Scalar readScalar(const at::Tensor &tensor) {
   const void *data = tensor.const_data_ptr();

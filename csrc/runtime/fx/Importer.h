@@ -117,6 +117,7 @@ private:
   Value roundToDigits(const Value &x, pybind11::handle digits);
   void startLine(std::string &name, size_t numResults);
   void endLine();
+  bool isUnaligned(const Value &input) const;
   std::string header() const;
 
   pybind11::handle graphModule;

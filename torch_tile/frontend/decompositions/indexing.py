@@ -84,8 +84,9 @@ def _repeat_interleave(repeats: torch.Tensor, *, output_size: Any = None) -> Any
 def _added_by_index(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor
 ) -> torch.Tensor | None:
-    """On CUDA, a sum by one index of one dimension: `index_add` adds by atomics, `index_put` sorts the indices, which takes
-    several times as long but gives the same bits each time. None where torch is asked for those, or it is another case.
+    """On CUDA, a sum by one index of one dimension: `index_add` adds by atomics; `index_put` sorts the indices, which
+    takes several times as long but gives the same bits each time. None where torch is asked for those bits, or in other
+    cases.
 
     Low precision is summed in float32, as `index_put` does.
     """
@@ -101,7 +102,8 @@ def _added_by_index(
     wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
     shape = (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :])
     place = torch.where(index < 0, index + x.shape[dim], index)
-    return aten.index_add.default(x.to(wide), dim, place, values.expand(shape).to(wide)).to(x.dtype)
+    added: torch.Tensor = aten.index_add.default(x.to(wide), dim, place, values.expand(shape).to(wide))
+    return added.to(x.dtype)
 
 
 def _index_put(

@@ -8,6 +8,8 @@ namespace torch_tile::codegen {
 
 /// Unit attribute of kernels whose pointers are multiples of 16 wherever that makes accesses whole pieces of 16 bytes.
 constexpr llvm::StringLiteral alignedArgsAttrName = "tile.aligned_args";
+/// Of those, numbers of the arguments that are not aligned all the same.
+constexpr llvm::StringLiteral unalignedArgsAttrName = "tile.unaligned_args";
 
 /// The arguments that the attribute speaks of; none without it.
 std::vector<artifact::AlignedArgument> alignedArguments(mlir::tile::KernelOp kernel);

@@ -12,6 +12,13 @@ static constexpr llvm::StringLiteral multipleAttrName = "tile.multiple";
 /// Of kernels: no axis is empty, so the first element of each structured access lies inside.
 static constexpr llvm::StringLiteral neverEmptyAttrName = "tile.never_empty";
 
+/// Whether whoever launches the kernel sees to it that the buffer begins at a multiple of 16 bytes.
+static bool isAlignedArgument(tile::KernelOp kernel, Value base) {
+  auto argument = dyn_cast<BlockArgument>(base);
+  auto unaligned = kernel->getAttrOfType<DenseI64ArrayAttr>(unalignedArgsAttrName);
+  return argument && !(unaligned && llvm::is_contained(unaligned.asArrayRef(), (int64_t)argument.getArgNumber()));
+}
+
 Value ThreadLowering::both(Value left, Value right) {
   if (!left || !right)
     return left ? left : right;
@@ -70,8 +77,8 @@ FailureOr<ThreadLowering::Access> ThreadLowering::makeAccess(Operation *op, Type
     return access.staticStrides[axis] ? i64(*access.staticStrides[axis]) : access.strides[axis];
   };
   auto multiple = op->getAttrOfType<IntegerAttr>(multipleAttrName);
-  bool isMultiple =
-      isa<BlockArgument>(base) && (knownMultiple(offset) % lanes == 0 || (multiple && multiple.getInt() % lanes == 0));
+  bool isMultiple = isAlignedArgument(kernel, base) &&
+                    (knownMultiple(offset) % lanes == 0 || (multiple && multiple.getInt() % lanes == 0));
   for (int64_t axis = 0; axis + 1 < rank; ++axis)
     isMultiple &= access.type.getDimSize(axis) == 1 || knownMultiple(strideOf(axis)) % lanes == 0;
   access.isNeverWhole = alignment == Alignment::None;
@@ -106,7 +113,7 @@ static llvm::SetVector<Value> accessedInPieces(tile::KernelOp kernel) {
       return;
     ArrayRef<int64_t> strides = load ? load.getStaticStrides() : store.getStaticStrides();
     Value base = load ? load.getBase() : store.getBase();
-    if (isa<BlockArgument>(base) && !strides.empty() && strides.back() == 1)
+    if (isAlignedArgument(kernel, base) && !strides.empty() && strides.back() == 1)
       bases.insert(base);
   });
   return bases;

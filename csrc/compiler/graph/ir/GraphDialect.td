@@ -19,6 +19,8 @@ def Graph_Dialect : Dialect {
     /// Sizes and index expressions of everything in this MLIR context.
     ::torch_tile::SizeContext &sizes() { return *sizeContext; }
     static ::torch_tile::SizeContext &sizes(::mlir::MLIRContext *context);
+    /// Of arguments of graph.func: a tensor that does not begin at a multiple of 16 bytes.
+    static constexpr ::llvm::StringLiteral unalignedAttrName = "graph.unaligned";
 
   private:
     void registerTypes();

@@ -77,6 +77,12 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   bool writesInPlace = llvm::any_of(loops.outputs, [](Value output) {
     return bool(cast<LoopsOp>(output.getDefiningOp()).destOf(cast<OpResult>(output).getResultNumber()));
   });
+  SmallVector<int64_t> unaligned;
+  for (auto [k, input] : llvm::enumerate(emitter.inputs))
+    if (isUnaligned(input))
+      unaligned.push_back(k);
+  if (options.isGpu && !unaligned.empty())
+    (*kernel)->setAttr("tile.unaligned_args", DenseI64ArrayAttr::get(context, unaligned));
   if (options.isGpu) // whoever launches sees to it; one branch for every access costs a quarter of the instructions
     (*kernel)->setAttr("tile.aligned_args", UnitAttr::get(context));
   if (options.isGpu && !writesInPlace)

@@ -12,6 +12,12 @@ using torch_tile::fusion::strideAlong;
 
 namespace torch_tile::tile_build {
 
+bool isUnaligned(Value buffer) {
+  auto argument = dyn_cast<BlockArgument>(buffer);
+  auto func = argument ? dyn_cast<FuncOp>(argument.getOwner()->getParentOp()) : FuncOp();
+  return func && func.getArgAttr(argument.getArgNumber(), GraphDialect::unalignedAttrName);
+}
+
 FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols)
     : context(GraphDialect::sizes(fusion.getContext())), symbolFacts(symbols), groupFacts(symbols) {
   for (AxisAttr axis : fusion.getAxes().getAsRange<AxisAttr>())

@@ -17,6 +17,9 @@ struct FusedMember {
   int stage = 0;
 };
 
+/// Whether a buffer is an input of the graph that begins anywhere in memory.
+bool isUnaligned(mlir::Value buffer);
+
 class FusedLoops {
 public:
   FusedLoops(mlir::graph::FusionOp fusion, const SizeFacts &symbolFacts);

@@ -36,6 +36,7 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     stream.isFull = isFull;
     stream.stage = stage;
     stream.buffer = buffer;
+    stream.isUnaligned = isUnaligned(buffer);
     stream.offset = offset;
     for (const Axis &axis : loops.axes) {
       std::optional<SizeExpr> stride = strideAlong(sizes, offset, axis.name);
@@ -116,7 +117,7 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     for (const std::optional<int64_t> &stride : stream.strides)
       if (stride && *stride > element && *stride % (width * element) != 0)
         width = 1;
-    if (validLanes % width != 0)
+    if (validLanes % width != 0 || (stream.isUnaligned && rows > 1))
       width = 1;
   }
   llvm::SmallSet<int64_t, 32> sectors, lines;

@@ -27,7 +27,7 @@ private:
   struct Stream {
     llvm::SmallVector<std::optional<int64_t>> strides; // bytes, by axis
     int64_t elementBytes = 1;
-    bool isLoad = true, isFull = true, isIndirect = false;
+    bool isLoad = true, isFull = true, isUnaligned = false;
     int stage = 0;
     mlir::Value buffer;
     SizeExpr offset;

@@ -303,9 +303,11 @@ bool KernelEmitter::isNeverFull(int axis, int64_t size) const {
 }
 
 /// On GPU: programs that reduce come with and without masks, so that the loads of several steps of a loop are under way
-/// together: each masked load is a branch.
+/// together: each masked load is a branch. So do those whose pieces are put together from two words, which takes a tile
+/// that is all there.
 bool KernelEmitter::hasTwoVersions() const {
-  return options.isGpu && llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
+  return options.isGpu && (llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }) ||
+                           llvm::any_of(inputs, [](Value input) { return isUnaligned(input); }));
 }
 
 /// The points of the short axis one after the other, with its index as a constant: masks that depend on it alone (those

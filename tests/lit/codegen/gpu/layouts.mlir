@@ -6,6 +6,8 @@
 // RUN: tile-compile %t/between.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=BETWEEN
 // RUN: tile-compile %t/copy.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=COPY
 // RUN: tile-compile %t/tail.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=TAIL
+// RUN: tile-compile %t/unaligned.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=UNALIGNED
+// RUN: tile-compile %t/unaligned.mlir --target=sm_90 --emit=60-kernel.ptx | FileCheck %s --check-prefix=UNALIGNED-PTX
 // RUN: tile-compile %t/rows.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=USUAL
 
 // A group of 16 channels that lie last, over positions: both axes of the tile are reduced, rows first.
@@ -46,6 +48,19 @@
 
 // What the usual rules bring near the least that memory takes stays as it is.
 // USUAL: vector axis r0 lanes 1024 threads 32
+
+// An input that begins between multiples of 16 bytes: pieces are put together from two words where the tile is whole.
+// UNALIGNED: tile.kernel {{.*}}tile.unaligned_args = array<i64: 0>
+// UNALIGNED-PTX: ld.global.nc.v4.b32
+// UNALIGNED-PTX: ld.global.nc.v4.b32
+// UNALIGNED-PTX: prmt
+// UNALIGNED-PTX: st.global.v4.b32
+
+//--- unaligned.mlir
+graph.func @graph(%0: !graph.tensor<[67108800], bf16> {graph.unaligned}) -> (!graph.tensor<[67108800], bf16>) attributes {symbols = []} {
+  %1 = graph.neg %0 : (!graph.tensor<[67108800], bf16>) -> !graph.tensor<[67108800], bf16>
+  graph.return %1 : !graph.tensor<[67108800], bf16>
+}
 
 //--- group-norm.mlir
 graph.func @graph(%0: !graph.tensor<[16, 32, 16, 4096], bf16, [2097152, 16, 1, 512]>) -> (!graph.tensor<[16, 32], f32>) attributes {symbols = []} {
