@@ -33,7 +33,7 @@ cp -r torch_tile tests setup.cfg pyproject.toml "$tree"
 mkdir -p "$tree/docs" && cp -r docs/generated "$tree/docs"
 cmake --install "$folder" --prefix "$tree" >/dev/null
 
-# Detached memory that Python, torch and LLVM hold to the end is no finding of ours.
+# Memory that Python, torch and LLVM hold to the end is no finding of ours.
 export ASAN_OPTIONS=detect_leaks=0:allow_user_poisoning=0:abort_on_error=1:handle_segv=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS=suppressions=$root/.ci/tsan.supp:halt_on_error=0:exitcode=66:history_size=4
@@ -45,10 +45,10 @@ say "pytest under $kind"
 # The base interpreter with the environment's packages: an editable installation would take the package of this checkout.
 base=$("$python" -c 'import sys; print(sys._base_executable)')
 packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-compiler_of() { gcc -print-file-name="$1"; }
+file_of() { gcc -print-file-name="$1"; }
 [ $# -gt 0 ] || set -- tests/runtime tests/backend tests/ops/test_ops.py tests/ops/test_writes.py
 cd "$tree"
-LD_PRELOAD="$(compiler_of $library) $(compiler_of libstdc++.so.6)" PYTHONPATH="$tree:$packages" PYTHONMALLOC=malloc \
+LD_PRELOAD="$(file_of $library) $(file_of libstdc++.so.6)" PYTHONPATH="$tree:$packages" PYTHONMALLOC=malloc \
   TORCH_TILE_SANITIZED=$kind "$base" -m pytest -q -p no:cacheprovider -m "not slow and not model and not fuzz and not gpu" "$@" || failed+=(pytest)
 
 [ ${#failed[@]} -eq 0 ] || die "failed under $kind: ${failed[*]}"

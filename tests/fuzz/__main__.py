@@ -36,6 +36,9 @@ def judged(program: Any, extra: str) -> tuple[Any, Any]:
         return None, ""
     if check.is_unsupported(found[0]):
         return None, f"unsupported: {found[0].text[:200]}"
+    found = [finding for finding in found if finding.kind != "judge"] or found
+    if found[0].kind == "judge":
+        return None, f"no judge: {found[0].text[:200]}"
     if check.is_torchs(program, found[0], extra):
         return None, f"torch: {found[0].text[:200]}"
     return found[0], ""
