@@ -254,13 +254,15 @@ class Settings(Mapping[str, Any]):
         }
 
     def cache_dir(self) -> str | None:
-        """Folder of the disk cache; None if it is off."""
+        """Folder of the disk cache; None if it is off, or if the user has no place for it."""
         if not self["cache"] or _torch_disables_caches():
             return None
         return self["cache_dir"] or _default_cache_dir()
 
     def cache_layers(self) -> list[str]:
         """Folders of disk caches that are only read."""
+        if not self["cache"] or _torch_disables_caches():
+            return []
         return [os.path.abspath(folder) for folder in self["cache_layers"].split(os.pathsep) if folder]
 
 

@@ -13,9 +13,11 @@ log = logging.getLogger(__name__)
 
 
 def open_cache(settings: Settings) -> _C.DiskCache | None:
-    """The cache of one compile; None where it is off."""
-    folder = settings.cache_dir()
-    return None if folder is None else _C.DiskCache(folder, settings["cache_limit_bytes"], settings.cache_layers())
+    """The cache of one compile; None where it is off. Without a folder of the user there are still layers."""
+    folder, layers = settings.cache_dir(), settings.cache_layers()
+    if folder is None and not layers:
+        return None
+    return _C.DiskCache(folder or "", settings["cache_limit_bytes"], layers)
 
 
 def key_of(*parts: str) -> bytes:

@@ -294,6 +294,22 @@ def test_without_a_home_there_is_no_disk_cache(
     ]
 
 
+def test_without_a_home_layers_are_read(
+    cache_dir: Path, tmp_path: Path, traced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = torch.randn(4)
+    again(lambda x: x * 3, x, options={"cache_dir": str(tmp_path / "baked")})
+    files_in(tmp_path)
+    monkeypatch.setattr(torch_tile.config, "_default_cache_dir", lambda: None)
+    monkeypatch.delenv("TORCH_TILE_CACHE_DIR")
+    assert torch.equal(again(lambda x: x * 3, x, options={"cache_layers": str(tmp_path / "baked")}), x * 3)
+    assert len(traced) == 1
+    assert torch_tile.counters["graphs_from_disk"] == 1
+    again(lambda x: x * 4, x, options={"cache_layers": str(tmp_path / "baked")})
+    assert len(traced) == 2
+    assert len(files_in(tmp_path)) == 3
+
+
 _SCRIPT = """
 import json, sys, torch, torch_tile
 import torch._dynamo.utils

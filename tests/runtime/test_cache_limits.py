@@ -109,6 +109,24 @@ def test_an_entry_that_is_there_is_not_written_again(runtime: ModuleType, tmp_pa
     assert len(list((tmp_path / "autograd").iterdir())) == 1
 
 
+def test_a_process_without_descriptors_removes_nothing(cache: Cache, text: str) -> None:
+    cache.compile(text)
+    store = cache.runtime.DiskCache(str(cache.folder))
+    key = bytes.fromhex(cache.graphs()[0].name)
+    assert store.read("graphs", key)  # the folder is open
+    child = os.fork()
+    if child == 0:
+        taken = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 4,) * 2)
+        try:
+            while True:
+                taken.append(os.dup(0))
+        except OSError:
+            os._exit(0 if store.read("graphs", key) is None else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert store.read("graphs", key)
+
+
 def test_kinds_and_keys_are_kept_apart(runtime: ModuleType, tmp_path: Path) -> None:
     store = runtime.DiskCache(str(tmp_path))
     store.write("language", bytes(32), b"code")

@@ -49,7 +49,7 @@ Reload = Callable[[str, Settings], Any]
 def is_wanted(settings: Settings) -> bool:
     """Whether entries are looked up and kept; who looks at stages or kernels needs the graph itself."""
     return not (
-        settings.cache_dir() is None
+        disk_cache.open_cache(settings) is None
         or settings["debug"]
         or settings["force_compile"]
         or settings["cudagraphs"]

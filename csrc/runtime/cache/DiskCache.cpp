@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 namespace torch_tile::runtime {
 
@@ -57,9 +58,17 @@ bool DiskCache::readFrom(Root &root, bool isOwn, EntryKind kind, const Hash &key
 }
 
 bool DiskCache::read(EntryKind kind, const Hash &key, std::vector<uint8_t> &payload) {
-  return readFrom(own, true, kind, key, payload) || std::any_of(layers.begin(), layers.end(), [&](Root &layer) {
-           return readFrom(layer, false, kind, key, payload);
-         });
+  // What is on its way is there in milliseconds, and takes longer to make again.
+  if (isStorePending(storeName(kind, key)))
+    drainStores();
+  try {
+    return readFrom(own, true, kind, key, payload) || std::any_of(layers.begin(), layers.end(), [&](Root &layer) {
+             return readFrom(layer, false, kind, key, payload);
+           });
+  } catch (const std::bad_alloc &) { // an entry of a gigabyte on a small machine
+    payload = {};
+    return false;
+  }
 }
 
 bool DiskCache::isIn(Root &root, EntryKind kind, const std::string &name) {

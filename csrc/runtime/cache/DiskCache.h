@@ -17,11 +17,12 @@ namespace torch_tile::runtime {
 /// One cache. Thread-safe; cheap to make: folders are opened when they are first needed.
 class DiskCache {
 public:
-  /// `limitBytes` bounds the sum of file sizes; 0 stands for no limit. `layers` are folders like this one that are only
-  /// read, in this order, where the folder itself has no entry.
+  /// `limitBytes` bounds the sum of file sizes; 0 stands for no limit. An empty `folder` takes no entries. `layers` are
+  /// folders like this one that are only read, in this order, where the folder itself has no entry.
   DiskCache(std::string folder, int64_t limitBytes, std::vector<std::string> layers = {});
 
-  /// An entry of the folder that is damaged or not to be trusted is removed and counts as a miss.
+  /// An entry of the folder that is damaged or not to be trusted is removed and counts as a miss. Waits for an entry
+  /// that is on its way.
   bool read(EntryKind kind, const artifact::Hash &key, std::vector<uint8_t> &payload);
   /// Only whether there is an entry, or one on its way, not whether it is sound.
   bool contains(EntryKind kind, const artifact::Hash &key);

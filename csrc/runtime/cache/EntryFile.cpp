@@ -64,10 +64,12 @@ int writeAll(int file, std::span<const uint8_t> bytes) {
   return 0;
 }
 
-/// Why there is something that cannot be opened.
+/// Why there is something that cannot be opened: a link, a socket or device, or another user's file.
 EntryRead whyUnopened(int folder, const std::string &name, int error) {
   struct stat info;
-  if (::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+  bool isOfFile = error == ELOOP || error == ENXIO || error == ENODEV || error == EACCES;
+  // Whatever else fails (no descriptor left, no memory) tells nothing against the entry.
+  if (!isOfFile || ::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
     return {ReadOutcome::Missing, ""};
   std::string reason = S_ISLNK(info.st_mode) ? "it is a symbolic link" : std::strerror(error);
   if (error == EACCES)

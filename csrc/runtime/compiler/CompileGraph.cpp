@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <new>
 #include <thread>
 
 namespace torch_tile::runtime {
@@ -130,9 +131,7 @@ std::vector<std::string> entriesOf(const Hash &key, const Artifact &artifact) {
 
 /// Hands the artifact to the background thread and comes back at once. `replace` writes what is there already again.
 void writeToDisk(std::shared_ptr<DiskCache> cache, const Hash &key, Artifact artifact, bool replace) {
-  if (callsPython(artifact))
-    return;
-  std::vector<std::string> names;
+  std::vector<std::string> names = {cache->storeName(EntryKind::Graph, key)};
   for (const Kernel &kernel : artifact.kernels)
     if (!kernel.code.empty())
       names.push_back(cache->storeName(EntryKind::Kernel, kernel.hash));
@@ -200,7 +199,7 @@ Status compileGraph(std::string_view text, const CompileOptions &options, Compil
   std::string optionText = optionLines(options.compilerOptions);
   std::shared_ptr<DiskCache> cache;
   Hash key;
-  if (!options.cacheFolder.empty()) {
+  if (!options.cacheFolder.empty() || !options.cacheLayers.empty()) {
     cache = std::make_shared<DiskCache>(options.cacheFolder, options.cacheLimitBytes, options.cacheLayers);
     key = graphKey(text, optionText);
   }
@@ -221,8 +220,12 @@ Status compileGraph(std::string_view text, const CompileOptions &options, Compil
     }
     if (!status.isOk())
       return status;
-    if (cache)
-      writeToDisk(cache, key, artifact, options.forceCompile || isUseless);
+    if (!options.cacheFolder.empty() && !callsPython(artifact)) {
+      try {
+        writeToDisk(cache, key, artifact, options.forceCompile || isUseless);
+      } catch (const std::bad_alloc &) { // the program is there, and may need what memory is left
+      }
+    }
   }
   if (cache && !callsPython(artifact))
     result.cacheEntries = entriesOf(key, artifact);

@@ -18,9 +18,10 @@ struct CompileOptions {
   std::map<std::string, std::string> compilerOptions;
   /// Threads that compile, which changes no code; 0 means as the compiler likes.
   int numThreads = 0;
-  std::string cacheFolder; // empty: no disk cache
+  std::string cacheFolder; // empty: nothing is written
   int64_t cacheLimitBytes = 0;
-  /// Read-only folders of entries, for what `cacheFolder` has not.
+  /// Read-only folders of entries, for what `cacheFolder` has not. Without any, and without a folder, there is no
+  /// cache.
   std::vector<std::string> cacheLayers;
   /// Dumps need the compiler to run, so with a dump callback nothing is taken from the disk cache.
   std::function<void(const char *file, std::string_view data)> dump;

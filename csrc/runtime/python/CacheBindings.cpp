@@ -34,9 +34,6 @@ std::optional<py::bytes> readForPython(DiskCache &cache, const std::string &kind
   std::vector<uint8_t> payload;
   {
     py::gil_scoped_release released;
-    // What took a trace to make is worth the wait for the disk.
-    if (isStorePending(cache.storeName(parseKind(kind), parseKey(key))))
-      drainStores();
     if (!cache.read(parseKind(kind), parseKey(key), payload))
       return std::nullopt;
   }
