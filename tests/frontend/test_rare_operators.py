@@ -308,3 +308,11 @@ def test_expm1_of_doubles() -> None:
     result, expected = compiled(torch.expm1)(x), torch.from_numpy(np.expm1(x.numpy()))
     assert_same(result, expected, rtol=2 * torch.finfo(torch.float64).eps, atol=0)
     assert torch.equal(torch.signbit(result), torch.signbit(expected))
+
+
+@pytest.mark.parametrize(
+    "function", [torch.special.i1, torch.special.i1e, torch.special.bessel_j1, torch.nn.functional.celu], ids=str
+)
+def test_sign_of_zero(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = torch.tensor([-0.0, 0.0, -1.0])
+    assert torch.equal(compiled(lambda t: function(t))(x).signbit(), function(x).signbit())

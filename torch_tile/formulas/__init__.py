@@ -10,11 +10,14 @@ from typing import Any
 def device_functions() -> dict[str, Callable[[Any], Any]]:
     """Name in CUDA's library of device functions -> the formula, for an operand in float64.
 
-    Infinite arguments give limits, where ATen's functions give NaN.
+    Infinite arguments give limits, where ATen's functions give NaN, and zeros keep their sign.
     """
     import torch
 
     from torch_tile.formulas import bessel, special
+
+    def odd(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda x: torch.copysign(function(x), x)  # where it is not negative for positive x
 
     def limited(function: Callable[[Any], Any], limit: float, is_odd: bool = False) -> Callable[[Any], Any]:
         def formula(x: Any) -> Any:
@@ -32,7 +35,7 @@ def device_functions() -> dict[str, Callable[[Any], Any]]:
         "y0": of_positive(bessel.y0),
         "y1": of_positive(bessel.y1),
         "cyl_bessel_i0": limited(special.i0, math.inf),
-        "cyl_bessel_i1": limited(special.i1, math.inf, is_odd=True),
+        "cyl_bessel_i1": limited(odd(special.i1), math.inf, is_odd=True),
         "erfcx": special.erfcx,
         "erfinv": special.erfinv,
         "erfcinv": special.erfcinv,

@@ -140,7 +140,7 @@ def _i1e(x: torch.Tensor) -> torch.Tensor:
         chebyshev(small * 0.25 - 1.0, _I1E_SMALL) * small * (root * root * root),
         chebyshev(16.0 / large - 1.0, _I1E_LARGE) * torch.rsqrt(large),
     )
-    return torch.copysign(value, x)
+    return torch.where(x < 0, -value, value)  # of -0 it is 0, as in ATen
 
 
 def _scaled_up(value: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

@@ -105,6 +105,10 @@ def _elu(x: torch.Tensor, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) 
     return torch.where(wide < 0, negative, wide * scale).to(x.dtype)
 
 
+def _celu(x: torch.Tensor, alpha: Any = 1.0) -> Any:
+    return _elu(x, alpha, 1, 1.0 / alpha) if alpha != 0 else NotImplemented
+
+
 def _sigmoid_backward(grad: torch.Tensor, output: torch.Tensor) -> Any:
     """In ATen's order: the product with 1 - output first."""
     dtype = torch.promote_types(grad.dtype, output.dtype)
@@ -284,6 +288,7 @@ def pointwise() -> dict[Any, Callable[..., Any]]:
         aten.angle.default: _angle,
         aten.bucketize.Scalar: _bucketize_number,
         aten.bucketize.Tensor: _bucketize,
+        aten.celu.default: _celu,
         aten.elu.default: _elu,
         aten.fmax.default: _fmax,
         aten.fmin.default: _fmin,
