@@ -282,3 +282,20 @@ def test_inputs_that_are_the_negative_of_their_memory() -> None:
 def test_meta_tensors_run_in_eager_mode() -> None:
     result = compiled(lambda x: (x @ x.t()).relu())(torch.empty(3, 4, device="meta"))
     assert result.is_meta and result.shape == (3, 3)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x.view(x.shape), lambda x: x[1:], lambda x: x.expand(3, *x.shape), lambda x: x.unsqueeze(0).flatten()],
+    ids=["same", "rest", "expanded", "flat"],
+)
+def test_returned_view_of_a_negative_argument(view: Callable[..., Any], dynamic: bool) -> None:
+    """It begins where the argument's own memory has it, not where the copy without the bit does."""
+    f = compiled(lambda x: (view(x), x * 2), dynamic=dynamic)
+    for size in (4, 6):
+        x = torch.complex(torch.arange(size) + 1.0, torch.arange(size) + 10.0).conj().imag
+        result, expected = f(x), (view(x), x * 2)
+        assert_same(result, expected, exact=True)
+        assert result[0].storage_offset() == expected[0].storage_offset()
+        assert result[0].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()

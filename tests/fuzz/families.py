@@ -253,7 +253,7 @@ each("sums", ROUND, is_float, """
     {x}.mean(); {x}.mean({d}); {x}.var({d}); {x}.std({d}, correction=0); {x}.norm(2, {d}); {x}.prod({d});
     {x}.softmax({d}); {x}.log_softmax({d}); {x}.logsumexp({d});
     torch.nn.functional.layer_norm({x}, {x}.shape[-1:]); {x}.norm(1, {d});
-    torch.nn.functional.normalize({x}, dim={d}); torch.var_mean({x}, {d})[1]; {x}.mean(({d},), keepdim=True)
+    torch.nn.functional.normalize({x}, dim={d}); torch.var_mean({x}, {d})[0]; {x}.mean(({d},), keepdim=True)
 """)  # fmt: skip
 each("sums", EXACT, is_integer, """
     {x}.prod({d}); {x}.sum({d}, dtype=torch.int32); {x}.cumprod({d})

@@ -126,9 +126,21 @@ bool Call::resolveNegative(at::Tensor &tensor) {
   return true;
 }
 
-/// Programs write to inputs without saying to which.
+/// Programs write to inputs without saying to which. Results that view one lie in the input's own memory:
+/// AOTAutograd reads where they begin.
 void Call::writeNegatives() {
   c10::impl::ExcludeDispatchKeyGuard guard(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  for (const artifact::Output &output : program.artifact().outputs) {
+    if (output.kind != artifact::Output::Kind::Tensor || !slots[output.ref].defined())
+      continue;
+    at::Tensor &result = slots[output.ref];
+    for (const Negative &negative : negatives)
+      if (result.is_alias_of(negative.resolved)) {
+        int64_t offset = negative.original.storage_offset() + result.storage_offset();
+        result = negative.original.as_strided(result.sizes(), result.strides(), offset);
+        break;
+      }
+  }
   for (const Negative &negative : negatives)
     if (at::has_internal_overlap(negative.original) != at::MemOverlap::Yes)
       negative.original.copy_(negative.resolved);
