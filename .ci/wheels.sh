@@ -28,9 +28,11 @@ for version in sorted(newest.values()):
 fi
 [ ${#versions[@]} -gt 0 ] || die "the package index has no torch from 2.11 on"
 
+build_folder=
 make_wheel() { # make_wheel FOLDER [CMake definition...]
   local folder=$1 settings=() definition
   shift
+  if [ -n "$build_folder" ]; then settings+=(--config-settings=build-dir="$build_folder"); fi
   for definition in "$@"; do settings+=(--config-settings=cmake.define."$definition"); done
   rm -rf "$scratch/wheel"
   "${pip[@]}" wheel --quiet --no-build-isolation --no-deps "${settings[@]}" --wheel-dir "$scratch/wheel" "$folder"
@@ -62,6 +64,7 @@ for version in "${versions[@]}"; do
     [ -e "$folder/version.py" ] ||
       "${pip[@]}" install -qq --no-deps --target "$torches/$version" "torch==$version"
   fi
+  build_folder=build-torch-$version # not that of `pip install .`, which has the compiler library
   TORCH_TILE_TORCH=$folder make_wheel . TORCH_TILE_BUILD_COMPILER=OFF
   repair --exclude 'libtorch*' --exclude libc10.so --exclude 'libgomp*'
 done
