@@ -74,7 +74,9 @@ def _lgamma(x: Any) -> Any:
 
 UNARY = {
     "acos": Function(mp.acos, (2, 2), (nan, math.pi / 2, math.pi / 2, nan), -1.5, 1.5),
+    "acosh": Function(mp.acosh, (4, 3), (nan, nan, nan, inf), 0.5),
     "asin": Function(mp.asin, (2, 2), (nan, -0.0, 0.0, nan), -1.5, 1.5),
+    "asinh": Function(mp.asinh, (3, 3), (-inf, -0.0, 0.0, inf)),
     "atan": Function(mp.atan, (2, 2), (-math.pi / 2, -0.0, 0.0, math.pi / 2)),
     "atanh": Function(mp.atanh, (3, 2), (nan, -0.0, 0.0, nan), -1.5, 1.5),
     "cbrt": Function(_root, (1, 1), (-inf, -0.0, 0.0, inf)),
@@ -92,6 +94,7 @@ UNARY = {
     "exp": Function(mp.exp, (2, 1), (0.0, 1.0, 1.0, inf), -760.0, 760.0),
     "exp10": Function(lambda x: mp.power(10, x), (2, 1), (0.0, 1.0, 1.0, inf), -340.0, 340.0),
     "exp2": Function(lambda x: mp.power(2, x), (2, 1), (0.0, 1.0, 1.0, inf), -1100.0, 1100.0),
+    "expm1": Function(mp.expm1, (1, 1), (-1.0, -0.0, 0.0, inf), -760.0, 760.0),
     "floor": Function(mp.floor, (0, 0), (-inf, -0.0, 0.0, inf)),
     "j0": Function(lambda x: mp.besselj(0, x), (9, 7), (0.0, 1.0, 1.0, 0.0), -1e4, 1e4, absolute=(8.0, 2.2e-6, 5e-12), near_zero=2e-15),
     "j1": Function(lambda x: mp.besselj(1, x), (9, 7), (-0.0, -0.0, 0.0, 0.0), -1e4, 1e4, absolute=(8.0, 2.2e-6, 5e-12), near_zero=2e-15),

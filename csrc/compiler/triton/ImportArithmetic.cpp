@@ -119,7 +119,8 @@ std::optional<LogicalResult> TritonImporter::importArithmetic(Operation *op, Str
 //===-- libraries
 //---------------------------------------------------------------------------------------------------===//
 
-/// libdevice's names are C's with a prefix, and an `f` at the end for f32.
+/// libdevice's names are C's with a prefix, and an `f` at the end for f32. Here are those that are one operation;
+/// Triton's front end makes the others of these (torch_tile/triton/libdevice.py).
 LogicalResult TritonImporter::importLibraryCall(Operation *op) {
   auto symbol = dyn_cast_or_null<StringAttr>(attribute(op, "symbol"));
   StringRef full = symbol ? symbol.getValue() : "", name = full;
@@ -155,8 +156,6 @@ LogicalResult TritonImporter::importLibraryCall(Operation *op) {
       return unary(math::ExpOp::create(b, x[0]));
     if (name == "exp2")
       return unary(math::Exp2Op::create(b, x[0]));
-    if (name == "exp10")
-      return unary(math::PowFOp::create(b, fp(10), x[0]));
     if (name == "expm1")
       return unary(math::ExpM1Op::create(b, x[0]));
     if (name == "log")
@@ -173,18 +172,12 @@ LogicalResult TritonImporter::importLibraryCall(Operation *op) {
       return unary(math::RsqrtOp::create(b, x[0]));
     if (name == "cbrt")
       return unary(math::CbrtOp::create(b, x[0]));
-    if (name == "rcbrt")
-      return unary(div(fp(1), math::CbrtOp::create(b, x[0])));
     if (name == "sin")
       return unary(math::SinOp::create(b, x[0]));
     if (name == "cos")
       return unary(math::CosOp::create(b, x[0]));
     if (name == "tan")
       return unary(math::TanOp::create(b, x[0]));
-    if (name == "sinpi")
-      return unary(math::SinOp::create(b, mul(x[0], fp(3.14159265358979323846))));
-    if (name == "cospi")
-      return unary(math::CosOp::create(b, mul(x[0], fp(3.14159265358979323846))));
     if (name == "asin")
       return unary(math::AsinOp::create(b, x[0]));
     if (name == "acos")
@@ -231,14 +224,8 @@ LogicalResult TritonImporter::importLibraryCall(Operation *op) {
       return unary(arith::MaxNumFOp::create(b, x[0], x[1]));
     if (name == "fmod")
       return unary(arith::RemFOp::create(b, x[0], x[1]));
-    if (name == "fdim")
-      return unary(arith::MaximumFOp::create(b, sub(x[0], x[1]), fp(0)));
     if (name == "copysign")
       return unary(math::CopySignOp::create(b, x[0], x[1]));
-    if (name == "hypot")
-      return unary(math::SqrtOp::create(b, math::FmaOp::create(b, x[0], x[0], mul(x[1], x[1]))));
-    if (name == "rhypot")
-      return unary(math::RsqrtOp::create(b, math::FmaOp::create(b, x[0], x[0], mul(x[1], x[1]))));
     if (name == "fma" || name == "fma_rn" || name == "fmaf_rn" || name == "fmaf")
       return unary(math::FmaOp::create(b, x[0], x[1], x[2]));
     if (name == "fdivide" || name == "fdiv_rn" || name == "ddiv_rn" || name == "div_rn")
@@ -251,8 +238,6 @@ LogicalResult TritonImporter::importLibraryCall(Operation *op) {
       return unary(mul(x[0], x[1]));
     if (name == "frcp_rn" || name == "drcp_rn" || name == "rcp_rn")
       return unary(div(fp(1), x[0]));
-    if (name == "saturate")
-      return unary(arith::MinNumFOp::create(b, arith::MaxNumFOp::create(b, x[0], fp(0)), fp(1)));
     if (name == "isnan" || name == "isnand")
       return unary(asResult(compare(arith::CmpFPredicate::UNO, x[0], x[0])));
     if (name == "isinf" || name == "isinfd")
@@ -266,17 +251,6 @@ LogicalResult TritonImporter::importLibraryCall(Operation *op) {
                                                   integerConstant(bits, 0))));
     if (name == "float_as_int" || name == "double_as_longlong" || name == "float_as_uint")
       return unary(arith::BitcastOp::create(b, type, x[0]));
-    if (name == "normcdf")
-      return unary(mul(fp(0.5), math::ErfcOp::create(b, mul(x[0], fp(-0.70710678118654752440)))));
-    if (name == "erfcx")
-      return unary(mul(math::ExpOp::create(b, mul(x[0], x[0])), math::ErfcOp::create(b, x[0])));
-    if (name == "rn_int" || name == "llrint" || name == "llrintf" || name == "float2int_rn" || name == "float2ll_rn")
-      return unary(arith::FPToSIOp::create(b, type, math::RoundEvenOp::create(b, x[0])));
-    if (name == "llround" || name == "float2int_rz" || name == "float2ll_rz")
-      return unary(
-          arith::FPToSIOp::create(b, type, name == "llround" ? math::RoundOp::create(b, x[0]).getResult() : x[0]));
-    if (name == "ldexp" || name == "scalbn")
-      return unary(mul(x[0], math::Exp2Op::create(b, arith::SIToFPOp::create(b, operandType, x[1]))));
   }
   if (isa<IntegerType>(element)) {
     if (name == "abs" || name == "llabs")
@@ -312,12 +286,6 @@ LogicalResult TritonImporter::importLibraryCall(Operation *op) {
       return unary(arith::MulUIExtendedOp::create(b, x[0], x[1]).getHigh());
     if (name == "int_as_float" || name == "longlong_as_double" || name == "uint_as_float")
       return unary(arith::BitcastOp::create(b, type, x[0]));
-    if (name == "int2float_rn" || name == "int2double_rn" || name == "ll2float_rn" || name == "ll2double_rn")
-      return unary(arith::SIToFPOp::create(b, type, x[0]));
-    if (name == "hadd")
-      return unary(arith::AddIOp::create(
-          b, arith::AndIOp::create(b, x[0], x[1]),
-          arith::ShRSIOp::create(b, arith::XOrIOp::create(b, x[0], x[1]), integerConstant(operandType, 1))));
   }
   return error(op) << "the library function " << full;
 }

@@ -1,4 +1,5 @@
 #include "runtime/fx/Call.h"
+#include "runtime/fx/Casts.h"
 
 #include "runtime/fx/TypePromotion.h"
 
@@ -95,7 +96,7 @@ std::vector<int64_t> Call::dims(size_t i, size_t rank) const {
 void Call::set(Value value, size_t i) {
   Value &result = results.leaves[i];
   if (value.type.dtype != result.type.dtype)
-    value = importer.emit("cast", {value}, "", result.type);
+    value = castTo(importer, value, result.type);
   value.meta = result.meta;
   result = std::move(value);
 }

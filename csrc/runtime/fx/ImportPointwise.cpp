@@ -1,6 +1,9 @@
 // Pointwise ops: which operands, promoted to which dtype.
 #include "runtime/fx/Call.h"
+#include "runtime/fx/Casts.h"
 #include "runtime/fx/TypePromotion.h"
+
+#include <array>
 
 namespace py = pybind11;
 
@@ -40,7 +43,32 @@ static const char *importWidened(Call &call, size_t count) {
 }
 
 const char *importArithmetic(Call &call) { return importWidened(call, 2); }
-const char *importFma(Call &call) { return importWidened(call, 3); }
+
+/// x + value * a * b: the second product and the sum are rounded once.
+static const char *importAddcmul(Call &call) {
+  Operands operands(call);
+  if (!addLeading(call, operands, 3))
+    return kOddOperand;
+  std::optional<Scalar> factor = call.scalar(3);
+  if (!call.isNone(3) && !factor)
+    return "value is not a number";
+  bool isScaled = factor && !factor->is(1);
+  at::ScalarType dtype = operands.promoted();
+  if (isScaled)
+    operands.add(*factor);
+  if (c10::isReducedFloatingType(dtype))
+    dtype = at::kFloat;
+  std::vector<Value> values = operands.castTo(dtype);
+  Value a = values[1];
+  if (isScaled)
+    a = call.importer.emit("mul", {values[3], a}, "", call.importer.withDtype(a.type, dtype));
+  call.setPointwise("fma", std::array{a, values[2], values[0]}, dtype);
+  return nullptr;
+}
+
+const char *importFma(Call &call) {
+  return std::string_view(call.op()) == "addcmul" ? importAddcmul(call) : importWidened(call, 3);
+}
 
 static const char *importFloatOp(Call &call, size_t count) {
   Operands operands(call);
@@ -120,7 +148,7 @@ const char *importIsNonFinite(Call &call) {
   return nullptr;
 }
 
-/// a + alpha * b, with the product in the computation dtype.
+/// a + alpha * b, of floats rounded once as in ATen's kernels.
 static const char *importScaled(Call &call, size_t first, size_t second) {
   Operands operands(call);
   if (!operands.add(first) || !operands.add(second))
@@ -139,6 +167,13 @@ static const char *importScaled(Call &call, size_t first, size_t second) {
       dtype = at::kFloat;
     for (Value &value : values)
       value = call.importer.cast(value, dtype);
+    if (isFloat(dtype)) {
+      Value factor = values[2];
+      if (std::string_view(call.op()) == "sub")
+        factor = call.importer.emit("neg", {factor}, "", factor.type);
+      call.setPointwise("fma", std::array{values[1], factor, values[0]}, dtype);
+      return nullptr;
+    }
     TensorType type = call.importer.withDtype(values[1].type, dtype);
     values[1] = call.importer.emit("mul", {values[1], values[2]}, "", std::move(type));
     values.pop_back();
@@ -163,11 +198,13 @@ const char *importDivideMode(Call &call) {
   return nullptr;
 }
 
-/// The exponents that ATen's pow_tensor_scalar treats on their own; true if printed.
+/// The exponents that ATen's pow_tensor_scalar treats on their own, with what they give at the ends (-inf ** 0.5 is
+/// NaN); true if printed. The op pow is C's function.
 static bool importSmallPower(Call &call, const Value &base, double exponent, at::ScalarType dtype) {
   Importer &importer = call.importer;
   Value x = importer.cast(base, dtype);
   bool isFloatType = isFloat(dtype);
+  bool hasRoots = isFloatType && (dtype != at::kHalf || importer.isOnGpu()); // float16 on the CPU is C's pow
   if (exponent == 1) {
     call.setPointwise("clone", {&x, 1}, dtype);
   } else if (exponent == 2) {
@@ -177,9 +214,9 @@ static bool importSmallPower(Call &call, const Value &base, double exponent, at:
     at::ScalarType wide = dtype == at::kHalf ? at::kFloat : dtype;
     Value y = importer.cast(x, wide);
     call.set(call.pointwise("mul", {call.pointwise("mul", {y, y}, wide), y}, wide));
-  } else if (isFloatType && exponent == 0.5) {
+  } else if (hasRoots && exponent == 0.5) {
     call.setPointwise("sqrt", {&x, 1}, dtype);
-  } else if (isFloatType && exponent == -0.5) {
+  } else if (hasRoots && exponent == -0.5) {
     call.setPointwise("rsqrt", {&x, 1}, dtype);
   } else if (isFloatType && exponent == -1) {
     call.setPointwise("reciprocal", {&x, 1}, dtype);
@@ -253,7 +290,7 @@ const char *importCast(Call &call) {
   if (!x)
     return kOddOperand;
   bool isSame = x->type.dtype == call.type().dtype;
-  call.set(call.importer.emit(isSame ? "clone" : "cast", {*x}, "", call.type()));
+  call.set(isSame ? call.importer.emit("clone", {*x}, "", call.type()) : castTo(call.importer, *x, call.type()));
   return nullptr;
 }
 

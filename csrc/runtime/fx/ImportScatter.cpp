@@ -1,5 +1,6 @@
 // Writes at positions that tensors name, and scans.
 #include "runtime/fx/Call.h"
+#include "runtime/fx/Casts.h"
 
 #include <algorithm>
 #include <functional>
@@ -297,7 +298,8 @@ const char *importScan(Call &call) {
   if (x->type.rank() == 0) {
     if (isPair)
       call.set(call.importer.full(Scalar::of(int64_t{0}), call.type(1)), 1);
-    call.set(call.importer.emit(x->type.dtype == dtype ? "clone" : "cast", {*x}, "", call.type()));
+    call.set(x->type.dtype == dtype ? call.importer.emit("clone", {*x}, "", call.type())
+                                    : castTo(call.importer, *x, call.type()));
     return nullptr;
   }
   Value operand = call.importer.cast(*x, dtype);

@@ -1,4 +1,5 @@
 // Lines of the graph's text: values, operations and the function around them.
+#include "runtime/fx/Casts.h"
 #include "runtime/fx/Importer.h"
 
 #include <algorithm>
@@ -100,7 +101,13 @@ void Importer::emitCheck(SizeExpr condition, std::string_view message) {
 Value Importer::cast(const Value &x, at::ScalarType dtype) {
   if (x.type.dtype == dtype)
     return x;
-  return emit("cast", {x}, "", withDtype(x.type, dtype));
+  return castTo(*this, x, withDtype(x.type, dtype));
+}
+
+Value castTo(Importer &importer, const Value &x, TensorType type) {
+  bool isToInteger = c10::isIntegralType(type.dtype, /*includeBool=*/false);
+  bool saturates = importer.isOnGpu() && c10::isFloatingType(x.type.dtype) && isToInteger;
+  return importer.emit("cast", {x}, saturates ? "saturate" : "", std::move(type));
 }
 
 Value Importer::full(const Scalar &value, const TensorType &type) {

@@ -111,6 +111,7 @@ constexpr OpRule rules[] = {
     {"aten::ge.Tensor", importCompare, "ge"},
     {"aten::ge.Scalar", importCompare, "ge"},
     // other pointwise
+    {"aten::addcmul", importFma, "addcmul"},
     {"aten::clamp", importClamp, ""},
     {"aten::clamp.Tensor", importClamp, ""},
     {"aten::clamp_min", importPromoted, "maximum"},

@@ -200,3 +200,39 @@ graph.func @fma(%x: !graph.tensor<[8], bf16>, %n: !graph.tensor<[8], i64>, %m: !
   %1 = graph.fma %n, %m, %n : (!graph.tensor<[8], i64>, !graph.tensor<[], i64>, !graph.tensor<[8], i64>) -> !graph.tensor<[8], i64>
   graph.return %0, %1 : !graph.tensor<[8], bf16>, !graph.tensor<[8], i64>
 }
+
+// -----
+
+// On a GPU floats beyond an integer's range become the nearest one (of i16 for i8), NaN 0, but the smallest for i64.
+// CHECK-LABEL: @saturating_casts
+graph.func @saturating_casts(%x: !graph.tensor<[8], f32>) -> (!graph.tensor<[8], i32>, !graph.tensor<[8], i8>, !graph.tensor<[8], i64>) {
+  // CHECK-DAG: %[[LOW:.*]] = arith.constant -2147483648 : i32
+  // CHECK-DAG: %[[HIGH:.*]] = arith.constant 2147483647 : i32
+  // CHECK-DAG: %[[ZERO:.*]] = arith.constant 0 : i32
+  // CHECK: %[[FAR:.*]] = arith.select %{{.*}}, %[[LOW]], %[[HIGH]]
+  // CHECK: arith.select %{{.*}}, %[[ZERO]], %[[FAR]]
+  // CHECK: arith.fptosi %{{.*}} : f32 to i32
+  %0 = graph.cast %x {saturate} : (!graph.tensor<[8], f32>) -> !graph.tensor<[8], i32>
+  // CHECK: %[[SHORT:.*]] = arith.fptosi %{{.*}} : f32 to i16
+  // CHECK: arith.trunci %{{.*}} : i16 to i8
+  %1 = graph.cast %x {saturate} : (!graph.tensor<[8], f32>) -> !graph.tensor<[8], i8>
+  // CHECK: %[[LOWEST:.*]] = arith.constant -9223372036854775808 : i64
+  // CHECK: arith.select %{{.*}}, %[[LOWEST]], %{{.*}} : i64
+  // CHECK: arith.fptosi %{{.*}} : f32 to i64
+  %2 = graph.cast %x {saturate} : (!graph.tensor<[8], f32>) -> !graph.tensor<[8], i64>
+  graph.return %0, %1, %2 : !graph.tensor<[8], i32>, !graph.tensor<[8], i8>, !graph.tensor<[8], i64>
+}
+
+// -----
+
+// x^0.5 is a square root but at -inf and -0.
+// CHECK-LABEL: @root_power
+graph.func @root_power(%x: !graph.tensor<[8], f32>) -> !graph.tensor<[8], f32> {
+  %half = graph.full {value = 5.000000e-01 : f64} : () -> !graph.tensor<[], f32>
+  // CHECK: %[[IS:.*]] = arith.cmpf oeq
+  // CHECK: %[[SUM:.*]] = arith.addf
+  // CHECK: %[[ROOT:.*]] = math.sqrt %[[SUM]]
+  // CHECK: arith.select %[[IS]], %{{.*}}, %[[ROOT]]
+  %0 = graph.pow %x, %half : (!graph.tensor<[8], f32>, !graph.tensor<[], f32>) -> !graph.tensor<[8], f32>
+  graph.return %0 : !graph.tensor<[8], f32>
+}

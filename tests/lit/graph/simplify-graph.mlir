@@ -85,3 +85,55 @@ graph.func @written(%x: !graph.tensor<[8], f32>, %z: !graph.tensor<[8], f32>) ->
   %5 = graph.sub %4, %1 : (!graph.tensor<[8], f32>, !graph.tensor<[8], f32>) -> !graph.tensor<[8], f32>
   graph.return %3, %5 : !graph.tensor<[8], f32>, !graph.tensor<[8], f32>
 }
+
+// -----
+
+// Exponentials of a tensor minus its own maximum are marked: through a cast that loses nothing, a view that restores the
+// reduced dimension, an expansion, and over all of the tensor.
+// CHECK-LABEL: @own_maximum
+graph.func @own_maximum(%x: !graph.tensor<[8, 8], f32>, %b: !graph.tensor<[8, 8], bf16>) -> (!graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>) {
+  %0 = graph.amax %x {dims = array<i64: 1>, keepdim} : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8, 1], f32>
+  %1 = graph.sub %x, %0 : (!graph.tensor<[8, 8], f32>, !graph.tensor<[8, 1], f32>) -> !graph.tensor<[8, 8], f32>
+  // CHECK: graph.exp %{{.*}} {graph.at_most_zero}
+  %2 = graph.exp %1 : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8, 8], f32>
+  %3 = graph.amax %b {dims = array<i64: 0>} : (!graph.tensor<[8, 8], bf16>) -> !graph.tensor<[8], bf16>
+  %4 = graph.view %3 : (!graph.tensor<[8], bf16>) -> !graph.tensor<[1, 8], bf16>
+  %5 = graph.cast %4 : (!graph.tensor<[1, 8], bf16>) -> !graph.tensor<[1, 8], f32>
+  %6 = graph.cast %b : (!graph.tensor<[8, 8], bf16>) -> !graph.tensor<[8, 8], f32>
+  %7 = graph.sub %6, %5 : (!graph.tensor<[8, 8], f32>, !graph.tensor<[1, 8], f32>) -> !graph.tensor<[8, 8], f32>
+  // CHECK: graph.exp %{{.*}} {graph.at_most_zero}
+  %8 = graph.exp %7 : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8, 8], f32>
+  %9 = graph.expand %0 : (!graph.tensor<[8, 1], f32>) -> !graph.tensor<[8, 8], f32, [1, 0]>
+  %10 = graph.sub %x, %9 : (!graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32, [1, 0]>) -> !graph.tensor<[8, 8], f32>
+  // CHECK: graph.exp %{{.*}} {graph.at_most_zero}
+  %11 = graph.exp %10 : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8, 8], f32>
+  %12 = graph.amax %x : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[], f32>
+  %13 = graph.sub %x, %12 : (!graph.tensor<[8, 8], f32>, !graph.tensor<[], f32>) -> !graph.tensor<[8, 8], f32>
+  // CHECK: graph.exp %{{.*}} {graph.at_most_zero}
+  %14 = graph.exp %13 : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8, 8], f32>
+  graph.return %2, %8, %11, %14 : !graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>
+}
+
+// -----
+
+// Not of another tensor's maximum, nor of its own along another dimension, nor rounded, nor of the minimum.
+// CHECK-LABEL: @other_maximum
+// CHECK-NOT: at_most_zero
+graph.func @other_maximum(%x: !graph.tensor<[8, 8], f32>, %y: !graph.tensor<[8, 8], f32>) -> (!graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>) {
+  %0 = graph.amax %y {dims = array<i64: 1>, keepdim} : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8, 1], f32>
+  %1 = graph.sub %x, %0 : (!graph.tensor<[8, 8], f32>, !graph.tensor<[8, 1], f32>) -> !graph.tensor<[8, 8], f32>
+  %2 = graph.exp %1 : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8, 8], f32>
+  %3 = graph.amax %x {dims = array<i64: 1>} : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8], f32>
+  %4 = graph.view %3 : (!graph.tensor<[8], f32>) -> !graph.tensor<[1, 8], f32>
+  %5 = graph.sub %x, %4 : (!graph.tensor<[8, 8], f32>, !graph.tensor<[1, 8], f32>) -> !graph.tensor<[8, 8], f32>
+  %6 = graph.exp %5 : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8, 8], f32>
+  %7 = graph.cast %x : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8, 8], bf16>
+  %8 = graph.amax %7 {dims = array<i64: 1>, keepdim} : (!graph.tensor<[8, 8], bf16>) -> !graph.tensor<[8, 1], bf16>
+  %9 = graph.cast %8 : (!graph.tensor<[8, 1], bf16>) -> !graph.tensor<[8, 1], f32>
+  %10 = graph.sub %x, %9 : (!graph.tensor<[8, 8], f32>, !graph.tensor<[8, 1], f32>) -> !graph.tensor<[8, 8], f32>
+  %11 = graph.exp %10 : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8, 8], f32>
+  %12 = graph.amin %x {dims = array<i64: 1>, keepdim} : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8, 1], f32>
+  %13 = graph.sub %x, %12 : (!graph.tensor<[8, 8], f32>, !graph.tensor<[8, 1], f32>) -> !graph.tensor<[8, 8], f32>
+  %14 = graph.exp %13 : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8, 8], f32>
+  graph.return %2, %6, %11, %14 : !graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>
+}

@@ -40,6 +40,7 @@ _GENERATED = (
     aten._log_softmax,
     aten._softmax_backward_data,
     aten._log_softmax_backward_data,
+    aten.addcmul,
     aten.arange,
     aten.clamp_max,
     aten.clamp_min,

@@ -103,7 +103,10 @@ Value expm1F32(MathBuilder &b, Value x) {
   // 2^(n-1) stays finite for n = 128.
   Value exponent = b.shl(b.bitcast(b.i32(), shifted), b.integer(23));
   Value half = b.bitcast(b.floatType(), b.addI(exponent, b.integer(0x3f000000)));
-  Value sum = b.fma(half, tail, b.fma(half, r, b.sub(half, b.fp(0.5))));
+  // What the sum of the larger terms loses goes with the smaller one.
+  Value first = b.sub(half, b.fp(0.5)), large = b.fma(half, r, first);
+  Value lost = b.fma(half, r, b.sub(first, large));
+  Value sum = b.add(large, b.fma(half, tail, lost));
   // Halving a subnormal r would lose its last bit.
   return b.select(b.less(b.abs(x), b.fp(0x1p-25)), x, b.add(sum, sum));
 }

@@ -1,6 +1,7 @@
 // Where an instruction's approximation will do.
 #include "compiler/codegen/common/ExpandMath.h"
 #include "compiler/codegen/gpu/ThreadLowering.h"
+#include "compiler/tile/ir/Marks.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
@@ -30,22 +31,52 @@ static math::ExpOp exponentialPlusOne(Value value) {
   return isOne(sum.getRhs()) ? sum.getLhs().getDefiningOp<math::ExpOp>() : math::ExpOp();
 }
 
-static bool isMaximum(Value value) {
-  value = unspread(value);
-  if (auto choice = value.getDefiningOp<arith::SelectOp>())
-    return isMaximum(choice.getTrueValue()) || isMaximum(choice.getFalseValue());
+static tile::ReduceOp maximumReduction(Value value) {
   auto result = dyn_cast<OpResult>(value);
   auto reduce = result ? dyn_cast<tile::ReduceOp>(result.getOwner()) : tile::ReduceOp();
   if (!reduce)
+    return {};
+  auto combiner = reduce.getCombine().front().getTerminator()->getOperand(result.getResultNumber());
+  auto maximum = combiner.getDefiningOp<arith::MaximumFOp>();
+  Block *block = &reduce.getCombine().front();
+  unsigned count = reduce->getNumResults(), number = result.getResultNumber();
+  bool isOfBoth = maximum && llvm::is_contained(maximum->getOperands(), block->getArgument(number)) &&
+                  llvm::is_contained(maximum->getOperands(), block->getArgument(number + count));
+  return isOfBoth ? reduce : tile::ReduceOp();
+}
+
+/// Whether `max` has, at each element of the tile x, the maximum of x along an axis or of all of it.
+static bool isMaximumOf(Value max, Value x) {
+  if (auto splat = max.getDefiningOp<tile::SplatOp>()) {
+    Value value = splat.getOperand();
+    while (tile::ReduceOp reduce = maximumReduction(value)) {
+      value = reduce->getOperand(cast<OpResult>(value).getResultNumber());
+      if (value == x)
+        return true;
+    }
     return false;
-  Operation *yield = reduce.getCombine().front().getTerminator();
-  return isa_and_present<arith::MaximumFOp>(yield->getOperand(result.getResultNumber()).getDefiningOp());
+  }
+  auto broadcast = max.getDefiningOp<tile::BroadcastOp>();
+  auto column = broadcast ? broadcast->getOperand(0).getDefiningOp<tile::ExpandDimsOp>() : tile::ExpandDimsOp();
+  tile::ReduceOp reduce = column ? maximumReduction(column->getOperand(0)) : tile::ReduceOp();
+  return reduce && reduce.getAxis() == column.getAxis() &&
+         reduce->getOperand(cast<OpResult>(column->getOperand(0)).getResultNumber()) == x;
+}
+
+/// e^(x - maximum of x): it is at most 1, and what is far below is lost in the sum of those that are not. (The
+/// approximation's relative error grows with the argument.) Graphs say so by an attribute, for their kernels may read x
+/// anew after they have its maximum.
+static bool isAtMostZero(math::ExpOp exp) {
+  if (exp->hasAttr(tile::kAtMostZero))
+    return true;
+  auto difference = exp.getOperand().getDefiningOp<arith::SubFOp>();
+  return difference && isMaximumOf(difference.getRhs(), difference.getLhs());
 }
 
 void torch_tile::codegen::markApproximate(tile::KernelOp kernel) {
   auto mark = [](Operation *op) { op->setAttr(approximateAttrName, UnitAttr::get(op->getContext())); };
   kernel.walk([&](math::ExpOp exp) {
-    if (auto difference = exp.getOperand().getDefiningOp<arith::SubFOp>(); difference && isMaximum(difference.getRhs()))
+    if (isAtMostZero(exp))
       mark(exp);
   });
   kernel.walk([&](arith::DivFOp division) {

@@ -86,7 +86,28 @@ Value ScalarBuilder::floatToInt(Value value, Type to) const {
   return signless == wide ? converted : make<arith::TruncIOp>(signless, converted);
 }
 
-Value ScalarBuilder::cast(Value value, Type from, Type to) const {
+/// PTX's conversion, with the widths that nvcc takes for static_cast (ATen's casts to uint8 go by way of int64): the
+/// nearest integer of the range. NaN gives 0, or the smallest integer from f64 and to i64.
+Value ScalarBuilder::floatToIntSaturating(Value value, Type from, Type to) const {
+  unsigned toBits = to.getIntOrFloatBitWidth();
+  unsigned bits = to.isUnsignedInteger() ? 64 : std::max(toBits, 16u);
+  Type wide = builder.getIntegerType(bits), source = value.getType();
+  double limit = std::ldexp(1.0, bits - 1);
+  Value notAbove = compareFloats(arith::CmpFPredicate::OLT, value, floatConstant(source, limit));
+  Value inRange =
+      make<arith::AndIOp>(compareFloats(arith::CmpFPredicate::OGE, value, floatConstant(source, -limit)), notAbove);
+  Value smallest = make<arith::ConstantOp>(wide, builder.getIntegerAttr(wide, APInt::getSignedMinValue(bits)));
+  Value largest = make<arith::ConstantOp>(wide, builder.getIntegerAttr(wide, APInt::getSignedMaxValue(bits)));
+  Value ofNan = from.isF64() || bits == 64 ? smallest : intConstant(wide, 0);
+  Value nearest = select(notAbove, smallest, largest);
+  nearest = select(isNan(value), ofNan, nearest);
+  Value safe = select(inRange, value, floatConstant(source, 0));
+  Value converted = select(inRange, make<arith::FPToSIOp>(wide, safe), nearest);
+  Type signless = scalarType(to);
+  return signless == wide ? converted : make<arith::TruncIOp>(signless, converted);
+}
+
+Value ScalarBuilder::cast(Value value, Type from, Type to, bool saturates) const {
   if (from == to)
     return value;
   if (isBool(to))
@@ -109,8 +130,10 @@ Value ScalarBuilder::cast(Value value, Type from, Type to) const {
     }
     return middle == to ? value : builder.createOrFold<arith::TruncFOp>(loc, to, value);
   }
-  if (isa<FloatType>(from))
-    return floatToInt(cast(value, from, computeType(from)), to);
+  if (isa<FloatType>(from)) {
+    Value number = cast(value, from, computeType(from));
+    return saturates ? floatToIntSaturating(number, from, to) : floatToInt(number, to);
+  }
   unsigned fromBits = from.getIntOrFloatBitWidth(), toBits = to.getIntOrFloatBitWidth();
   if (fromBits == toBits)
     return value;

@@ -35,7 +35,8 @@ public:
   /// An integer, float or bool attribute as a constant of `type`; null if it is none of them.
   Value constant(Type type, Attribute number) const;
 
-  Value cast(Value value, Type from, Type to) const;
+  /// `saturates`: floats become integers as on a GPU, else as on x86.
+  Value cast(Value value, Type from, Type to, bool saturates = false) const;
   Value isNonZero(Value value, Type type) const;
   Value isNan(Value value) const;
   Value select(Value condition, Value a, Value b) const { return make<arith::SelectOp>(condition, a, b); }
@@ -52,6 +53,7 @@ public:
 
 private:
   Value floatToInt(Value value, Type to) const;
+  Value floatToIntSaturating(Value value, Type from, Type to) const;
 };
 
 /// The scalar form of a pointwise op: operands are elements of its tensor operands, the answer is an element of its

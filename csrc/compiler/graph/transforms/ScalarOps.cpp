@@ -1,4 +1,5 @@
 // The scalar form of every pointwise op: one line each in buildPointwise, longer ones in a function above it.
+#include "compiler/graph/ir/Marks.h"
 #include "compiler/graph/transforms/ScalarBuilder.h"
 
 #include "mlir/IR/Matchers.h"
@@ -232,7 +233,8 @@ Scalar Operands::shiftRight() const {
   return same(s.make<arith::ShRSIOp>(a, s.select(inRange, b, last)));
 }
 
-/// Constant exponents take the forms that ATen gives them.
+/// Forms of constant exponents that give what C's pow gives everywhere: 0 to the power of -0.5 is inf, whatever its
+/// sign, and -inf to the power of 0.5 is inf. (ATen's own for numbers, which differ there, are the importer's.)
 Scalar Operands::pow() const {
   if (isBool())
     return {};
@@ -254,14 +256,14 @@ Scalar Operands::pow() const {
     return same(times(times(a, a), a));
   if (!isFloat())
     return same(s.make<math::IPowIOp>(a, b));
-  if (exponent == 0.5)
-    return same(s.make<math::SqrtOp>(a));
-  if (exponent == -0.5)
-    return same(s.make<math::RsqrtOp>(a));
   if (exponent == -1)
     return same(s.make<arith::DivFOp>(number(1), a));
-  if (exponent == -2)
-    return same(s.make<arith::DivFOp>(number(1), times(a, a)));
+  if (exponent == 0.5 || exponent == -0.5) {
+    Value isLowest = s.compareFloats(FloatIs::OEQ, a, number(-INFINITY));
+    Value root = s.make<math::SqrtOp>(s.make<arith::AddFOp>(a, number(0))); // -0 + 0 is 0
+    root = s.select(isLowest, number(INFINITY), root);
+    return same(exponent == 0.5 ? root : s.make<arith::DivFOp>(number(1), root));
+  }
   return same(s.make<math::PowFOp>(a, b));
 }
 
@@ -355,8 +357,8 @@ static Scalar buildOne(const Operands &x, Operation *op) {
 Value mlir::graph::buildPointwise(ScalarBuilder &scalars, Operation *op, ValueRange operands) {
   auto elementType = [](Value tensor) { return cast<GraphTensorType>(tensor.getType()).getElementType(); };
   Type result = elementType(op->getResult(0));
-  if (isa<CastOp>(op)) {
-    Value value = scalars.cast(operands[0], elementType(op->getOperand(0)), result);
+  if (auto cast = dyn_cast<CastOp>(op)) {
+    Value value = scalars.cast(operands[0], elementType(cast.getX()), result, cast->hasAttr(kSaturate));
     // Who asks for a narrow type means its rounding; that of an operation's result is only where eager would store it.
     if (auto rounding = value.getDefiningOp<arith::TruncFOp>())
       rounding->setDiscardableAttr(kKeepRounding, UnitAttr::get(op->getContext()));
@@ -380,5 +382,7 @@ Value mlir::graph::buildPointwise(ScalarBuilder &scalars, Operation *op, ValueRa
   if (isa<FmaOp>(op))
     return scalars.cast(x.fma(inputs[2]).value, x.type, result);
   Scalar answer = buildOne(x, op);
+  if (answer && op->hasAttr(kAtMostZero))
+    answer.value.getDefiningOp()->setDiscardableAttr(kAtMostZero, UnitAttr::get(op->getContext()));
   return answer ? scalars.cast(answer.value, answer.type, result) : Value();
 }

@@ -1,3 +1,5 @@
+#include "compiler/graph/ir/Marks.h"
+#include "compiler/graph/transforms/Bounds.h"
 #include "compiler/graph/transforms/LowerOps.h"
 #include "compiler/graph/transforms/Passes.h"
 
@@ -192,6 +194,8 @@ void mlir::graph::simplifyGraph(FuncOp func) {
     if (!isPure(&op) || op.getNumRegions() != 0)
       continue;
     simplify(&op, visible);
+    if (auto exp = dyn_cast<ExpOp>(op); exp && !isWritten && isAtMostZero(exp.getX()))
+      exp->setDiscardableAttr(kAtMostZero, UnitAttr::get(op.getContext()));
     if (isWritten || op.use_empty() ||
         llvm::any_of(op.getResults(), [&](Value result) { return visible.contains(result); }))
       continue;

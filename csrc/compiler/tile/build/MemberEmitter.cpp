@@ -1,7 +1,9 @@
 // Bodies of loops as tile operations.
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/graph/ir/Marks.h"
 #include "compiler/tile/build/KernelEmitter.h"
+#include "compiler/tile/ir/Marks.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -185,6 +187,8 @@ Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)>
     mapping.map(operand, any ? toTile(builder, lookup(operand), tileShape()) : lookup(operand));
   Operation *copy = builder.clone(op, mapping);
   copy->setLoc(builder.getLoc());
+  if (copy->removeDiscardableAttr(graph::kAtMostZero))
+    copy->setDiscardableAttr(tile::kAtMostZero, builder.getUnitAttr());
   if (any)
     copy->getResult(0).setType(tileOf(op.getResult(0).getType()));
   if (auto select = dyn_cast<arith::SelectOp>(copy)) // of what is carried in fewer bits

@@ -82,3 +82,71 @@ tile.kernel @random(%x: !tile.ptr<f32>, %seed: i64) attributes {tile.threads = 3
   tile.store %u, %x[%first] strides [2] : tensor<128xf32>, !tile.ptr<f32>
   tile.return
 }
+
+// e^(x - maximum of x) is at most 1: an approximation will do.
+// CHECK: // own_maximum =
+// CHECK: .entry
+// CHECK: ex2.approx.ftz.f32
+// CHECK: ret;
+tile.kernel @own_maximum(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>) attributes {tile.threads = 32 : i64, tile.noalias_args} {
+  %zero = arith.constant 0 : i64
+  %v = tile.load %x[%zero] strides [64, 1] : !tile.ptr<f32> -> tensor<4x64xf32>
+  %max = tile.reduce (%v) axis 1 : (tensor<4x64xf32>) -> tensor<4xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maximumf %a, %b : f32
+    tile.yield %c : f32
+  }
+  %column = tile.expand_dims %max axis 1 : tensor<4xf32> -> tensor<4x1xf32>
+  %m = tile.broadcast %column : tensor<4x1xf32> -> tensor<4x64xf32>
+  %d = arith.subf %v, %m : tensor<4x64xf32>
+  %e = math.exp %d : tensor<4x64xf32>
+  tile.store %e, %y[%zero] strides [64, 1] : tensor<4x64xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+// Of another tile's maximum it may be large.
+// CHECK: // other_maximum =
+// CHECK: .entry
+// CHECK-NOT: ex2.approx.ftz
+// CHECK: ex2.approx.f32
+// CHECK-NOT: ex2.approx.ftz
+// CHECK: ret;
+tile.kernel @other_maximum(%x: !tile.ptr<f32>, %w: !tile.ptr<f32>, %y: !tile.ptr<f32>) attributes {tile.threads = 32 : i64, tile.noalias_args} {
+  %zero = arith.constant 0 : i64
+  %v = tile.load %x[%zero] strides [64, 1] : !tile.ptr<f32> -> tensor<4x64xf32>
+  %other = tile.load %w[%zero] strides [64, 1] : !tile.ptr<f32> -> tensor<4x64xf32>
+  %max = tile.reduce (%other) axis 1 : (tensor<4x64xf32>) -> tensor<4xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maximumf %a, %b : f32
+    tile.yield %c : f32
+  }
+  %column = tile.expand_dims %max axis 1 : tensor<4xf32> -> tensor<4x1xf32>
+  %m = tile.broadcast %column : tensor<4x1xf32> -> tensor<4x64xf32>
+  %d = arith.subf %v, %m : tensor<4x64xf32>
+  %e = math.exp %d : tensor<4x64xf32>
+  tile.store %e, %y[%zero] strides [64, 1] : tensor<4x64xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+// Nor is it bounded where the maxima of rows lie along columns.
+// CHECK: // turned_maximum =
+// CHECK: .entry
+// CHECK-NOT: ex2.approx.ftz
+// CHECK: ex2.approx.f32
+// CHECK-NOT: ex2.approx.ftz
+// CHECK: ret;
+tile.kernel @turned_maximum(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>) attributes {tile.threads = 32 : i64, tile.noalias_args} {
+  %zero = arith.constant 0 : i64
+  %v = tile.load %x[%zero] strides [16, 1] : !tile.ptr<f32> -> tensor<16x16xf32>
+  %max = tile.reduce (%v) axis 1 : (tensor<16x16xf32>) -> tensor<16xf32> {
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maximumf %a, %b : f32
+    tile.yield %c : f32
+  }
+  %row = tile.expand_dims %max axis 0 : tensor<16xf32> -> tensor<1x16xf32>
+  %m = tile.broadcast %row : tensor<1x16xf32> -> tensor<16x16xf32>
+  %d = arith.subf %v, %m : tensor<16x16xf32>
+  %e = math.exp %d : tensor<16x16xf32>
+  tile.store %e, %y[%zero] strides [16, 1] : tensor<16x16xf32>, !tile.ptr<f32>
+  tile.return
+}

@@ -1,0 +1,14 @@
+// Discardable attributes of graph ops and of scalar ops in bodies.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+
+namespace mlir::graph {
+
+/// On an exponential (graph.exp, math.exp in a body) whose argument is shown to be at most 0.
+inline constexpr llvm::StringLiteral kAtMostZero = "graph.at_most_zero";
+
+/// On graph.cast from a float to an integer: beyond the integer's range as on a GPU, not as on x86.
+inline constexpr llvm::StringLiteral kSaturate = "saturate";
+
+} // namespace mlir::graph

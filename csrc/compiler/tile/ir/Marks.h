@@ -1,0 +1,11 @@
+// Discardable attributes of ops on tiles.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+
+namespace mlir::tile {
+
+/// On math.exp: its argument is at most 0.
+inline constexpr llvm::StringLiteral kAtMostZero = "tile.at_most_zero";
+
+} // namespace mlir::tile
