@@ -86,6 +86,7 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     std::vector<fusion::FusionDecision> decisions;
     fusion::FusionOptions fusionOptions;
     fusionOptions.enabled = options.fusion;
+    fusionOptions.elideRoundings = !options.emulatePrecisionCasts;
     if (options.gpu)
       fusionOptions.machine = fusion::Machine::gpu();
     fusion::fuse(func, fusionOptions, decisions);
@@ -105,7 +106,6 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
       build.sharedBytes = options.gpu->sharedBytes;
     if (!options.gpu)
       build.vectorBytes = codegen::vectorBytes(options.cpu);
-    build.elideRounding = !options.emulatePrecisionCasts;
     if (failed(tile_build::buildTileKernels(*module, func, build,
                                             [&](graph::FusionOp fusion) { return names.of(fusion); })))
       return errors.status(StatusKind::Internal);

@@ -10,6 +10,8 @@ void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<Fu
   inlineProducers(func, options, decisions);
   splitReductions(func, options, decisions);
   formGroups(func, options, decisions);
+  if (options.elideRoundings)
+    elideRoundings(func);
 }
 
 std::string print(llvm::ArrayRef<FusionDecision> decisions) {

@@ -32,6 +32,8 @@ struct Machine {
 
 struct FusionOptions {
   bool enabled = true; // off: one kernel per loops op, for tests and bisection
+  /// Values that never reach memory may stay in the type in which they are computed. Off, all round as eager's do.
+  bool elideRoundings = true;
   Machine machine;
 };
 
@@ -72,8 +74,14 @@ void splitReductions(mlir::graph::FuncOp func, const FusionOptions &options, std
 /// Puts loops that share data into graph.fusion groups; afterwards every loops op is in one.
 void formGroups(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
+/// Leaves out the marked roundings of values that never reach memory.
+///
+/// Numerics: such a value keeps the bits of the type in which it is computed, for all that reads it.
+void elideRoundings(mlir::graph::FuncOp func);
+
 /// The whole stage, in this order: buffers first, while copies are still copies; inlining next, since it shapes the
-/// domains; splits before groups, since a split reduction joins other groups than a whole one.
+/// domains; splits before groups, since a split reduction joins other groups than a whole one;
+/// roundings last, when it is known what reaches memory.
 void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
 } // namespace torch_tile::fusion

@@ -4,6 +4,7 @@
 
 namespace torch_tile::fusion {
 
+#define GEN_PASS_DEF_ELIDEROUNDINGS
 #define GEN_PASS_DEF_INLINEPRODUCERS
 #define GEN_PASS_DEF_REUSEBUFFERS
 #define GEN_PASS_DEF_SPLITREDUCTIONS
@@ -11,6 +12,10 @@ namespace torch_tile::fusion {
 #include "compiler/fusion/Passes.h.inc"
 
 namespace {
+
+struct ElideRoundingsPass : impl::ElideRoundingsBase<ElideRoundingsPass> {
+  void runOnOperation() override { elideRoundings(getOperation()); }
+};
 
 struct InlineProducersPass : impl::InlineProducersBase<InlineProducersPass> {
   void runOnOperation() override {

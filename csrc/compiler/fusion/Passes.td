@@ -49,4 +49,16 @@ def FormGroups : Pass<"graph-form-groups", "::mlir::graph::FuncOp"> {
   }];
 }
 
+def ElideRoundings : Pass<"graph-elide-roundings", "::mlir::graph::FuncOp"> {
+  let summary = "Leaves out roundings of values that never reach memory";
+  let description = [{
+    Before / after: `%r = arith.truncf %s {graph.elidable_rounding}; %w = arith.extf %r`  ->  `%s`, within a body, or between members of a group where nothing
+    outside reads the value.
+    Needs:    groups (graph-form-groups); marks of graph-lower-to-loops: one op reads the value, and it neither compares nor rounds to integers.
+    Keeps:    all other roundings, so that every reader of a value sees the same bits.
+    Numerics: values stay in f32 between operations of one kernel.
+    Why here: groups say what reaches memory.
+  }];
+}
+
 #endif

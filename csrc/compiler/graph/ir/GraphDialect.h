@@ -47,8 +47,8 @@ bool isSet(Attribute flag);
 /// The type of one element inside `graph.loops`: scalars are signless.
 Type scalarType(Type elementType);
 
-/// Marks an arith.truncf that the program asked for by a cast: it is never elided.
-inline constexpr llvm::StringLiteral kKeepRounding = "graph.keep_rounding";
+/// Marks an arith.truncf that a kernel may leave out: one op reads the value, and bears the difference.
+inline constexpr llvm::StringLiteral kElidableRounding = "graph.elidable_rounding";
 
 /// Parses an integer or a quoted expression; prints it the same way.
 ParseResult parseSizeExpr(AsmParser &parser, torch_tile::SizeExpr &expr);

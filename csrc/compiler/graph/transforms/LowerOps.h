@@ -11,6 +11,10 @@ inline Type elementType(Value value) { return tensorType(value).getElementType()
 
 InFlightDiagnostic emitUnsupported(Operation *op);
 
+/// Marks the rounding that makes `scalar`, an element of the result `tensor` of an op that is being lowered, if fusion
+/// may leave it out.
+void markRounding(Value tensor, Value scalar);
+
 /// sum, prod, amax, amin, any, all, argmax, argmin, var_mean.
 LogicalResult lowerReduction(Lowering &lowering, OpBuilder &builder, Operation *op);
 

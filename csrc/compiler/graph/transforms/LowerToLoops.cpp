@@ -36,6 +36,9 @@ static LogicalResult lowerPointwise(Lowering &lowering, OpBuilder &builder, Oper
   Value value = buildPointwise(nest.scalars(), op, operands);
   if (!value)
     return emitUnsupported(op) << "not on these element types: " << op->getOperandTypes();
+  // Who asks for a narrow type means its rounding; that of an operation's result is where eager stores it.
+  if (!isa<CastOp>(op))
+    markRounding(result, value);
   result.replaceAllUsesWith(nest.yield(value).getResult(0));
   return success();
 }

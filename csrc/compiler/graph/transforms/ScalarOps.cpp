@@ -357,13 +357,8 @@ static Scalar buildOne(const Operands &x, Operation *op) {
 Value mlir::graph::buildPointwise(ScalarBuilder &scalars, Operation *op, ValueRange operands) {
   auto elementType = [](Value tensor) { return cast<GraphTensorType>(tensor.getType()).getElementType(); };
   Type result = elementType(op->getResult(0));
-  if (auto cast = dyn_cast<CastOp>(op)) {
-    Value value = scalars.cast(operands[0], elementType(cast.getX()), result, cast->hasAttr(kSaturate));
-    // Who asks for a narrow type means its rounding; that of an operation's result is only where eager would store it.
-    if (auto rounding = value.getDefiningOp<arith::TruncFOp>())
-      rounding->setDiscardableAttr(kKeepRounding, UnitAttr::get(op->getContext()));
-    return value;
-  }
+  if (auto cast = dyn_cast<CastOp>(op))
+    return scalars.cast(operands[0], elementType(cast.getX()), result, cast->hasAttr(kSaturate));
   if (auto where = dyn_cast<WhereOp>(op)) {
     Value condition = scalars.isNonZero(operands[0], elementType(where.getCondition()));
     return scalars.select(condition, scalars.cast(operands[1], elementType(where.getA()), result),

@@ -11,9 +11,6 @@ namespace torch_tile::tile_build {
 struct BuildOptions {
   /// Bytes of the widest vector register of the target.
   int64_t vectorBytes = 64;
-  /// Drop roundings to float16 and bfloat16 between operations of one kernel: values stay in f32 until they are stored.
-  /// Off, every operation rounds as eager does.
-  bool elideRounding = true;
   /// Programs are blocks of threads; see chooseGpuSchedule.
   bool isGpu = false;
   /// Shared memory of a multiprocessor.

@@ -171,12 +171,6 @@ Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)>
         if (!*known)
           return other;
       }
-  // A value rounded to low precision only to be widened again keeps its bits.
-  if (options.elideRounding && isa<arith::ExtFOp>(op))
-    if (auto rounding = lookup(op.getOperand(0)).getDefiningOp<arith::TruncFOp>();
-        rounding && !rounding->hasAttr(kKeepRounding) &&
-        getElementTypeOrSelf(rounding.getIn()) == op.getResult(0).getType())
-      return rounding.getIn();
   std::optional<bool> choice =
       op.getNumOperands() == 3 && isa<arith::SelectOp>(op) ? constantBool(lookup(op.getOperand(0))) : std::nullopt;
   if (choice)

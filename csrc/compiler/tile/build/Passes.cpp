@@ -19,7 +19,7 @@ struct BuildTileKernelsPass : impl::BuildTileKernelsBase<BuildTileKernelsPass> {
   }
   void runOnOperation() override {
     for (auto func : llvm::make_early_inc_range(getOperation().getOps<mlir::graph::FuncOp>()))
-      if (failed(buildTileKernels(getOperation(), func, {vectorBytes, elideRounding, isGpu},
+      if (failed(buildTileKernels(getOperation(), func, {vectorBytes, isGpu},
                                   [](mlir::graph::FusionOp) { return std::string("kernel"); })))
         return signalPassFailure();
   }

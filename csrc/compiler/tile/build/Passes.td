@@ -9,11 +9,10 @@ def BuildTileKernels : Pass<"graph-build-tile-kernels", "::mlir::ModuleOp"> {
     Before / after: `graph.fusion {...}`  ->  `graph.launch @kernel(...)` and `tile.kernel @kernel`.
     Needs:    groups (graph-form-groups).
     Keeps:    everything else in the function.
-    Numerics: fixes the order of reductions by tile shape; with elide-rounding, float16 and bfloat16 round when stored only.
+    Numerics: fixes the order of reductions by tile shape; nothing else.
     Why here: last stage on the graph; code generation takes kernels.
   }];
   let options = [Option<"vectorBytes", "vector-bytes", "int64_t", "64", "bytes of the target's widest vector register">,
-                 Option<"elideRounding", "elide-rounding", "bool", "true", "keep values in f32 between operations of one kernel">,
                  Option<"isGpu", "gpu", "bool", "false", "programs are blocks of threads">];
 }
 
