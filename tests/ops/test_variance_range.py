@@ -64,6 +64,18 @@ def test_infinities_and_nan(dtype: torch.dtype, special: float, dim: int) -> Non
     assert_same(compiled(function)(x), function(x), rtol=2e-2, atol=2e-2)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64, torch.float16], ids=str)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_of_one_large_value(dtype: torch.dtype, dim: int) -> None:
+    """Sums leave the range, means do not."""
+    x = torch.full((300, 70), torch.finfo(dtype).max / 1.25, dtype=dtype)
+
+    def function(x: torch.Tensor) -> Any:
+        return x.var(dim), x.std(dim), torch.var_mean(x, dim)
+
+    assert_same(compiled(function)(x), function(x))
+
+
 @pytest.mark.parametrize("count", [0, 1, 2])
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.filterwarnings("ignore:.*degrees of freedom.*:UserWarning")

@@ -2,6 +2,7 @@
 #include "compiler/graph/transforms/Passes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/bit.h"
 
 using namespace mlir;
 using namespace mlir::graph;
@@ -158,6 +159,22 @@ private:
     return replace(0, binary<SubOp>(product, binary<MulOp>(output, sum)));
   }
 
+  /// The mean, where the sum of large numbers may not be one: of numbers divided by a power of two, which is exact.
+  Value meanInRange(Value x, ArrayRef<int64_t> dims) {
+    auto narrow = x.getDefiningOp<CastOp>();
+    bool fits = narrow && narrow.getX().getType() != x.getType() && !elementType(narrow.getX()).isBF16();
+    if (fits || isa<LayerNormOp>(op)) // eager's squares leave the range of layer_norm's numbers before the sum does
+      return meanOf(x, dims, true);
+    SizeExpr count = countOf(x, dims);
+    constexpr double unknown = 4294967296.0; // far from where quotients would be subnormal
+    std::optional<int64_t> known = count.constant();
+    double scale = known ? (double)llvm::bit_ceil((uint64_t)std::max<int64_t>(*known, 1)) : unknown;
+    Value parts = reduce<SumOp>(binary<MulOp>(x, scalar(1 / scale)), dims);
+    Value mean = binary<DivOp>(parts, binary<MulOp>(scalar(count), scalar(1 / scale)));
+    // Of one large value all over, what a rounded mean misses would leave the range when squared.
+    return computed.isF64() ? binary<AddOp>(mean, meanOf(binary<SubOp>(x, mean), dims, true)) : mean;
+  }
+
   /// Mean and variance of `x` with the reduced dimensions kept.
   struct Moments {
     Value var, mean;
@@ -176,7 +193,7 @@ private:
                                        correction, builder.getUnitAttr());
       return {moments.getVar(), moments.getMean(), {}};
     }
-    Value mean = meanOf(x, dims, true);
+    Value mean = meanInRange(x, dims);
     Value centered = binary<SubOp>(x, mean);
     Value squares = reduce<SumOp>(binary<MulOp>(centered, centered), dims);
     Value divisor;

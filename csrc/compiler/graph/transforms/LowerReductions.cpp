@@ -143,6 +143,7 @@ static LogicalResult lowerFold(Lowering &lowering, OpBuilder &builder, Operation
     LoopNest rounding(lowering, builder, op->getLoc(), TypeRange(shape.result), shape.result.getSizes());
     Value rounded =
         rounding.scalars().cast(rounding.load(result, rounding.at()), fold.type, shape.result.getElementType());
+    markRounding(op->getResult(0), rounded);
     result = rounding.yield(rounded).getResult(0);
   }
   op->getResult(0).replaceAllUsesWith(result);
@@ -196,7 +197,8 @@ static SmallVector<Value> joinMoments(ScalarBuilder &s, ValueRange a, ValueRange
   Value isEmpty = s.compareFloats(arith::CmpFPredicate::OEQ, count, zero);
   Value weight = s.select(isEmpty, zero, s.make<arith::DivFOp>(b[2], count));
   Value shift = mul(delta, weight);
-  return {add(a[0], shift), add(add(a[1], b[1]), mul(mul(delta, shift), a[2])), count};
+  // delta * shift alone may overflow where nothing came before.
+  return {add(a[0], shift), add(add(a[1], b[1]), mul(delta, mul(shift, a[2]))), count};
 }
 
 static LogicalResult lowerVarMean(Lowering &lowering, OpBuilder &builder, VarMeanOp op) {

@@ -60,14 +60,11 @@ SmallVector<KernelEmitter::Carried> KernelEmitter::kindsOf(LoopsOp op) {
     if (range.min >= 0 && range.max < std::numeric_limits<int32_t>::max() && isOnlyChosen(op.getCombine(), k))
       kind = Carried::Narrow;
   }
-  if (!options.isGpu) {
-    // Beside values of 64 bits, masks would have to be joined.
-    for (auto [k, kind] : llvm::enumerate(kinds))
-      if (kind == Carried::Tile && yield->getOperand(k).getType().getIntOrFloatBitWidth() > 32)
-        return SmallVector<Carried>(kinds.size(), Carried::Tile);
-    return kinds;
-  }
-  if (mayBePartial() || isOnlyTile())
+  // On the CPU, beside values of 64 bits, masks would have to be joined.
+  for (auto [k, kind] : llvm::enumerate(kinds))
+    if (!options.isGpu && kind == Carried::Tile && yield->getOperand(k).getType().getIntOrFloatBitWidth() > 32)
+      kinds.assign(kinds.size(), Carried::Tile);
+  if (!op.isReduction() || mayBePartial() || isOnlyTile() || foldsRowsAtOnce())
     return kinds;
   // The same number for every point, combined with nothing else.
   Block &combiner = op.getCombine().front();
