@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.compiling import assert_same, compiled
+from tests.ops.accuracy import error, is_close_enough
 
 SIZES = [1, 2, 3, 7, 15, 16, 17, 63, 64, 65, 127, 1000, 4097, 100003]
 SHAPES = {
@@ -42,8 +43,8 @@ def test_length(shape: str, size: int) -> None:
             assert_same(a, b)
             continue
         assert torch.equal(a.isnan(), b.isnan())
-        allowed = 2 * (b.double() - c).abs() + 3e-6 * (c.abs() + size**0.5)
-        assert not ((a.double() - c).abs() > allowed).any(), f"{a} is not {c}"
+        ours, eagers = error(a, c), error(b, c)
+        assert is_close_enough(ours, eagers, slack=3), f"{ours} ulp, eager {eagers}: {a} is not {c}"
 
 
 @pytest.mark.parametrize(

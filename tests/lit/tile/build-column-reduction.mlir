@@ -14,9 +14,9 @@
 // CHECK:           scf.yield %[[NEXT]]
 // CHECK:         tile.store %[[SUM]], %arg1[%[[FIRST]]] strides [1] : tensor<64xf32>
 // CHECK-NEXT:    tile.return
-graph.func @sum(%x: !graph.tensor<[128, 100], f32>) -> !graph.tensor<[100], f32> attributes {symbols = []} {
-  %a = graph.loops [i0 = 100, reduce r0 = 128] -> (!graph.tensor<[100], f32>) {
-    %v = graph.load %x ["r0", "i0"] : !graph.tensor<[128, 100], f32> -> f32
+graph.func @sum(%x: !graph.tensor<[64, 100], f32>) -> !graph.tensor<[100], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 100, reduce r0 = 64] -> (!graph.tensor<[100], f32>) {
+    %v = graph.load %x ["r0", "i0"] : !graph.tensor<[64, 100], f32> -> f32
     graph.yield %v : f32
   } combine [0.0 : f32] {
   ^bb0(%l: f32, %r: f32):

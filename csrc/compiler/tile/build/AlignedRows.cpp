@@ -76,6 +76,9 @@ KernelEmitter::ValueList KernelEmitter::emitAlignedTiles(ValueRange carried, Til
   AlignedTile first = tileAt(exprs.constant(0));
   first.skipped = skipped;
   ValueList values(carried);
+  auto loop = [&](Value from, Value to, int64_t by, ValueRange inner, LoopFn each) {
+    return emitReducedFor(from, to, by, axis.extent, by / lanes, inner, each);
+  };
 
   if (std::optional<int64_t> known = axis.extent.constant()) {
     if (*known < lanes)
@@ -101,7 +104,7 @@ KernelEmitter::ValueList KernelEmitter::emitAlignedTiles(ValueRange carried, Til
     for (; !left.empty(); left = left.drop_front(std::min<size_t>(left.size(), schedule.unroll)))
       values = body(left.take_front(schedule.unroll), values);
     if (grouped > 0)
-      values = emitFor(exprs.constant(lanes), exprs.constant((1 + grouped) * lanes), step, values, group);
+      values = loop(exprs.constant(lanes), exprs.constant((1 + grouped) * lanes), step, values, group);
     return values;
   }
 
@@ -116,10 +119,10 @@ KernelEmitter::ValueList KernelEmitter::emitAlignedTiles(ValueRange carried, Til
   Value grouped = low, whole = wholeTimes(lanes);
   if (schedule.unroll > 1) {
     grouped = wholeTimes(step);
-    values = emitFor(low, grouped, step, values, group);
+    values = loop(low, grouped, step, values, group);
   }
   values =
-      emitFor(grouped, whole, lanes, values, [&](Value place, ValueRange inner) { return body(tileAt(place), inner); });
+      loop(grouped, whole, lanes, values, [&](Value place, ValueRange inner) { return body(tileAt(place), inner); });
   Value isLeft = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, whole, end);
   SmallVector<Type> types = llvm::to_vector(ValueRange(values).getTypes());
   return emitIf(

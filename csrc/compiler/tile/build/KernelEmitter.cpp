@@ -502,16 +502,20 @@ KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bo
       values = full(reuse(arith::AddIOp::create(builder, index, exprs.constant(k * schedule.lanes))), values);
     return values;
   };
+  // Of a parallel axis nothing is carried.
+  auto loop = [&](Value from, Value to, int64_t by, ValueRange values, LoopFn each) {
+    return emitReducedFor(from, to, by, loops.axes[schedule.vectorAxis].extent, by / schedule.lanes, values, each);
+  };
   if (first && last) {
     int64_t length = *last - *first, grouped = unroll > 1 ? length / step * step : 0;
     int64_t whole = length / schedule.lanes * schedule.lanes;
     ValueList values(carried);
     if (grouped > 0)
-      values = emitFor(low, exprs.constant(*first + grouped), step, values, group);
+      values = loop(low, exprs.constant(*first + grouped), step, values, group);
     if (whole - grouped == schedule.lanes)
       values = full(exprs.constant(*first + grouped), values);
     else if (whole > grouped)
-      values = emitFor(exprs.constant(*first + grouped), exprs.constant(*first + whole), schedule.lanes, values, full);
+      values = loop(exprs.constant(*first + grouped), exprs.constant(*first + whole), schedule.lanes, values, full);
     if (*first + whole < *last)
       values = partial(exprs.constant(*first + whole), values);
     return values;
@@ -522,23 +526,22 @@ KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bo
     Value grouped =
         arith::SubIOp::create(builder, length, arith::RemUIOp::create(builder, length, exprs.constant(step)));
     Value middle = arith::AddIOp::create(builder, low, grouped);
-    values = emitFor(low, middle, step, values, group);
+    values = loop(low, middle, step, values, group);
     low = middle;
   }
   if (alwaysFull)
-    return emitFor(low, high, schedule.lanes, values, full);
+    return loop(low, high, schedule.lanes, values, full);
   Value length = arith::SubIOp::create(builder, high, low);
   Value whole =
       arith::SubIOp::create(builder, length, arith::RemUIOp::create(builder, length, exprs.constant(schedule.lanes)));
   Value middle = arith::AddIOp::create(builder, low, whole);
-  values = emitFor(low, middle, schedule.lanes, values, full);
+  values = loop(low, middle, schedule.lanes, values, full);
   Value isLeft = arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, middle, high);
   SmallVector<Type> types = llvm::to_vector(ValueRange(values).getTypes());
   return emitIf(isLeft, types, [&] { return partial(middle, values); }, [&] { return values; });
 }
 
-KernelEmitter::ValueList KernelEmitter::emitFor(Value low, Value high, int64_t step, ValueRange carried,
-                                                llvm::function_ref<ValueList(Value, ValueRange)> body) {
+KernelEmitter::ValueList KernelEmitter::emitFor(Value low, Value high, int64_t step, ValueRange carried, LoopFn body) {
   auto loop = scf::ForOp::create(builder, low, high, exprs.constant(step), carried);
   OpBuilder::InsertionGuard guard(builder);
   Block *block = loop.getBody();

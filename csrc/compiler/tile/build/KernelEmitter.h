@@ -104,12 +104,12 @@ private:
   std::optional<Edge> edgeOf(mlir::arith::CmpIOp op);
   void findSegments();
   ValueList emitSegments(mlir::Value low, mlir::Value high, bool alwaysFull, mlir::ValueRange carried, BodyFn body);
-  ValueList emitFor(mlir::Value low, mlir::Value high, int64_t step, mlir::ValueRange carried,
-                    llvm::function_ref<ValueList(mlir::Value, mlir::ValueRange)> body);
+  using LoopFn = llvm::function_ref<ValueList(mlir::Value, mlir::ValueRange)>;
+  ValueList emitFor(mlir::Value low, mlir::Value high, int64_t step, mlir::ValueRange carried, LoopFn body);
   ValueList emitIf(mlir::Value condition, mlir::TypeRange types, llvm::function_ref<ValueList()> then,
                    llvm::function_ref<ValueList()> otherwise);
-  /// How a result of a reduction is carried from tile to tile: a tile of its type, on GPU also a scalar where all lanes
-  /// have the same (the count of a mean), or i32 for an index that fits.
+  /// How a result of a reduction is carried from tile to tile: a tile of its type, a scalar where all lanes have the
+  /// same (the count of a mean), or i32 for an index that fits.
   enum class Carried { Tile, Uniform, Narrow };
   /// Tiles, or scalars if `shape` is empty.
   ValueList combine(mlir::Region &region, mlir::ValueRange left, mlir::ValueRange right, llvm::ArrayRef<int64_t> shape,
@@ -124,6 +124,29 @@ private:
   bool isOnlyTile() const;
   bool mayBePartial() const;
   int64_t foldedAxis() const { return isVectorReduced() && schedule.rowAxis >= 0 && !isRowReduced() ? 1 : 0; }
+
+  // SumBlocks.cpp: sums in blocks
+  /// A reduction of the current stage, or what is stored in its loop.
+  struct Reduction {
+    const FusedMember *member;
+    llvm::SmallVector<Carried> kinds;
+  };
+  /// While it lives, loops over reduced axes carry `items`, from `initial` on, block by block if rounding matters.
+  struct SumBlocks {
+    SumBlocks(KernelEmitter &emitter, llvm::ArrayRef<Reduction> items, mlir::ValueRange initial);
+    ~SumBlocks() { emitter.sumBlocks = nullptr; }
+    ValueList join(mlir::ValueRange before, mlir::ValueRange block) const;
+
+    KernelEmitter &emitter;
+    llvm::ArrayRef<Reduction> items;
+    mlir::ValueRange initial;
+  };
+  /// A loop over [low, high) of an axis of `extent`, of which each iteration gives `terms` to an accumulator.
+  ValueList emitReducedFor(mlir::Value low, mlir::Value high, int64_t step, SizeExpr extent, int64_t terms,
+                           mlir::ValueRange carried, LoopFn body);
+  llvm::SmallVector<int64_t> blockSteps(SizeExpr extent, int64_t step, int64_t terms) const;
+  int64_t termsFrom(unsigned axis) const;
+  int64_t mostTerms() const;
 
   // OnlineSum.cpp: a maximum and the sum of exponentials relative to it, in one pass
   void emitOnline(const FusedMember &maximum, const FusedMember &sum);
@@ -250,6 +273,7 @@ private:
   llvm::SmallVector<int64_t> segmentEnds;
   llvm::DenseMap<mlir::Operation *, bool> decided;
   int currentStage = 0;
+  const SumBlocks *sumBlocks = nullptr;
   /// By result: its byte offset in scratch memory, and the stage that wrote it.
   struct Kept {
     SizeExpr offset;

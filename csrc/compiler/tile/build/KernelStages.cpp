@@ -46,11 +46,7 @@ void KernelEmitter::emitStages() {
 }
 
 void KernelEmitter::emitReducedStage(int stage) {
-  struct Item {
-    const FusedMember *member;
-    SmallVector<Carried> kinds;
-  };
-  SmallVector<Item> items;
+  SmallVector<Reduction> items;
   ValueList initial;
   for (const FusedMember &member : loops.members) {
     LoopsOp op = member.op;
@@ -75,9 +71,11 @@ void KernelEmitter::emitReducedStage(int stage) {
       return emitOnline(*items[0].member, *sum);
 
   bool isOnly = isOnlyTile();
+  std::optional<SumBlocks> blocks;
+  blocks.emplace(*this, items, initial);
   ValueList folded = emitReducedAxes(0, initial, [&](ValueRange carried) {
     ValueList next;
-    for (const Item &item : items) {
+    for (const Reduction &item : items) {
       LoopsOp op = item.member->op;
       if (op.getWriteAt()) {
         next.append(emitOrdered(*item.member, carried.slice(next.size(), op.isScan() ? op.getNumResults() : 0)));
@@ -122,9 +120,10 @@ void KernelEmitter::emitReducedStage(int stage) {
     }
     return next;
   });
+  blocks.reset();
 
   unsigned next = 0;
-  for (const Item &item : items) {
+  for (const Reduction &item : items) {
     LoopsOp op = item.member->op;
     if (op.isScan())
       next += op.getNumResults();
@@ -264,11 +263,12 @@ KernelEmitter::ValueList KernelEmitter::emitReducedAxes(unsigned axis, ValueRang
     }
     return values;
   }
-  return emitFor(exprs.constant(0), exprs.emit(loops.axes[axis].extent, {}), 1, carried,
-                 [&](Value index, ValueRange inner) {
-                   bindings[loops.axes[axis].name] = index;
-                   return emitReducedAxes(axis + 1, inner, body);
-                 });
+  SizeExpr extent = loops.axes[axis].extent;
+  return emitReducedFor(exprs.constant(0), exprs.emit(extent, {}), 1, extent, termsFrom(axis + 1), carried,
+                        [&](Value index, ValueRange inner) {
+                          bindings[loops.axes[axis].name] = index;
+                          return emitReducedAxes(axis + 1, inner, body);
+                        });
 }
 
 /// Several points in one iteration, one after the other; then what is left.
@@ -281,12 +281,14 @@ KernelEmitter::ValueList KernelEmitter::emitUnrolled(const Axis &axis, ValueRang
     ScopeGuard scope(*this);
     return emitReducedAxes(loops.axes.size(), values, body); // what is left are the lanes
   };
-  ValueList values = emitFor(exprs.constant(0), whole, schedule.unroll, carried, [&](Value index, ValueRange inner) {
+  auto group = [&](Value index, ValueRange inner) {
     ValueList current(inner);
     for (int64_t k = 0; k < schedule.unroll; ++k)
       current = point(reuse(arith::AddIOp::create(builder, index, exprs.constant(k))), current);
     return current;
-  });
+  };
+  ValueList values =
+      emitReducedFor(exprs.constant(0), whole, schedule.unroll, axis.extent, schedule.unroll, carried, group);
   return emitFor(whole, extent, 1, values, point);
 }
 
@@ -309,12 +311,13 @@ KernelEmitter::ValueList KernelEmitter::emitRowLoop(ValueRange carried, BodyFn b
   int64_t step = schedule.rows * schedule.unroll;
   Value left = reuse(arith::RemUIOp::create(builder, extent, exprs.constant(step)));
   Value whole = reuse(arith::SubIOp::create(builder, extent, left));
-  ValueList values = emitFor(exprs.constant(0), whole, step, carried, [&](Value index, ValueRange inner) {
+  auto group = [&](Value index, ValueRange inner) {
     ValueList current(inner);
     for (int64_t k = 0; k < schedule.unroll; ++k)
       current = tile(reuse(arith::AddIOp::create(builder, index, exprs.constant(k * schedule.rows))), current);
     return current;
-  });
+  };
+  ValueList values = emitReducedFor(exprs.constant(0), whole, step, axis.extent, schedule.unroll, carried, group);
   bool isExact = loops.facts().divides(loops.sizes().constant(step), axis.extent) == Proof::Yes;
   if (!isExact)
     values = emitFor(whole, extent, schedule.rows, values, partial);
