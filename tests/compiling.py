@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,36 @@ def count(name: str) -> int:
     import torch_tile
 
     return int(torch_tile.counters[name])
+
+
+@dataclasses.dataclass
+class Spent:
+    """CPU seconds between ATen graphs and loaded programs, and the nodes of those graphs."""
+
+    seconds: float = 0.0
+    nodes: int = 0
+
+
+@contextmanager
+def compiler_seconds() -> Iterator[Spent]:
+    """What compiles within the block take, without what Dynamo and AOTAutograd do before."""
+    from torch_tile.frontend import compile as frontend
+
+    spent, compile_one = Spent(), frontend._compile
+
+    def timed(gm: Any, *args: Any) -> Any:
+        start = time.process_time()
+        try:
+            return compile_one(gm, *args)
+        finally:
+            spent.seconds += time.process_time() - start
+            spent.nodes += len(gm.graph.nodes)
+
+    frontend._compile = timed
+    try:
+        yield spent
+    finally:
+        frontend._compile = compile_one
 
 
 def strides_that_matter(tensor: torch.Tensor) -> list[int]:

@@ -40,6 +40,8 @@ class Program:
     externs: list[ExternRow]
     steps: str
     """Listing of the step program."""
+    notes: str
+    """What the compiler has to say, if it ran: lines of a line of the graph text (0: none) and a message."""
     step_lines: list[list[int]]
     loaded_from: str
     """`compiled` or `disk`."""

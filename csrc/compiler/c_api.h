@@ -19,7 +19,8 @@ typedef struct {
 
 enum ttc_status_kind { TTC_OK = 0, TTC_INVALID_INPUT = 1, TTC_UNSUPPORTED = 2, TTC_INTERNAL = 3 };
 
-/// The outcome of a call. `line` is a line of the input text, 0 if unknown.
+/// The outcome of a call. `line` is a line of the input text, 0 if unknown. Of a good one, `text` holds notes: lines of
+/// a line of the input text (0: none) and a message.
 typedef struct {
   int32_t kind;
   int32_t line;

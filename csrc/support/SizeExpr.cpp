@@ -1,4 +1,5 @@
 // Building expressions: what is folded here holds for all values of the symbols, given that no divisor is zero.
+#include "support/ExprBudget.h"
 #include "support/FloatSizes.h"
 #include "support/SizeNodes.h"
 
@@ -36,35 +37,19 @@ std::optional<std::string_view> SizeExpr::symbol() const {
 
 SizeContext &SizeExpr::context() const { return *node->context; }
 
-static void collectSymbols(SizeExpr e, std::vector<std::string_view> &names) {
-  for (const SizeTermNode &t : e.get()->terms)
-    for (const SizeFactor &f : t.monomial->factors) {
-      if (f.atom->isSymbol)
-        names.push_back(f.atom->name);
-      for (SizeExpr arg : f.atom->args)
-        collectSymbols(arg, names);
-    }
-}
-
 std::vector<std::string_view> SizeExpr::symbols() const {
   std::vector<std::string_view> names;
-  collectSymbols(*this, names);
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
+  for (const SizeAtom *symbol : node->symbols)
+    names.push_back(symbol->name);
   return names;
 }
 
 bool SizeExpr::contains(std::string_view symbol) const {
-  for (const SizeTermNode &t : node->terms)
-    for (const SizeFactor &f : t.monomial->factors) {
-      if (f.atom->isSymbol && f.atom->name == symbol)
-        return true;
-      for (SizeExpr arg : f.atom->args)
-        if (arg.contains(symbol))
-          return true;
-    }
-  return false;
+  return std::any_of(node->symbols.begin(), node->symbols.end(),
+                     [&](const SizeAtom *each) { return each->name == symbol; });
 }
+
+uint32_t torch_tile::treeSize(SizeExpr e) { return e.get()->treeSize; }
 
 SizeContext::SizeContext() : pimpl(std::make_unique<Impl>(*this)) {}
 SizeContext::~SizeContext() = default;
@@ -388,16 +373,34 @@ std::optional<SizeCall> SizeContext::asCall(SizeExpr e) {
   return SizeCall{atom->fn, {atom->args.begin(), atom->args.end()}};
 }
 
-static std::optional<int64_t> evaluateAtom(const SizeAtom *atom,
-                                           const std::function<std::optional<int64_t>(std::string_view)> &value) {
-  if (atom->isSymbol)
-    return value(atom->name);
-  auto first = SizeContext::evaluate(atom->args[0], value);
+namespace {
+/// One evaluation: every atom has one value, however often it occurs.
+class Evaluator {
+public:
+  explicit Evaluator(const std::function<std::optional<int64_t>(std::string_view)> &value) : value(value) {}
+  std::optional<int64_t> of(SizeExpr e);
+
+private:
+  std::optional<int64_t> ofCall(const SizeAtom *atom);
+  std::optional<int64_t> ofAtom(const SizeAtom *atom);
+
+  const std::function<std::optional<int64_t>(std::string_view)> &value;
+  std::unordered_map<const SizeAtom *, std::optional<int64_t>> known;
+};
+} // namespace
+
+std::optional<int64_t> Evaluator::ofAtom(const SizeAtom *atom) {
+  auto it = known.find(atom);
+  return it != known.end() ? it->second : known[atom] = atom->isSymbol ? value(atom->name) : ofCall(atom);
+}
+
+std::optional<int64_t> Evaluator::ofCall(const SizeAtom *atom) {
+  auto first = of(atom->args[0]);
   if (!first)
     return std::nullopt;
   int64_t result = *first;
   for (SizeExpr arg : atom->args.subspan(1)) {
-    auto next = SizeContext::evaluate(arg, value);
+    auto next = of(arg);
     if (!next)
       return std::nullopt;
     switch (atom->fn) {
@@ -421,15 +424,14 @@ static std::optional<int64_t> evaluateAtom(const SizeAtom *atom,
   return result;
 }
 
-std::optional<int64_t> SizeContext::evaluate(SizeExpr e,
-                                             const std::function<std::optional<int64_t>(std::string_view)> &value) {
+std::optional<int64_t> Evaluator::of(SizeExpr e) {
   if (!e.isValid())
     return std::nullopt;
   int64_t sum = 0;
   for (const SizeTermNode &t : e.get()->terms) {
     int64_t product = t.coefficient;
     for (const SizeFactor &f : t.monomial->factors) {
-      auto factor = evaluateAtom(f.atom, value);
+      auto factor = ofAtom(f.atom);
       if (!factor)
         return std::nullopt;
       for (int32_t i = 0; i < f.power; ++i)
@@ -440,4 +442,9 @@ std::optional<int64_t> SizeContext::evaluate(SizeExpr e,
       return std::nullopt;
   }
   return sum;
+}
+
+std::optional<int64_t> SizeContext::evaluate(SizeExpr e,
+                                             const std::function<std::optional<int64_t>(std::string_view)> &value) {
+  return Evaluator(value).of(e);
 }

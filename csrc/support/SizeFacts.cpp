@@ -136,48 +136,55 @@ Proof SizeFacts::divides(SizeExpr divisor, SizeExpr e) const {
   return Proof::Unknown;
 }
 
-int64_t SizeFacts::estimate(SizeExpr e, int64_t fallback) const {
-  auto point = [](int64_t value) { return SizeRange{value, value}; };
-  auto atomValue = [&](const SizeAtom *atom) -> int64_t {
-    if (atom->isSymbol) {
-      const Fact *fact = find(atom);
-      if (fact && fact->hint)
-        return *fact->hint;
-      int64_t value = fallback;
-      if (fact && fact->extent)
-        value = estimate(fact->extent, fallback);
-      return fact ? std::max(fact->range.min, std::min(fact->range.max, value)) : value;
-    }
-    int64_t value = estimate(atom->args[0], fallback);
-    for (SizeExpr arg : atom->args.subspan(1)) {
-      int64_t next = estimate(arg, fallback);
-      switch (atom->fn) {
-      case SizeFn::FloorDiv:
-        return floorDivInt(value, next).value_or(value);
-      case SizeFn::TruncDiv:
-        return truncDivInt(value, next).value_or(value);
-      case SizeFn::Mod:
-        return floorModInt(value, next).value_or(0);
-      case SizeFn::Max:
-        value = std::max(value, next);
-        break;
-      default:
-        if (isFloatFn(atom->fn))
-          return applyFloatFn(floatFn(atom->fn), value, next).value_or(fallback);
-        value = std::min(value, next);
-      }
-    }
-    return value;
-  };
+int64_t SizeFacts::estimate(SizeExpr e, int64_t fallback) const { return SizeEstimator(*this, fallback).of(e); }
+
+int64_t SizeEstimator::of(SizeExpr e) {
   if (!e.isValid())
     return fallback;
+  auto point = [](int64_t value) { return SizeRange{value, value}; };
   SizeRange sum = point(0);
   for (const SizeTermNode &t : e.get()->terms) {
     SizeRange product = point(t.coefficient);
     for (const SizeFactor &f : t.monomial->factors)
       for (int32_t i = 0; i < f.power; ++i)
-        product = multiplyRanges(product, point(atomValue(f.atom)));
+        product = multiplyRanges(product, point(ofAtom(f.atom)));
     sum = addRanges(sum, product);
   }
   return sum.max;
+}
+
+int64_t SizeEstimator::ofAtom(const SizeAtom *atom) {
+  auto it = known.find(atom);
+  return it != known.end() ? it->second : known[atom] = atom->isSymbol ? ofSymbol(atom) : ofCall(atom);
+}
+
+int64_t SizeEstimator::ofSymbol(const SizeAtom *symbol) {
+  SizeProver::SymbolFact fact = SizeProver(facts).factOf(symbol);
+  if (fact.hint)
+    return *fact.hint;
+  int64_t value = fact.extent ? of(fact.extent) : fallback;
+  return std::max(fact.range.min, std::min(fact.range.max, value));
+}
+
+int64_t SizeEstimator::ofCall(const SizeAtom *atom) {
+  int64_t value = of(atom->args[0]);
+  for (SizeExpr arg : atom->args.subspan(1)) {
+    int64_t next = of(arg);
+    switch (atom->fn) {
+    case SizeFn::FloorDiv:
+      return floorDivInt(value, next).value_or(value);
+    case SizeFn::TruncDiv:
+      return truncDivInt(value, next).value_or(value);
+    case SizeFn::Mod:
+      return floorModInt(value, next).value_or(0);
+    case SizeFn::Max:
+      value = std::max(value, next);
+      break;
+    default:
+      if (isFloatFn(atom->fn))
+        return applyFloatFn(floatFn(atom->fn), value, next).value_or(fallback);
+      value = std::min(value, next);
+    }
+  }
+  return value;
 }

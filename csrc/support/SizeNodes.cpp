@@ -117,7 +117,7 @@ size_t SizeContext::Impl::CallHash::operator()(const CallKey &key) const {
 
 SizeContext::Impl::Impl(SizeContext &owner) : owner(owner) {
   unit = internMonomial({});
-  invalid = create(SizeNode{&owner, {}, false});
+  invalid = create(SizeNode{&owner, {}, false, 1, {}});
 }
 
 template <typename T> std::span<const T> SizeContext::Impl::copy(std::span<const T> values) {
@@ -134,11 +134,31 @@ template <typename T> T *SizeContext::Impl::create(T value) {
   return new (arena.allocate(sizeof(T), alignof(T))) T(value);
 }
 
+static uint32_t saturate(uint64_t size) { return static_cast<uint32_t>(std::min<uint64_t>(size, UINT32_MAX)); }
+
+SizeSymbols SizeContext::Impl::unite(SizeSymbols a, SizeSymbols b) {
+  auto isLess = [](const SizeAtom *x, const SizeAtom *y) { return x->name < y->name; };
+  if (a.data() == b.data() || std::includes(a.begin(), a.end(), b.begin(), b.end(), isLess))
+    return a;
+  if (std::includes(b.begin(), b.end(), a.begin(), a.end(), isLess))
+    return b;
+  std::vector<const SizeAtom *> both;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both), isLess);
+  return copy(SizeSymbols(both));
+}
+
 SizeExpr SizeContext::Impl::fromTerms(std::span<const SizeTermNode> terms) {
   auto it = nodes.find(terms);
   if (it != nodes.end())
     return SizeExpr(*it);
-  const SizeNode *node = create(SizeNode{&owner, copy(terms), true});
+  uint64_t treeSize = std::max<size_t>(terms.size(), 1) - 1;
+  SizeSymbols symbols;
+  for (const SizeTermNode &t : terms) {
+    treeSize += t.monomial->treeSize + uint64_t(t.coefficient != 1 || t.monomial->degree == 0);
+    symbols = unite(symbols, t.monomial->symbols);
+  }
+  const SizeNode *node =
+      create(SizeNode{&owner, copy(terms), true, saturate(std::max<uint64_t>(treeSize, 1)), symbols});
   nodes.insert(node);
   return SizeExpr(node);
 }
@@ -171,15 +191,28 @@ const SizeMonomial *SizeContext::Impl::internMonomial(std::span<const SizeFactor
   if (it != monomials.end())
     return *it;
   int32_t degree = 0;
-  for (const SizeFactor &f : factors)
+  uint64_t treeSize = std::max<size_t>(factors.size(), 1) - 1;
+  SizeSymbols below;
+  for (const SizeFactor &f : factors) {
     degree += f.power;
-  const SizeMonomial *monomial = create(SizeMonomial{copy(factors), degree});
+    treeSize += f.atom->treeSize + uint64_t(f.power != 1);
+    below = unite(below, f.atom->symbols);
+  }
+  const SizeMonomial *monomial = create(SizeMonomial{copy(factors), degree, saturate(treeSize), below});
   monomials.insert(monomial);
   return monomial;
 }
 
 const SizeAtom *SizeContext::Impl::finishAtom(SizeAtom prototype) {
   SizeAtom *atom = create(prototype);
+  const SizeAtom *self = atom;
+  uint64_t treeSize = 1;
+  atom->symbols = atom->isSymbol ? copy(SizeSymbols(&self, 1)) : SizeSymbols();
+  for (SizeExpr arg : atom->args) {
+    treeSize += arg.get()->treeSize;
+    atom->symbols = unite(atom->symbols, arg.get()->symbols);
+  }
+  atom->treeSize = saturate(treeSize);
   SizeFactor factor{atom, 1};
   atom->monomial = internMonomial({&factor, 1});
   atom->node = fromTerm(1, atom->monomial).get();
@@ -190,7 +223,7 @@ const SizeAtom *SizeContext::Impl::callAtom(SizeFn fn, std::span<const SizeExpr>
   auto it = calls.find(CallKey{fn, args});
   if (it != calls.end())
     return *it;
-  const SizeAtom *atom = finishAtom(SizeAtom{false, fn, copy(args), {}, {}, 0, nullptr, nullptr});
+  const SizeAtom *atom = finishAtom(SizeAtom{false, fn, copy(args), {}, {}, 0, nullptr, nullptr, 0, {}});
   calls.insert(atom);
   return atom;
 }
@@ -209,7 +242,7 @@ const SizeAtom *SizeContext::Impl::symbolAtom(std::string_view name) {
   for (char c : name.substr(digits))
     number = number * 10 + static_cast<uint64_t>(c - '0');
   const SizeAtom *atom =
-      finishAtom(SizeAtom{true, SizeFn::FloorDiv, {}, name, name.substr(0, digits), number, nullptr, nullptr});
+      finishAtom(SizeAtom{true, SizeFn::FloorDiv, {}, name, name.substr(0, digits), number, nullptr, nullptr, 0, {}});
   symbols.emplace(name, atom);
   return atom;
 }

@@ -11,6 +11,9 @@
 
 namespace torch_tile::detail {
 
+/// Symbols below a node, sorted by name, each once: asked for at every step of fusion, so kept and not collected.
+using SizeSymbols = std::span<const SizeAtom *const>;
+
 struct SizeFactor {
   const SizeAtom *atom;
   int32_t power;
@@ -21,6 +24,8 @@ struct SizeFactor {
 struct SizeMonomial {
   std::span<const SizeFactor> factors;
   int32_t degree;
+  uint32_t treeSize;
+  SizeSymbols symbols;
 };
 
 struct SizeTermNode {
@@ -34,6 +39,8 @@ struct SizeNode {
   SizeContext *context;
   std::span<const SizeTermNode> terms;
   bool valid;
+  uint32_t treeSize;
+  SizeSymbols symbols;
 };
 
 struct SizeAtom {
@@ -45,6 +52,8 @@ struct SizeAtom {
   uint64_t number;                // symbols: the trailing digits
   const SizeMonomial *monomial;   // the atom as a monomial
   const SizeNode *node;           // the atom as an expression
+  uint32_t treeSize;
+  SizeSymbols symbols;
 };
 
 /// Orders by name and structure, never by address or age, so that text made from expressions is reproducible. Symbols
@@ -154,6 +163,7 @@ private:
   template <typename T> std::span<const T> copy(std::span<const T> values);
   template <typename T> T *create(T value);
   const detail::SizeAtom *finishAtom(detail::SizeAtom atom);
+  detail::SizeSymbols unite(detail::SizeSymbols a, detail::SizeSymbols b);
 };
 
 } // namespace torch_tile

@@ -116,7 +116,13 @@ static void printExpr(std::string &out, SizeExpr e) {
   }
 }
 
+// Text is a tree, though expressions share their parts. Fusion keeps expressions far below this; what is beyond it
+// would fill the memory, so it is no text that can be read back.
+static constexpr uint32_t mostPrinted = 1 << 16;
+
 std::string SizeExpr::str() const {
+  if (node->treeSize > mostPrinted)
+    return "<expression of " + std::to_string(node->treeSize) + " nodes>";
   std::string out;
   printExpr(out, *this);
   return out;

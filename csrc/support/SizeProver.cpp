@@ -58,6 +58,11 @@ static int64_t floorDivLimits(int64_t a, int64_t positive) {
   return *floorDivInt(a, positive);
 }
 
+SizeProver::SymbolFact SizeProver::factOf(const SizeAtom *symbol) const {
+  const SizeFacts::Fact *fact = facts.find(symbol);
+  return fact ? SymbolFact{fact->range, fact->extent, fact->hint} : SymbolFact();
+}
+
 static bool isZero(SizeRange r) { return r.min == 0 && r.max == 0; }
 
 static SizeRange floorDivRanges(SizeRange a, SizeRange b) {
@@ -95,8 +100,13 @@ static SizeRange truncDivRanges(SizeRange a, SizeRange b) {
   return {negate(magnitude), magnitude};
 }
 
-/// Bounds of a float of bits `e`, through the monotone functions; roundings keep their order.
 FloatRange SizeProver::floatInterval(SizeExpr e) {
+  auto it = floatRanges.find(e);
+  return it != floatRanges.end() ? it->second : floatRanges[e] = computeFloatInterval(e);
+}
+
+/// Bounds of a float of bits `e`, through the monotone functions; roundings keep their order.
+FloatRange SizeProver::computeFloatInterval(SizeExpr e) {
   if (auto bits = e.constant())
     return {floatOfBits(*bits), floatOfBits(*bits)};
   const SizeAtom *atom = asAtom(e);
@@ -205,6 +215,11 @@ uint64_t SizeProver::knownDivisor(const SizeAtom *atom) {
     const SizeFacts::Fact *fact = facts.find(atom);
     return fact ? static_cast<uint64_t>(fact->divisor) : 1;
   }
+  auto it = divisors.find(atom);
+  return it != divisors.end() ? it->second : divisors[atom] = divisorOfCall(atom);
+}
+
+uint64_t SizeProver::divisorOfCall(const SizeAtom *atom) {
   uint64_t first = knownDivisor(atom->args[0]);
   switch (atom->fn) {
   case SizeFn::FloorDiv:
@@ -242,6 +257,10 @@ uint64_t SizeProver::knownDivisor(SizeExpr e) {
 /// Puts every atom with a lower bound on a scale that starts at zero, so that products of differences keep their sign:
 /// s0*s1 - s0 with s0, s1 >= 2 becomes t0*t1 + t0 + 2*t1 + 2.
 int64_t SizeProver::shiftedLowerBound(SizeExpr e) {
+  // A product of differences has twice as many terms for every factor.
+  constexpr int32_t maxShiftedDegree = 10;
+  if (e.get()->terms[0].monomial->degree > maxShiftedDegree)
+    return negInf;
   std::unordered_map<const SizeAtom *, SizeRange> ranges;
   SizeExpr sum = context.constant(0);
   for (const SizeTermNode &t : e.get()->terms) {

@@ -29,11 +29,21 @@ public:
   /// A number that divides `e` for all assignments; 0 if `e` is 0.
   uint64_t knownDivisor(SizeExpr e);
 
+  /// What the facts say of one symbol.
+  struct SymbolFact {
+    SizeRange range;
+    SizeExpr extent; // null if there is none
+    std::optional<int64_t> hint;
+  };
+  SymbolFact factOf(const SizeAtom *symbol) const;
+
 private:
   SizeRange atomInterval(const SizeAtom *atom);
   FloatRange floatInterval(SizeExpr e);
+  FloatRange computeFloatInterval(SizeExpr e);
   SizeRange termInterval(const SizeTermNode &term);
   uint64_t knownDivisor(const SizeAtom *atom);
+  uint64_t divisorOfCall(const SizeAtom *atom);
   int64_t eliminate(SizeExpr e, int64_t enough);
   int64_t shiftedLowerBound(SizeExpr e);
   /// Expressions that bound `atom` from below (or above), each by itself.
@@ -45,7 +55,25 @@ private:
   const SizeFacts &facts;
   SizeContext &context;
   SizeContext::Impl &impl;
+  std::unordered_map<SizeExpr, FloatRange> floatRanges;
+  std::unordered_map<const SizeAtom *, uint64_t> divisors;
   unsigned budget = 96;
+};
+
+/// One estimate under the hints: every atom has one value, however often it occurs.
+class SizeEstimator {
+public:
+  SizeEstimator(const SizeFacts &facts, int64_t fallback) : facts(facts), fallback(fallback) {}
+  int64_t of(SizeExpr e);
+
+private:
+  int64_t ofAtom(const SizeAtom *atom);
+  int64_t ofSymbol(const SizeAtom *symbol);
+  int64_t ofCall(const SizeAtom *atom);
+
+  const SizeFacts &facts;
+  int64_t fallback;
+  std::unordered_map<const SizeAtom *, int64_t> known;
 };
 
 /// Interval arithmetic whose limits stand for infinity.

@@ -103,6 +103,7 @@ int ttc_tile_compile(int argc, char **argv) {
     status = isGraph ? compileGraph(text, options, hooks, artifact) : compileTile(text, options, hooks, kernels);
   if (!status.isOk())
     return fail(inputFile + ":" + llvm::Twine(status.line) + ": " + status.stage + ": " + status.text);
+  llvm::errs() << status.text; // notes
   if (showTime)
     llvm::errs() << timing;
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.compiling import assert_same, compiled, fresh
+from tests.compiling import assert_same, compiled, compiler_seconds, fresh
 from tests.fuzz.oracle import too_far
 
 pytestmark = pytest.mark.fuzz
@@ -260,7 +261,31 @@ def test_random_graph_with_dynamic_sizes(graph: tuple[Tensors, list[Step]]) -> N
         compare(chosen, inputs, compiled(function, dynamic=True))
 
 
+def moved(x: torch.Tensor, parameter: int) -> torch.Tensor | None:
+    """`viewed`, or an operator on all elements at once that moves them."""
+    kind, rest = parameter % 16, parameter // 16
+    if kind < 10 or x.dim() == 0 or x.numel() == 0:
+        return viewed(x, parameter)
+    dim = rest % x.dim()
+    if kind == 10:
+        return x.roll(1 + rest % 5, dim)
+    if kind == 11:
+        return F.pad(x, (rest % 3, 1)) if x.numel() < MAX_ELEMENTS else None
+    if kind == 12:
+        step = 1 + rest % 2
+        is_small = x.dim() < 4 and x.shape[dim] >= 2 and 2 * x.numel() <= MAX_ELEMENTS
+        return x.unfold(dim, 2, step) if is_small else None
+    if kind == 13:
+        return torch.cat([x.narrow(dim, x.shape[dim] // 2, x.shape[dim] - x.shape[dim] // 2), x], dim)[
+            tuple(slice(0, n) for n in x.shape)
+        ]
+    if kind == 14:  # the same number of elements, cut at other places
+        return x.permute(*reversed(range(x.dim()))).reshape(x.shape)
+    return x.flip(tuple(range(x.dim())))
+
+
 chains = st.tuples(input_tensors(), st.lists(st.integers(0, 599), min_size=2, max_size=10))
+long_chains = st.tuples(input_tensors(), st.lists(st.integers(0, 599), min_size=10, max_size=40))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -282,6 +307,27 @@ def test_chain_of_views_into_a_sum(dynamic: bool, chain: tuple[torch.Tensor, lis
     fresh()
     with torch._dynamo.config.patch(specialize_int=True):
         assert_same(compiled(function, dynamic=dynamic)(x), function(x), exact=True, check_stride=False)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@examples(20)
+@given(long_chains)
+def test_long_chain_of_views(dynamic: bool, chain: tuple[torch.Tensor, list[int]]) -> None:
+    """Index expressions stay within their budget however long the chain is: values are eager's, and time is bounded."""
+    x, parameters = chain
+    x = x.to(torch.int64) if x.dtype == torch.bool else (x.double() * 8).to(torch.int64)
+
+    def function(x: torch.Tensor) -> Any:
+        for parameter in parameters:
+            value = moved(x, parameter)
+            x = x if value is None else value
+        return (x * torch.arange(x.numel()).reshape(x.shape)).sum(), x * 2 + 1
+
+    fresh()
+    with torch._dynamo.config.patch(specialize_int=True), compiler_seconds() as spent:
+        result = compiled(function, dynamic=dynamic)(x)
+    assert_same(result, function(x), exact=True, check_stride=False)
+    assert spent.seconds < 5 + 0.05 * spent.nodes
 
 
 @pytest.mark.parametrize("dtype,amount", [(torch.float32, 4e-6), (torch.float64, 1e-14), (torch.bool, 1)], ids=str)

@@ -1,5 +1,6 @@
 // The algebra of sizes and indices: identities by name, and agreement with brute force over all assignments of small
 // ranges.
+#include "support/ExprBudget.h"
 #include "support/SizeFacts.h"
 
 #include <gtest/gtest.h>
@@ -71,6 +72,53 @@ TEST_F(SizeExprTest, PrintsPythonInAnOrderIndependentOfCreation) {
     EXPECT_EQ(fresh.parse(text).str(), printed) << text;
     EXPECT_EQ(parse(printed), parse(text)) << text;
   }
+}
+
+TEST_F(SizeExprTest, CountsNodesOfTheTree) {
+  for (auto [text, size] : std::vector<std::pair<const char *, uint32_t>>{{"7", 1},
+                                                                          {"0", 1},
+                                                                          {"s0", 1},
+                                                                          {"2*s0", 2},
+                                                                          {"s0 + 1", 3},
+                                                                          {"s0*s1", 3},
+                                                                          {"s0//s1", 3},
+                                                                          {"Min(s0, s1, 4)", 4}})
+    EXPECT_EQ(treeSize(parse(text)), size) << text;
+}
+
+/// Index maps of view chains share their parts: 300 steps are some thousand nodes, and a tree of 2^300.
+TEST_F(SizeExprTest, WalksSharedPartsOnce) {
+  facts.setExtent("i0", context.constant(77));
+  facts.setRange("s0", 2, 1000);
+  facts.setDivisor("s0", 2);
+  SizeExpr e = context.symbol("i0");
+  for (int step = 0; step < 300; ++step) {
+    SizeExpr inner = context.add(context.mul(e, context.constant(7)), context.symbol("s0"));
+    e = context.add(context.mul(context.mod(inner, context.constant(11)), context.constant(7)),
+                    context.floorDiv(inner, context.constant(11)));
+  }
+  EXPECT_EQ(treeSize(e), UINT32_MAX);
+  EXPECT_TRUE(e.contains("i0"));
+  EXPECT_FALSE(e.contains("i1"));
+  EXPECT_EQ(e.symbols(), (std::vector<std::string_view>{"i0", "s0"}));
+  EXPECT_LT(e.str().size(), 100u);
+  int64_t expected = 5;
+  for (int step = 0; step < 300; ++step) {
+    int64_t inner = expected * 7 + 40;
+    expected = inner % 11 * 7 + inner / 11;
+  }
+  EXPECT_EQ(valueOf(e, {{"i0", 5}, {"s0", 40}}), expected);
+  SizeExpr replaced =
+      context.substitute(e, [&](std::string_view name) { return context.constant(name == "i0" ? 5 : 40); });
+  EXPECT_EQ(replaced.constant(), expected);
+  facts.setHint("s0", 40);
+  EXPECT_GE(facts.estimate(e), 0);
+  EXPECT_GE(facts.range(e).min, 0);
+  EXPECT_EQ(facts.divides(context.constant(1 << 20), e), Proof::Unknown);
+  // Of numbers without end: int64 may not hold what the simpler form is computed from.
+  if (auto value = valueOf(facts.simplify(e), {{"i0", 5}, {"s0", 40}}))
+    EXPECT_EQ(value, expected);
+  EXPECT_EQ(facts.equal(facts.simplify(e), facts.simplify(e)), Proof::Yes);
 }
 
 TEST_F(SizeExprTest, ParsesWhatTorchPrints) {

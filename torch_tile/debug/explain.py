@@ -46,6 +46,7 @@ def _graph_lines(graph: record.GraphRecord) -> list[str]:
         size = "bytes depend on sizes" if kernel.bytes_moved is None else f"{kernel.bytes_moved} bytes"
         lines.append(f"  kernel {kernel.name}: {kernel.launches} launches, {size}")
         lines += [f"    {source}" for source in kernel.sources]
+    lines += [f"  note: {note}" for note in graph.notes]
     fusion = graph.stages.get("20-fusion.txt", "").strip()
     if fusion:
         lines.append("  fusion:")

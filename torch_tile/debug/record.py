@@ -33,6 +33,7 @@ class GraphRecord:
     text: str = ""
     kernels: list[KernelRecord] = dataclasses.field(default_factory=list)
     externs: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
     stages: dict[str, str] = dataclasses.field(default_factory=dict)
     loaded_from: str = ""
     import_ms: float = 0.0
@@ -59,6 +60,7 @@ class GraphRecord:
             text=graph.text,
             kernels=kernel_records(gm, graph, program),
             externs=list(graph.externs),
+            notes=[note.partition(" ")[2] for note in program.notes.splitlines()],
             stages=stages,
             loaded_from=program.loaded_from,
             import_ms=import_ms,

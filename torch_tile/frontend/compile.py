@@ -139,6 +139,10 @@ def _compile(
         raise
     cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
     _count(program, name)
+    for note in program.notes.splitlines():
+        line, _, text = note.partition(" ")
+        node = _source_of(gm, graph, int(line))
+        log.info("%s: %s%s", name, text, f" (first: {node})" if node else "")
     record.add(
         record.GraphRecord.of(gm, graph, program, name, kind, recorded, printed_ms, binding.report if binding else None)
     )

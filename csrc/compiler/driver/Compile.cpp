@@ -10,6 +10,8 @@
 #include "compiler/tile/build/BuildKernels.h"
 #include "compiler/tile/transforms/Passes.h"
 
+#include "llvm/ADT/MapVector.h"
+
 using namespace mlir;
 using namespace torch_tile;
 
@@ -53,6 +55,24 @@ static LogicalResult takeGivenKernels(ModuleOp module, const CompileOptions &opt
   return success();
 }
 
+/// Says which values take a kernel of their own because another one would grow too large, each reason once.
+static void noteBudgets(ArrayRef<fusion::FusionDecision> decisions, std::string &notes) {
+  struct Place {
+    int line = 0;
+    unsigned count = 0;
+  };
+  llvm::MapVector<StringRef, Place> places;
+  for (const fusion::FusionDecision &decision : decisions)
+    if (decision.isForBudget) {
+      Place &place = places[decision.reason];
+      place.line = place.count++ == 0 ? decision.producerLine : place.line;
+    }
+  for (auto &[reason, place] : places) {
+    std::string values = place.count == 1 ? "a value stays" : std::to_string(place.count) + " values stay";
+    notes += std::to_string(place.line) + " " + values + " in memory: " + reason.str() + "\n";
+  }
+}
+
 Status torch_tile::compileGraph(std::string_view text, const CompileOptions &options, const CompileHooks &hooks,
                                 std::vector<uint8_t> &artifactBytes) {
   Stages stages(hooks);
@@ -60,6 +80,7 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
   MLIRContext context(makeRegistry(), MLIRContext::Threading::DISABLED);
   const char *stage = "parse";
   ErrorCollector errors(context, stage);
+  std::string notes;
 
   OwningOpRef<ModuleOp> module = parseModule(text, context);
   if (!module)
@@ -75,7 +96,7 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
 
   stage = "loops";
   if (progress < Progress::Loops) {
-    if (failed(graph::runGraphPipeline(func)))
+    if (failed(graph::runGraphPipeline(func, options.budget.indexNodes)))
       return errors.status(StatusKind::Unsupported);
     stages.done("loops");
     stages.dump("15-loops.mlir", *module);
@@ -87,9 +108,11 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     fusion::FusionOptions fusionOptions;
     fusionOptions.enabled = options.fusion;
     fusionOptions.elideRoundings = !options.emulatePrecisionCasts;
+    fusionOptions.budget = options.budget;
     if (options.gpu)
       fusionOptions.machine = fusion::Machine::gpu();
     fusion::fuse(func, fusionOptions, decisions);
+    noteBudgets(decisions, notes);
     stages.done("fusion");
     if (stages.hasDumps()) {
       stages.dump("20-fusion.mlir", *module);
@@ -127,6 +150,8 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
       compileKernels(llvm::to_vector(module->getOps<tile::KernelOp>()), options, hooks, stages);
   if (failed(compiled))
     return errors.status(StatusKind::Internal);
+  for (const std::string &note : compiled->notes)
+    notes += "0 " + note + "\n";
   stages.done("codegen");
 
   stage = "plan";
@@ -146,5 +171,5 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     stages.dump("55-program.txt", artifact::print(artifact));
     stages.dump("timing.json", stages.timing());
   }
-  return Status::ok();
+  return {StatusKind::Ok, "", notes, 0};
 }

@@ -57,8 +57,9 @@ static void runJob(Job &job, const std::string &name, const CompileOptions &opti
   job.timing.name = name;
   tile::KernelOp kernel = *module->getOps<tile::KernelOp>().begin();
   codegen::KernelDumps *dumps = hasDumps ? &job.dumps : nullptr;
-  auto compiled = options.gpu ? codegen::compileGpuKernel(kernel, job.text, *options.gpu, dumps, &job.timing)
-                              : codegen::compileKernel(kernel, job.text, options.cpu, dumps, &job.timing);
+  auto compiled = options.gpu
+                      ? codegen::compileGpuKernel(kernel, job.text, *options.gpu, dumps, &job.timing)
+                      : codegen::compileKernel(kernel, job.text, options.cpu, options.timeBudget, dumps, &job.timing);
   if (succeeded(compiled))
     job.result = std::move(*compiled);
   else if (job.error.empty())
@@ -86,7 +87,7 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
   std::vector<uint32_t> jobKernels;
   for (tile::KernelOp kernel : kernels) {
     codegen::KernelText text = options.gpu ? codegen::describeGpuKernel(kernel, *options.gpu)
-                                           : codegen::describeCpuKernel(kernel, options.cpu);
+                                           : codegen::describeCpuKernel(kernel, options.cpu, options.timeBudget);
     std::string key(reinterpret_cast<const char *>(text.hash.bytes), sizeof(text.hash.bytes));
     auto [entry, isNew] = byHash.try_emplace(key, result.kernels.size());
     result.indexOf[kernel.getSymName()] = entry->second;
@@ -134,6 +135,9 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
     }
     stages.addKernel(job->timing.name, std::move(job->timing.stepsMs));
     codegen::CompiledKernel &described = result.kernels[jobKernels[index]];
+    if (int64_t size = job->result->unoptimizedSize)
+      result.notes.push_back("kernel " + described.name + " is compiled without optimisation: " + std::to_string(size) +
+                             " instructions would take longer than its budget");
     described.code = std::move(job->result->code);
     described.externalSymbols = std::move(job->result->externalSymbols);
   }

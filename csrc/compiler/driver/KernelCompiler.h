@@ -12,6 +12,7 @@ namespace torch_tile {
 struct CompiledKernels {
   std::vector<codegen::CompiledKernel> kernels; // distinct ones, in order of first use
   llvm::StringMap<uint32_t> indexOf;            // by the name of the tile.kernel
+  std::vector<std::string> notes;               // for whoever compiles
 };
 
 /// Kernels whose code `hooks.lookupKernel` knows are described but not compiled. Fails with a diagnostic at the kernel.

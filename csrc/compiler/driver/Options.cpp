@@ -49,14 +49,25 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
     } else if (key == "program_threads") {
       if (value.getAsInteger(10, options.programThreads) || options.programThreads < 0)
         return bad(key, "a number of threads", value);
+    } else if (key == "body_budget") {
+      if (value.getAsInteger(10, options.budget.bodyWork) || options.budget.bodyWork <= 0)
+        return bad(key, "a number of operations", value);
+      options.budget.groupWork = 2 * options.budget.bodyWork;
+    } else if (key == "index_budget") {
+      if (value.getAsInteger(10, options.budget.indexNodes) || options.budget.indexNodes == 0)
+        return bad(key, "a number of operations", value);
+    } else if (key == "kernel_budget_ms") {
+      int64_t &ms = options.timeBudget.ms;
+      if (value.getAsInteger(10, ms) || ms < 0 || ms > INT32_MAX)
+        return bad(key, "milliseconds", value);
     } else if (key == "threads") {
       if (value.getAsInteger(10, options.numThreads) || options.numThreads < 0)
         return bad(key, "a number of threads", value);
     } else {
       return Status::invalidInput(
           "options", (llvm::Twine("unknown option '") + key +
-                      "'; known are target, features, sleef, threads, program_threads, fusion, distinct_arguments, "
-                      "emulate_precision_casts")
+                      "'; known are target, features, sleef, threads, program_threads, fusion, body_budget, "
+                      "index_budget, kernel_budget_ms, distinct_arguments, emulate_precision_casts")
                          .str());
     }
   }

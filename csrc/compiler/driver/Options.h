@@ -1,8 +1,9 @@
 // What a compile depends on beside its text: one struct, filled once.
 #pragma once
 
-#include "compiler/codegen/cpu/CpuOptions.h"
+#include "compiler/codegen/cpu/CompileKernel.h"
 #include "compiler/codegen/gpu/GpuOptions.h"
+#include "compiler/fusion/Fusion.h"
 #include "support/Status.h"
 
 #include <optional>
@@ -16,6 +17,9 @@ struct CompileOptions {
   std::optional<codegen::GpuOptions> gpu;
   /// Off: one kernel per op, for bisection and tests.
   bool fusion = true;
+  /// What one kernel may hold, so that no compile takes without end.
+  fusion::FusionBudget budget;
+  codegen::TimeBudget timeBudget;
   /// Keep every rounding to float16 and bfloat16 that eager makes.
   bool emulatePrecisionCasts = false;
   /// Tensors given to a standalone kernel share no memory.
@@ -34,6 +38,9 @@ struct CompileOptions {
 ///   threads=<n>                                 (default 0)
 ///   fusion=true | false                         (default true)
 ///   program_threads=<n>                         (default 0)
+///   body_budget=<n>                             (default 600)
+///   index_budget=<n>                            (default 160)
+///   kernel_budget_ms=<n>                        (default 3000)
 ///   distinct_arguments=true | false             (default false)
 ///   emulate_precision_casts=true | false        (default false)
 Status parseOptions(std::string_view text, CompileOptions &options);

@@ -72,6 +72,9 @@ public:
       freeAfter(op);
     }
     artifact.numSlots = nextSlot;
+    if (exprs.tooLarge)
+      return func.emitError("unsupported: a size of ")
+             << treeSize(exprs.tooLarge) << " nodes, more than a call evaluates";
     return bindSymbols();
   }
 

@@ -1,5 +1,6 @@
 #include "compiler/driver/PlanExprs.h"
 
+#include "artifact/Validate.h"
 #include "support/FloatSizes.h"
 
 #include <algorithm>
@@ -13,7 +14,16 @@ artifact::ExprId ExprTable::add(SizeExpr expr) {
   if (isNew) {
     artifact.exprs.emplace_back();
     artifact::Expr program;
-    emit(expr, program);
+    if (treeSize(expr) <= mostNodes)
+      emit(expr, program);
+    uint32_t depth = 0;
+    uint32_t deepest = 0;
+    for (const artifact::ExprInst &inst : program) {
+      depth += inst.op == ExprOp::Constant || inst.op == ExprOp::Symbol ? 1 : -1;
+      deepest = std::max(deepest, depth);
+    }
+    if ((program.empty() || deepest > artifact::maxExprDepth) && !tooLarge)
+      tooLarge = expr;
     artifact.exprs[it->second] = std::move(program);
   }
   return it->second;
@@ -34,18 +44,22 @@ void ExprTable::emit(SizeExpr expr, artifact::Expr &program) {
   }
   bool isFirst = true;
   for (const SizeTerm &term : terms) {
+    // Factors come first: what is pushed before them would stay on the stack below them, at every level of nesting.
     bool isPushed = false;
-    if (term.coefficient != 1 || term.factors.empty()) {
-      program.push_back({ExprOp::Constant, term.coefficient});
+    auto multiply = [&] {
+      if (isPushed)
+        program.push_back({ExprOp::Mul});
       isPushed = true;
-    }
+    };
     for (const auto &[atom, power] : term.factors)
       for (int k = 0; k < power; ++k) {
         emitAtom(atom, program);
-        if (isPushed)
-          program.push_back({ExprOp::Mul});
-        isPushed = true;
+        multiply();
       }
+    if (term.coefficient != 1 || term.factors.empty()) {
+      program.push_back({ExprOp::Constant, term.coefficient});
+      multiply();
+    }
     if (!isFirst)
       program.push_back({ExprOp::Add});
     isFirst = false;

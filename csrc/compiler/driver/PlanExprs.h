@@ -2,7 +2,7 @@
 #pragma once
 
 #include "artifact/Artifact.h"
-#include "support/SizeExpr.h"
+#include "support/ExprBudget.h"
 
 #include <unordered_map>
 
@@ -22,10 +22,14 @@ public:
       ids.push_back(add(expr));
     return ids;
   }
+  /// The first expression that is no program: programs are trees on a stack of fixed height, evaluated in each call.
+  SizeExpr tooLarge;
   /// Symbols in use so far, by their numbers.
   const std::vector<std::string> &symbols() const { return artifact.symbols; }
 
 private:
+  static constexpr uint32_t mostNodes = 4096;
+
   void emit(SizeExpr expr, artifact::Expr &program);
   void emitAtom(SizeExpr atom, artifact::Expr &program);
   int64_t symbolNumber(std::string_view name);

@@ -1,6 +1,7 @@
 #include "compiler/fusion/Axes.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
@@ -70,9 +71,10 @@ SizeFacts withAxes(const SizeFacts &symbols, ArrayRef<Axis> axes) {
   return facts;
 }
 
-/// Collects c from `axis // c` and `axis % c` anywhere in `expr`.
-static void collectDivisors(SizeExpr expr, StringRef axis, SmallVectorImpl<SizeExpr> &divisors) {
-  if (!expr.contains(axis))
+/// Collects c from `axis // c` and `axis % c` anywhere in `expr`; what `seen` holds has been looked through.
+static void collectDivisors(SizeExpr expr, StringRef axis, SmallVectorImpl<SizeExpr> &divisors,
+                            llvm::DenseSet<const void *> &seen) {
+  if (!expr.contains(axis) || !seen.insert(expr.opaque()).second)
     return;
   for (const SizeTerm &term : SizeContext::terms(expr))
     for (const auto &[atom, power] : term.factors) {
@@ -85,7 +87,7 @@ static void collectDivisors(SizeExpr expr, StringRef axis, SmallVectorImpl<SizeE
           !llvm::is_contained(divisors, call->args[1]))
         divisors.push_back(call->args[1]);
       for (SizeExpr arg : call->args)
-        collectDivisors(arg, axis, divisors);
+        collectDivisors(arg, axis, divisors, seen);
     }
 }
 
@@ -100,15 +102,15 @@ SmallVector<Axis> splitAxesOf(graph::LoopsOp op, StringRef prefix, unsigned &nex
       continue;
     }
     SmallVector<SizeExpr> divisors;
+    llvm::DenseSet<const void *> seen;
+    auto collect = [&](SizeExpr e) { collectDivisors(e, axis.getName().getValue(), divisors, seen); };
     for (Operation &inner : *op.bodyBlock()) {
       if (auto load = dyn_cast<graph::LoadOp>(inner))
-        for (SizeExpr e : load.indexExprs())
-          collectDivisors(e, axis.getName().getValue(), divisors);
+        llvm::for_each(load.indexExprs(), collect);
       if (auto write = dyn_cast<graph::WriteAtOp>(inner))
-        for (SizeExpr e : write.indexExprs())
-          collectDivisors(e, axis.getName().getValue(), divisors);
+        llvm::for_each(write.indexExprs(), collect);
       if (auto index = dyn_cast<graph::IndexOp>(inner))
-        collectDivisors(index.getExpr().getValue(), axis.getName().getValue(), divisors);
+        collect(index.getExpr().getValue());
     }
     // A chain 1 < c1 | c2 | ... | extent; what does not fit into the chain stays a division.
     llvm::stable_sort(divisors, [&](SizeExpr a, SizeExpr b) { return facts.estimate(a) < facts.estimate(b); });

@@ -16,8 +16,9 @@ namespace {
 
 class IndexFolder {
 public:
-  IndexFolder(LoopsOp op, const SizeFacts &symbols)
-      : op(op), sizes(symbols.sizes()), facts(withAxes(symbols, axesOf(op))), builder(op.getContext()) {}
+  IndexFolder(LoopsOp op, const SizeFacts &symbols, uint32_t maxNodes)
+      : op(op), maxNodes(maxNodes), sizes(symbols.sizes()), facts(withAxes(symbols, axesOf(op))),
+        builder(op.getContext()) {}
 
   void run() {
     for (Operation &inner : llvm::make_early_inc_range(op.bodyBlock()->without_terminator())) {
@@ -38,7 +39,8 @@ private:
     return axes;
   }
 
-  bool staysInRange(SizeExpr e) { return torch_tile::fusion::staysInRange(facts, e); }
+  /// Whether integers can be computed as the expression says, and with no more work than reading them.
+  bool isIndex(SizeExpr e) { return treeSize(e) <= maxNodes && staysInRange(facts, e); }
 
   SizeExpr exprOf(Value value) {
     SizeExpr expr;
@@ -46,7 +48,7 @@ private:
       expr = sizes.constant(constant.getSExtValue());
     else if (auto index = value.getDefiningOp<IndexOp>(); index && index.getScalars().empty())
       expr = index.getExpr().getValue();
-    return expr && staysInRange(expr) ? expr : SizeExpr();
+    return expr && isIndex(expr) ? expr : SizeExpr();
   }
   static std::optional<bool> truthOf(Value value) {
     if (APInt constant; value.getType().isInteger(1) && matchPattern(value, m_ConstantInt(&constant)))
@@ -56,7 +58,7 @@ private:
 
   void replace(Operation *inner, SizeExpr expr) {
     expr = facts.simplify(expr);
-    if (!staysInRange(expr))
+    if (!isIndex(expr))
       return;
     Value value = IndexOp::create(builder, inner->getLoc(), builder.getI64Type(), ExprAttr::get(op.getContext(), expr),
                                   ValueRange());
@@ -193,7 +195,7 @@ private:
       return;
     SmallVector<Value> left;
     SizeExpr expr = withKnown({index.getExpr().getValue()}, index.getScalars(), left)[0];
-    if (left.size() == index.getScalars().size() || !staysInRange(expr))
+    if (left.size() == index.getScalars().size() || !isIndex(expr))
       return;
     index.setExprAttr(ExprAttr::get(op.getContext(), expr));
     index.getScalarsMutable().assign(left);
@@ -208,13 +210,14 @@ private:
     }
     SmallVector<Value> left;
     SmallVector<SizeExpr> indices = withKnown(load.indexExprs(), load.getScalars(), left);
-    if (left.size() != load.getScalars().size() && llvm::all_of(indices, [](SizeExpr e) { return e.isValid(); })) {
+    bool areIndices = llvm::all_of(indices, [&](SizeExpr e) { return e.isValid() && treeSize(e) <= maxNodes; });
+    if (left.size() != load.getScalars().size() && areIndices) {
       load.setIndicesAttr(exprArray(op.getContext(), indices));
       load.getScalarsMutable().assign(left);
     }
     // A table of indices is its expression.
     auto table = load.getSource().getDefiningOp<LoopsOp>();
-    if (!table || !left.empty() || load.getMask() || table.getNumResults() != 1 || table.isReduction() ||
+    if (!table || !load.getScalars().empty() || load.getMask() || table.getNumResults() != 1 || table.isReduction() ||
         table.getWriteAt() || !table.getDests().empty() || !load.getType().isInteger(64))
       return;
     auto index = table.bodyBlock()->getTerminator()->getOperand(0).getDefiningOp<IndexOp>();
@@ -230,6 +233,7 @@ private:
   }
 
   LoopsOp op;
+  uint32_t maxNodes;
   SizeContext &sizes;
   SizeFacts facts;
   OpBuilder builder;
@@ -237,11 +241,11 @@ private:
 
 } // namespace
 
-void foldIndices(FuncOp func) {
+void foldIndices(FuncOp func, uint32_t maxIndexNodes) {
   SizeFacts facts = func.facts();
   for (Operation &op : func.getBody().front())
     if (auto loops = dyn_cast<LoopsOp>(op))
-      IndexFolder(loops, facts).run();
+      IndexFolder(loops, facts, maxIndexNodes).run();
   // Tables that nobody reads any more.
   SmallVector<LoopsOp> all = llvm::to_vector(func.getBody().front().getOps<LoopsOp>());
   for (LoopsOp loops : llvm::reverse(all))

@@ -38,7 +38,7 @@ private:
           taken = false;
           reason = "something between them needs the one and is needed by the other";
         } else {
-          taken = joinGroup(groups.find(unit)->second, op, sizes, facts, options.machine, reason);
+          taken = joinGroup(groups.find(unit)->second, op, sizes, facts, options, reason);
         }
         record(unit, op, taken, reason);
         if (!taken)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/graph/ir/GraphDialect.h"
+#include "support/ExprBudget.h"
 
 #include <string>
 #include <vector>
@@ -30,11 +31,21 @@ struct Machine {
   static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 15, 256, 128}; }
 };
 
+/// What one kernel may hold: beyond it bodies spill registers and compile slowly, so a value goes to memory. The units
+/// are those of FusionCost.h.
+struct FusionBudget {
+  /// Operations of one body with all that is inlined into it, and of a kernel of several bodies.
+  int bodyWork = 600, groupWork = 1200;
+  /// Nodes of one index expression, written out as a tree.
+  uint32_t indexNodes = defaultIndexNodes;
+};
+
 struct FusionOptions {
   bool enabled = true; // off: one kernel per loops op, for tests and bisection
   /// Values that never reach memory may stay in the type in which they are computed. Off, all round as eager's do.
   bool elideRoundings = true;
   Machine machine;
+  FusionBudget budget;
 };
 
 /// One choice that the fuser made, by lines of the graph text.
@@ -43,6 +54,7 @@ struct FusionDecision {
   bool taken;
   int producerLine, consumerLine; // 0 where there is none
   std::string reason;
+  bool isForBudget = false; // no, because a kernel would take too long to compile
 };
 std::string print(llvm::ArrayRef<FusionDecision> decisions);
 
@@ -50,8 +62,9 @@ std::string print(llvm::ArrayRef<FusionDecision> decisions);
 /// to fold something.
 void dropUnitReductions(mlir::graph::FuncOp func);
 
-/// Makes index expressions of integers that depend on axes and sizes alone, in values, masks and accesses.
-void foldIndices(mlir::graph::FuncOp func);
+/// Makes index expressions of integers that depend on axes and sizes alone, in values, masks and accesses, up to
+/// `maxIndexNodes` each.
+void foldIndices(mlir::graph::FuncOp func, uint32_t maxIndexNodes = defaultIndexNodes);
 
 /// Replaces sums in which one element at most differs from 0 (`r == v ? a : 0`, as the backward of cross entropy makes
 /// them) by that element.

@@ -26,14 +26,44 @@ int costOf(Operation *op) {
   return 1;
 }
 
+/// Whether `expr` is of sizes alone, which the host computes once.
+static bool isOfSizes(SizeExpr expr) {
+  return llvm::all_of(expr.symbols(), [](std::string_view name) { return name[0] == 's' || name[0] == 'u'; });
+}
+
+int IndexCost::add(SizeExpr expr) {
+  constexpr int constantDivision = 4, division = 16; // a constant's is a multiplication
+  if (!expr.isValid() || expr.isConstant() || expr.symbol() || !seen.insert(expr.opaque()).second)
+    return 0;
+  int cost = 0;
+  for (const SizeTerm &term : SizeContext::terms(expr))
+    for (const auto &[atom, power] : term.factors) {
+      std::optional<SizeCall> call = SizeContext::asCall(atom);
+      if (!call || isOfSizes(atom) || (atom != expr && !seen.insert(atom.opaque()).second))
+        continue;
+      for (SizeExpr argument : call->args)
+        cost += add(argument);
+      if (call->fn == SizeFn::Min || call->fn == SizeFn::Max)
+        cost += (int)call->args.size() - 1;
+      else if (!call->args[0].symbol())
+        cost += call->args[1].isConstant() ? constantDivision : division;
+    }
+  return cost;
+}
+
 BodyCost bodyCost(graph::LoopsOp op) {
   BodyCost cost;
+  IndexCost index;
   for (Operation &inner : *op.bodyBlock()) {
     if (auto load = dyn_cast<graph::LoadOp>(inner)) {
       cost.loads += load.getScalars().empty() ? 1 : 4;
       cost.branches += load.getMask() ? 1 : 0;
+      for (SizeExpr expr : load.indexExprs())
+        cost.index += index.add(expr);
       continue;
     }
+    if (auto value = dyn_cast<graph::IndexOp>(inner))
+      cost.index += index.add(value.getExpr().getValue());
     cost.work += costOf(&inner);
   }
   return cost;

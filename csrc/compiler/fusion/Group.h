@@ -44,6 +44,6 @@ llvm::SmallVector<SizeExpr> loadIndices(const Member &member, mlir::graph::LoadO
 /// Whether `op` can run in the loops of `group`, and whether that pays. On success the group contains it; else it is
 /// unchanged and `reason` says why.
 bool joinGroup(Group &group, mlir::graph::LoopsOp op, SizeContext &sizes, const SizeFacts &facts,
-               const Machine &machine, std::string &reason);
+               const FusionOptions &options, std::string &reason);
 
 } // namespace torch_tile::fusion

@@ -13,13 +13,13 @@ using namespace mlir::graph;
 namespace torch_tile::fusion {
 namespace {
 
-/// Bodies beyond this spill registers and compile slowly; the rest of the chain goes to memory.
-constexpr int maxBodyCost = 600;
 /// A value used in several places is computed again in each if that takes no more than this, and twice as much where
 /// what it reads is half as many bytes.
 constexpr int cheapWork = 4;
 /// Likewise for what chooses one of several places to read, if each use is one of several places as well.
 constexpr int cheapChoice = 12;
+/// Places to choose from, of which kernels can still be cut so that each part computes its own alone.
+constexpr unsigned mostPlaces = 8;
 /// Taps of a window over what is padded.
 constexpr size_t mostPaddedTaps = 9;
 /// Computing a value anew for every element of a larger consumer pays only for less work than this.
@@ -41,9 +41,9 @@ int64_t estimatePoints(LoopsOp op, const SizeFacts &facts) {
 
 class Inliner {
 public:
-  Inliner(FuncOp func, const Machine &machine, std::vector<FusionDecision> &decisions)
-      : func(func), machine(machine), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()),
-        decisions(decisions) {}
+  Inliner(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions)
+      : func(func), machine(options.machine), budget(options.budget), sizes(GraphDialect::sizes(func.getContext())),
+        facts(func.facts()), decisions(decisions) {}
 
   void run() {
     SmallVector<LoopsOp> order;
@@ -53,6 +53,11 @@ public:
         writes[storage].push_back(position);
       if (auto loops = dyn_cast<LoopsOp>(op))
         order.push_back(loops);
+    }
+    for (LoopsOp op : order) {
+      BodyCost cost = bodyCost(op);
+      room[op] = budget.bodyWork - sizeOf(cost);
+      hasManyPlaces[op] = cost.branches > (int)mostPlaces && choosesAmongLoads(op);
     }
     for (LoopsOp op : order)
       decide(op);
@@ -90,6 +95,7 @@ private:
         until = std::min(until, nextWrite(load.getSource(), positions[op]));
         if (auto producer = load.getSource().getDefiningOp<LoopsOp>(); producer && inlined.contains(producer)) {
           cost.work += costs[producer].work;
+          cost.index += costs[producer].index;
           cost.loads += costs[producer].loads - 1;
           cost.branches += costs[producer].branches;
           if (isLarge) {
@@ -117,6 +123,11 @@ private:
     if (consumers.empty())
       return;
     auto record = [&](bool taken, std::string reason) {
+      if (taken && !takeRoom(op, consumers)) {
+        recordBudget(op, consumers.front(),
+                     "the body would grow beyond " + std::to_string(budget.bodyWork) + " operations");
+        return;
+      }
       decisions.push_back({FusionDecision::Kind::Inline, taken, lineOf(op.getLoc()), lineOf(consumers.front().getLoc()),
                            std::move(reason)});
       if (taken)
@@ -125,29 +136,50 @@ private:
     // Not even at the write itself: other elements may be overwritten already.
     if (llvm::any_of(consumers, [&](LoopsOp c) { return positions[c] >= until; }))
       return record(false, "what it reads is overwritten before its use");
-    if (cost.total() + cost.branches * machine.branchCost > maxBodyCost)
-      return record(false, "the body would grow beyond " + std::to_string(maxBodyCost) + " operations");
-    if (cost.loads == 0 && cost.work <= cheapWork)
+    int work = cost.work + cost.index;
+    if (cost.loads == 0 && work <= cheapWork)
       return record(true, "reads nothing");
     bool isRepeated =
         llvm::any_of(consumers, [&](LoopsOp c) { return estimatePoints(c, facts) > 2 * std::max<int64_t>(points, 1); });
-    if (isRepeated && (cost.work > cheapBroadcastWork || cost.loads > 1))
+    if (isRepeated && (work > cheapBroadcastWork || cost.loads > 1))
       return record(false, "a larger consumer would compute it many times over");
+    if (work > cheapWork && llvm::any_of(consumers, [&](LoopsOp c) { return hasManyPlaces.lookup(c); }))
+      return record(false, "each point would compute what all the places hold that it chooses from");
     if (consumers.size() == 1)
       return record(true, "one use");
-    if (machine.branchCost == 0 && cost.work <= cheapChoice && choosesAmongLoads(op) && isChosenOnce(op, consumers))
+    if (machine.branchCost == 0 && work <= cheapChoice && choosesAmongLoads(op) && isChosenOnce(op, consumers))
       return record(true, "one of several places, of which each point reads one");
     // Padding that windows read: few of them reach into it, and masks that nothing depends on go.
-    if (machine.branchCost == 0 && cost.loads == 1 && cost.work <= cheapChoice && consumers.size() <= mostPaddedTaps &&
+    if (machine.branchCost == 0 && cost.loads == 1 && work <= cheapChoice && consumers.size() <= mostPaddedTaps &&
         choosesAmongLoads(op))
       return record(true, "padding, read by few taps");
     int64_t bytes = 0;
     for (Type type : op.getResultTypes())
       bytes += elementBytes(cast<GraphTensorType>(type).getElementType());
     bool isHalf = 2 * largeBytes <= bytes;
-    if ((numLarge <= 1 || largeBytes <= bytes) && cost.work <= (isHalf ? 2 : 1) * cheapWork)
+    if ((numLarge <= 1 || largeBytes <= bytes) && work <= (isHalf ? 2 : 1) * cheapWork)
       return record(true, "cheaper to compute again than to store and load");
     record(false, std::to_string(consumers.size()) + " uses and too much to compute again");
+  }
+
+  int sizeOf(const BodyCost &cost) const { return cost.total() + cost.branches * machine.branchCost; }
+
+  /// Gives `op` its place in each of its uses, one in `consumers` each; false where one of them has none left.
+  bool takeRoom(LoopsOp op, ArrayRef<LoopsOp> consumers) {
+    int size = sizeOf(costs[op]) - 1; // it takes the place of a load
+    llvm::SmallMapVector<Operation *, int, 4> wanted;
+    for (LoopsOp consumer : consumers)
+      wanted[consumer] = std::min(wanted[consumer] + size, budget.bodyWork + 1);
+    if (llvm::any_of(wanted, [&](auto &entry) { return room[entry.first] < entry.second; }))
+      return false;
+    for (auto &[consumer, taken] : wanted)
+      room[consumer] -= taken;
+    return true;
+  }
+
+  void recordBudget(LoopsOp producer, LoopsOp consumer, std::string reason) {
+    decisions.push_back({FusionDecision::Kind::Inline, false, lineOf(producer.getLoc()), lineOf(consumer.getLoc()),
+                         std::move(reason), /*isForBudget=*/true});
   }
 
   /// cat and pad: under masks of their own, so that a point reads one of them.
@@ -176,32 +208,63 @@ private:
       auto producer = load.getSource().getDefiningOp<LoopsOp>();
       if (!producer || !inlined.contains(producer))
         continue;
-      substitute(load, producer, inner, work);
+      if (!substitute(load, producer, inner, work)) {
+        recordBudget(producer, consumer,
+                     "an index would grow beyond " + std::to_string(budget.indexNodes) + " operations");
+        continue;
+      }
       locations.push_back(producer.getLoc());
     }
     if (locations.size() > 1)
       consumer->setLoc(FusedLoc::get(func.getContext(), locations));
   }
 
-  /// Puts a copy of the producer's body in the place of `load`.
-  void substitute(LoadOp load, LoopsOp producer, const SizeFacts &inner, SmallVectorImpl<LoadOp> &newLoads) {
-    OpBuilder builder(load);
-    SmallVector<SizeExpr> at = load.indexExprs();
-    unsigned numScalars = load.getScalars().size();
-    AxisSubstitution axes;
-    for (auto [axis, index] : llvm::zip(producer.parallelAxes(), at))
-      axes.set(axis.getName().getValue(), index);
+  using PlacedExprs = DenseMap<Operation *, SmallVector<SizeExpr>>;
 
-    IRMapping mapping;
-    auto place = [&](ValueRange own, SmallVectorImpl<Value> &scalars, auto &&rewrite) {
-      // Scalars of the copied op come after those of the load; names shift accordingly, then unused ones go.
+  /// The index expressions of the producer's body at the point that `load` reads; false if one of them is too large.
+  bool placeExprs(LoadOp load, LoopsOp producer, const SizeFacts &inner, PlacedExprs &placed) {
+    AxisSubstitution axes;
+    for (auto [axis, index] : llvm::zip(producer.parallelAxes(), load.indexExprs()))
+      axes.set(axis.getName().getValue(), index);
+    unsigned numScalars = load.getScalars().size();
+    for (Operation &op : *producer.bodyBlock()) {
+      SmallVector<SizeExpr> exprs;
+      ValueRange own;
+      if (auto inside = dyn_cast<LoadOp>(op)) {
+        exprs = inside.indexExprs();
+        own = inside.getScalars();
+      } else if (auto index = dyn_cast<IndexOp>(op)) {
+        exprs.push_back(index.getExpr().getValue());
+        own = index.getScalars();
+      }
+      // Scalars of the copied op come after those of the load.
       AxisSubstitution all = axes;
       for (unsigned k = 0; k < own.size(); ++k)
         all.set("x" + std::to_string(k), sizes.symbol("x" + std::to_string(k + numScalars)));
+      for (SizeExpr &e : exprs) {
+        e = inner.simplify(all.apply(sizes, e));
+        if (treeSize(e) > budget.indexNodes)
+          return false;
+      }
+      if (!exprs.empty())
+        placed[&op] = std::move(exprs);
+    }
+    return true;
+  }
+
+  /// Puts a copy of the producer's body in the place of `load`; false if its index expressions would grow too large.
+  bool substitute(LoadOp load, LoopsOp producer, const SizeFacts &inner, SmallVectorImpl<LoadOp> &newLoads) {
+    PlacedExprs placed;
+    if (!placeExprs(load, producer, inner, placed))
+      return false;
+    OpBuilder builder(load);
+    IRMapping mapping;
+    auto place = [&](Operation &op, ValueRange own, SmallVectorImpl<Value> &scalars) {
+      SmallVector<SizeExpr> exprs = placed.lookup(&op);
       SmallVector<Value> available(load.getScalars().begin(), load.getScalars().end());
       for (Value value : own)
         available.push_back(mapping.lookupOrDefault(value));
-      SmallVector<SizeExpr> exprs = rewrite([&](SizeExpr e) { return inner.simplify(all.apply(sizes, e)); });
+      // Names of scalars that no expression uses any more go.
       AxisSubstitution compact;
       for (auto [k, value] : llvm::enumerate(available)) {
         std::string name = "x" + std::to_string(k);
@@ -224,8 +287,7 @@ private:
     for (Operation &op : producer.bodyBlock()->without_terminator()) {
       if (auto inside = dyn_cast<LoadOp>(op)) {
         SmallVector<Value> scalars;
-        SmallVector<SizeExpr> indices = place(
-            inside.getScalars(), scalars, [&](auto &&fix) { return llvm::map_to_vector(inside.indexExprs(), fix); });
+        SmallVector<SizeExpr> indices = place(op, inside.getScalars(), scalars);
         Value insideMask = inside.getMask() ? mapping.lookupOrDefault(inside.getMask()) : Value();
         Value other = inside.getOther() ? mapping.lookupOrDefault(inside.getOther()) : Value();
         Value both = conjoin(insideMask);
@@ -237,8 +299,7 @@ private:
         newLoads.push_back(copy);
       } else if (auto index = dyn_cast<IndexOp>(op)) {
         SmallVector<Value> scalars;
-        SizeExpr expr = place(index.getScalars(), scalars,
-                              [&](auto &&fix) { return SmallVector<SizeExpr>{fix(index.getExpr().getValue())}; })[0];
+        SizeExpr expr = place(op, index.getScalars(), scalars)[0];
         auto copy = IndexOp::create(builder, index.getLoc(), index.getType(), ExprAttr::get(builder.getContext(), expr),
                                     scalars);
         mapping.map(index.getResult(), copy.getResult());
@@ -256,14 +317,20 @@ private:
       value = arith::SelectOp::create(builder, load.getLoc(), mask, value, load.getOther());
     load.getResult().replaceAllUsesWith(value);
     load.erase();
+    return true;
   }
 
   FuncOp func;
   const Machine &machine;
+  const FusionBudget &budget;
   SizeContext &sizes;
   SizeFacts facts;
   std::vector<FusionDecision> &decisions;
   DenseMap<Operation *, BodyCost> costs;
+  /// What a body may still take in, of operations.
+  DenseMap<Operation *, int> room;
+  /// cat of many: a point reads one place, but computes all that is inlined.
+  DenseMap<Operation *, bool> hasManyPlaces;
   /// What the body reads for a point of loads as large as the result.
   struct LargeLoads {
     unsigned count = 0;
@@ -285,10 +352,10 @@ private:
 
 void inlineProducers(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) {
   dropUnitReductions(func);
-  foldIndices(func);
+  foldIndices(func, options.budget.indexNodes);
   if (options.enabled) {
-    Inliner(func, options.machine, decisions).run();
-    foldIndices(func); // of what has only now come together
+    Inliner(func, options, decisions).run();
+    foldIndices(func, options.budget.indexNodes); // of what has only now come together
   }
   collapseOneHotReductions(func); // their conditions have only now come together
 }

@@ -48,7 +48,7 @@ namespace {
 
 /// Kernels that touch more than this many buffers run out of registers for addresses.
 constexpr size_t maxBuffers = 40;
-constexpr int maxGroupWork = 1200;
+constexpr StringLiteral tooManyBuffers = "the kernel would touch more than 40 buffers";
 /// What a program may read again after a reduction: it must still be in its core's cache.
 constexpr int64_t maxRowBytes = 512 << 10;
 /// Points from which on idle threads matter.
@@ -382,12 +382,8 @@ bool followsReduction(const Group &group, const Member &member) {
 
 bool pays(const Group &before, const Group &joined, const SizeFacts &facts, const Machine &machine,
           std::string &reason) {
-  if (joined.work > maxGroupWork) {
-    reason = "the kernel would grow beyond " + std::to_string(maxGroupWork) + " operations";
-    return false;
-  }
   if (joined.loads.size() + joined.producers.size() > maxBuffers) {
-    reason = "the kernel would touch more than " + std::to_string(maxBuffers) + " buffers";
+    reason = tooManyBuffers;
     return false;
   }
   if (!joined.hasReducedAxes())
@@ -423,8 +419,17 @@ bool pays(const Group &before, const Group &joined, const SizeFacts &facts, cons
 
 } // namespace
 
-bool joinGroup(Group &group, LoopsOp op, SizeContext &sizes, const SizeFacts &facts, const Machine &machine,
+bool joinGroup(Group &group, LoopsOp op, SizeContext &sizes, const SizeFacts &facts, const FusionOptions &options,
                std::string &reason) {
+  // First of all: the questions that follow look at every member.
+  if (group.work + bodyCost(op).total() > options.budget.groupWork) {
+    reason = "the kernel would grow beyond " + std::to_string(options.budget.groupWork) + " operations";
+    return false;
+  }
+  if (group.loads.size() + group.producers.size() + op.getNumResults() > maxBuffers) {
+    reason = tooManyBuffers;
+    return false;
+  }
   if (llvm::any_of(group.members, [](Member &member) { return bool(member.op.getWriteAt()); })) {
     reason = "its loops run in an order of their own";
     return false;
@@ -437,7 +442,7 @@ bool joinGroup(Group &group, LoopsOp op, SizeContext &sizes, const SizeFacts &fa
     reason = hazard;
     return false;
   }
-  if (!pays(group, joined, facts, machine, reason))
+  if (!pays(group, joined, facts, options.machine, reason))
     return false;
   group = std::move(joined);
   return true;

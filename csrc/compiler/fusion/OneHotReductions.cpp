@@ -5,6 +5,7 @@
 #include "mlir/IR/Matchers.h"
 
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace mlir::graph;
@@ -27,13 +28,14 @@ bool isSum(LoopsOp op) {
          sum->getOperand(0) != sum->getOperand(1);
 }
 
-void conjuncts(Value condition, SmallVectorImpl<Value> &out) {
-  if (auto both = condition.getDefiningOp<arith::AndIOp>()) {
-    conjuncts(both.getLhs(), out);
-    conjuncts(both.getRhs(), out);
-  } else {
-    out.push_back(condition);
-  }
+/// What `condition` joins by and, each once.
+SmallVector<Value> conjuncts(Value condition) {
+  llvm::SmallSetVector<Value, 8> all;
+  all.insert(condition);
+  for (size_t k = 0; k < all.size(); ++k)
+    if (auto both = all[k].getDefiningOp<arith::AndIOp>())
+      all.insert_range(both.getOperands());
+  return llvm::filter_to_vector(all, [](Value each) { return !each.getDefiningOp<arith::AndIOp>(); });
 }
 
 /// One reduction of the form sum over r of (r == v and c ? a : 0), where v, c and a are the same for all r.
@@ -52,8 +54,7 @@ public:
     if (!select ||
         !(matchPattern(select.getFalseValue(), m_AnyZeroFloat()) || matchPattern(select.getFalseValue(), m_Zero())))
       return false;
-    SmallVector<Value> conditions;
-    conjuncts(select.getCondition(), conditions);
+    SmallVector<Value> conditions = conjuncts(select.getCondition());
     for (AxisAttr axis : op.reducedAxes()) {
       findDependent(axis.getName().getValue());
       if (hasDependentCheck || isDependent(select.getTrueValue()))

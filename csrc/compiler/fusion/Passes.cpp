@@ -18,9 +18,16 @@ struct ElideRoundingsPass : impl::ElideRoundingsBase<ElideRoundingsPass> {
 };
 
 struct InlineProducersPass : impl::InlineProducersBase<InlineProducersPass> {
+  using InlineProducersBase::InlineProducersBase;
   void runOnOperation() override {
     std::vector<FusionDecision> decisions;
-    inlineProducers(getOperation(), {}, decisions);
+    FusionOptions options;
+    options.budget.bodyWork = bodyBudget;
+    options.budget.indexNodes = indexBudget;
+    inlineProducers(getOperation(), options, decisions);
+    for (const FusionDecision &decision : decisions)
+      if (decision.isForBudget)
+        getOperation().emitRemark("stays in memory: ") << decision.reason;
   }
 };
 

@@ -9,9 +9,14 @@ def InlineProducers : Pass<"graph-inline-producers", "::mlir::graph::FuncOp"> {
     Before / after: `%a = loops {exp(x)}; %b = loops {load %a + 1}`  ->  `%b = loops {exp(x) + 1}`.
     Needs:    everything generatable is graph.loops (graph-lower-to-loops).
     Keeps:    values that something else than loops reads; values too costly to compute again in each of several uses or for each point of a larger consumer.
+    What would make a body larger than `body-budget` operations, or an index expression larger than `index-budget` nodes, stays in memory.
     Numerics: none.
     Why here: what is inlined shapes the domains that splitting and grouping look at.
   }];
+  let options = [
+    Option<"bodyBudget", "body-budget", "int", "600", "Operations of one body with all that is inlined into it">,
+    Option<"indexBudget", "index-budget", "unsigned", "160", "Nodes of one index expression">
+  ];
 }
 
 def ReuseBuffers : Pass<"graph-reuse-buffers", "::mlir::graph::FuncOp"> {

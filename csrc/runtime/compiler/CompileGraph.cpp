@@ -172,7 +172,7 @@ Status assembleAll(Artifact &artifact, const std::string &architecture) {
 }
 
 Status compile(std::string_view text, const std::string &optionText, const CompileOptions &options,
-               KernelSource &source, Artifact &artifact, Kernels &kernels) {
+               KernelSource &source, Artifact &artifact, Kernels &kernels, std::string &notes) {
   std::string allOptions = optionText;
   if (options.numThreads > 0)
     allOptions += "threads=" + std::to_string(options.numThreads) + "\n";
@@ -181,8 +181,10 @@ Status compile(std::string_view text, const std::string &optionText, const Compi
   if (!options.dump && !options.forceCompile)
     request.hasKernel = [&](const Hash &hash) { return source.has(hash); };
   std::vector<uint8_t> bytes;
-  if (Status status = CompilerLibrary::get().compile(request, bytes); !status.isOk())
-    return status;
+  Status compiled = CompilerLibrary::get().compile(request, bytes);
+  if (!compiled.isOk())
+    return compiled;
+  notes = std::move(compiled.text);
   if (Status status = artifact::deserialize(bytes, artifact); !status.isOk())
     return status;
   if (options.dump)
@@ -209,14 +211,14 @@ Status compileGraph(std::string_view text, const CompileOptions &options, Compil
   result.isFromDisk = cache && !options.dump && !options.forceCompile && loadFromDisk(*cache, key, artifact, kernels);
   if (!result.isFromDisk) {
     KernelSource source(cache.get());
-    Status status = compile(text, optionText, options, source, artifact, kernels);
+    Status status = compile(text, optionText, options, source, artifact, kernels, result.notes);
     bool isUseless = !status.isOk() && source.usesDisk();
     if (isUseless) {
       // Stored code that is whole and does not load: all of it is made anew.
       KernelSource nothing(nullptr);
       artifact = {};
       kernels.clear();
-      status = compile(text, optionText, options, nothing, artifact, kernels);
+      status = compile(text, optionText, options, nothing, artifact, kernels, result.notes);
     }
     if (!status.isOk())
       return status;

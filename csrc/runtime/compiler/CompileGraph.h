@@ -37,6 +37,8 @@ struct CompiledGraph {
   double compileMs = 0; // from text to loaded program
   /// What the disk cache holds of it once everything is written: "graphs/<name>", "kernels/<name>".
   std::vector<std::string> cacheEntries;
+  /// Of the compiler, if it ran: lines of a line of the graph text (0: none) and a message.
+  std::string notes;
 };
 
 /// Throws only what the dump callback and Program's constructor throw.

@@ -242,6 +242,7 @@ template <auto function> PyObject *getter(PyObject *self, void *) {
   END_HANDLE_TH_ERRORS
 }
 
+std::string notes(PyObject *self) { return reinterpret_cast<ProgramObject *>(self)->compiled.notes; }
 size_t numKernels(PyObject *self) { return artifactOf(self).kernels.size(); }
 size_t numLaunches(PyObject *self) { return countSteps<Launch>(artifactOf(self)); }
 size_t numExterns(PyObject *self) { return countSteps<Extern>(artifactOf(self)); }
@@ -275,6 +276,7 @@ PyGetSetDef getters[] = {
     {"kernels", getter<kernelRows>, nullptr, "one dict per distinct kernel", nullptr},
     {"externs", getter<externRows>, nullptr, "one dict per dispatcher call", nullptr},
     {"steps", getter<stepsText>, nullptr, "listing of the step program", nullptr},
+    {"notes", getter<notes>, nullptr, "what the compiler has to say: a line of the graph text, a message", nullptr},
     {"step_lines", getter<stepLines>, nullptr, "lines of the graph text behind each step", nullptr},
     {"loaded_from", getter<loadedFrom>, nullptr, "'compiled' or 'disk'", nullptr},
     {"cache_entries", getter<cacheEntries>, nullptr, "'kind/name' of what the disk cache has of it", nullptr},

@@ -22,6 +22,7 @@ struct CompiledKernel {
   std::vector<artifact::AlignedArgument> alignedArguments;
   std::vector<uint8_t> code; // an object, or the text of PTX; empty when whoever asked has it already
   std::vector<std::string> externalSymbols;
+  int64_t unoptimizedSize = 0; // in LLVM instructions: it was too large to be optimised
 };
 
 /// What a kernel is, apart from its name and provenance: the text that is hashed, and compiled.

@@ -10,9 +10,11 @@ using namespace mlir;
 using namespace torch_tile;
 using namespace torch_tile::codegen;
 
-KernelText codegen::describeCpuKernel(tile::KernelOp kernel, const CpuOptions &options) {
-  return describeKernel(
-      kernel, {options.cpu, options.features, options.hasSleef ? "sleef" : "", TORCH_TILE_CODEGEN_FINGERPRINT});
+KernelText codegen::describeCpuKernel(tile::KernelOp kernel, const CpuOptions &options, TimeBudget budget) {
+  // Another budget may give other code for the same kernel.
+  std::string unusual = budget.ms == TimeBudget::usualMs ? "" : std::to_string(budget.ms);
+  return describeKernel(kernel, {options.cpu, options.features, options.hasSleef ? "sleef" : "", unusual,
+                                 TORCH_TILE_CODEGEN_FINGERPRINT});
 }
 
 /// tile.kernel -> LLVM dialect in a new module.
@@ -56,7 +58,8 @@ OwningOpRef<ModuleOp> codegen::lowerKernel(tile::KernelOp kernel, StringRef symb
 }
 
 FailureOr<CompiledKernel> codegen::compileKernel(tile::KernelOp kernel, const KernelText &text,
-                                                 const CpuOptions &options, KernelDumps *dumps, KernelTiming *timing) {
+                                                 const CpuOptions &options, TimeBudget budget, KernelDumps *dumps,
+                                                 KernelTiming *timing) {
   StepClock clock(timing);
   auto machine = getTargetMachine(options);
   if (!machine)
@@ -67,6 +70,9 @@ FailureOr<CompiledKernel> codegen::compileKernel(tile::KernelOp kernel, const Ke
   if (failed(module))
     return failure();
   EmitOptions emit;
+  int64_t numInstructions = 0;
+  (*module)->walk([&](Operation *) { ++numInstructions; });
+  emit.isOptimized = numInstructions <= budget.maxInstructions();
   emit.hasDisjointArguments = kernel->hasAttr("tile.noalias_args");
   emit.onStepDone = [&](const char *step) { clock.done(step); };
   if (dumps) {
@@ -82,6 +88,7 @@ FailureOr<CompiledKernel> codegen::compileKernel(tile::KernelOp kernel, const Ke
   result.name = kernel.getSymName().str();
   result.symbol = text.symbol;
   result.hash = text.hash;
+  result.unoptimizedSize = emit.isOptimized ? 0 : numInstructions;
   result.externalSymbols = undefinedSymbols(*code);
   result.code = std::move(*code);
   clock.done("finish");

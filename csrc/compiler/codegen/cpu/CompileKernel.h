@@ -8,12 +8,22 @@
 
 namespace torch_tile::codegen {
 
+/// Time that code generation of one kernel may take, by an estimate from the kernel's size. The time of the optimised
+/// path grows faster than the code; a kernel that would take longer goes a path whose time does not.
+struct TimeBudget {
+  static constexpr int64_t usualMs = 3000, instructionsPerMs = 20;
+  int64_t ms = usualMs;
+
+  int64_t maxInstructions() const { return ms * instructionsPerMs; }
+};
+
 /// What a kernel for `options` is; see describeKernel.
-KernelText describeCpuKernel(mlir::tile::KernelOp kernel, const CpuOptions &options);
+KernelText describeCpuKernel(mlir::tile::KernelOp kernel, const CpuOptions &options, TimeBudget budget = {});
 
 /// Compiles `kernel` in its own context, on the calling thread. Fails with a diagnostic.
 mlir::FailureOr<CompiledKernel> compileKernel(mlir::tile::KernelOp kernel, const KernelText &text,
-                                              const CpuOptions &options, KernelDumps *dumps, KernelTiming *timing);
+                                              const CpuOptions &options, TimeBudget budget, KernelDumps *dumps,
+                                              KernelTiming *timing);
 
 /// Bytes of the widest vector register; 16 for a processor that LLVM does not know.
 int vectorBytes(const CpuOptions &options);

@@ -6,6 +6,7 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -114,8 +115,12 @@ static void optimize(Module &module, TargetMachine &machine) {
 }
 
 template <typename Buffer>
-static bool emitFile(Module &module, TargetMachine &machine, CodeGenFileType type, Buffer &buffer) {
+static bool emitFile(Module &module, TargetMachine &machine, bool isOptimized, CodeGenFileType type, Buffer &buffer) {
   raw_svector_ostream stream(buffer);
+  CodeGenOptLevel usual = machine.getOptLevel();
+  auto restore = make_scope_exit([&] { machine.setOptLevel(usual); });
+  if (!isOptimized)
+    machine.setOptLevel(CodeGenOptLevel::None);
   legacy::PassManager passes;
   if (machine.addPassesToEmitFile(passes, stream, nullptr, type, /*DisableVerify=*/true))
     return false;
@@ -146,7 +151,8 @@ mlir::FailureOr<std::vector<uint8_t>> torch_tile::codegen::emitObject(mlir::Modu
   if (verifyModule(*translated, &problemStream))
     return module.emitError("LLVM's verifier refused the module: ") << problem, mlir::failure();
   stepDone("translate");
-  optimize(*translated, machine);
+  if (options.isOptimized)
+    optimize(*translated, machine);
   if (!features.hasBf16Conversion)
     for (Function &function : *translated)
       moveBf16AsIntegers(function);
@@ -160,12 +166,12 @@ mlir::FailureOr<std::vector<uint8_t>> torch_tile::codegen::emitObject(mlir::Modu
   if (options.dumpAssembly) {
     // Code generation changes the module, so the listing comes from a copy.
     SmallString<0> text;
-    if (emitFile(*CloneModule(*translated), machine, CodeGenFileType::AssemblyFile, text))
+    if (emitFile(*CloneModule(*translated), machine, options.isOptimized, CodeGenFileType::AssemblyFile, text))
       options.dumpAssembly(text.str().str());
   }
   stepDone("dump");
   SmallVector<char, 0> object;
-  if (!emitFile(*translated, machine, CodeGenFileType::ObjectFile, object))
+  if (!emitFile(*translated, machine, options.isOptimized, CodeGenFileType::ObjectFile, object))
     return module.emitError("the target cannot emit object files"), mlir::failure();
   stepDone("emit");
   return std::vector<uint8_t>(object.begin(), object.end());

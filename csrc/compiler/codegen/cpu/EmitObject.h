@@ -15,6 +15,8 @@ namespace torch_tile::codegen {
 struct EmitOptions {
   /// Distinct pointer arguments never overlap (the kernel's `tile.noalias_args`).
   bool hasDisjointArguments = false;
+  /// Off: the fastest way to correct code.
+  bool isOptimized = true;
   /// Receives the LLVM IR after optimisation, and the assembly; null when nobody asks.
   std::function<void(std::string)> dumpIr, dumpAssembly;
   /// Receives the name of each step when it ends.

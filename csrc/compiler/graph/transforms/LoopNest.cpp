@@ -1,5 +1,7 @@
 #include "compiler/graph/transforms/LoopNest.h"
 
+#include "support/ExprBudget.h"
+
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -39,7 +41,7 @@ ViewMap Lowering::mapOf(Value value) {
   return map;
 }
 
-void Lowering::addView(Operation *view) {
+void Lowering::addView(OpBuilder &builder, Operation *view) {
   Value operand = view->getOperand(0);
   declareAxes('i', cast<GraphTensorType>(view->getResult(0).getType()).getSizes());
   SmallVector<SizeExpr> indices = viewIndices(view, facts);
@@ -51,6 +53,8 @@ void Lowering::addView(Operation *view) {
   ViewMap composed{it->second.base, {}};
   for (SizeExpr e : it->second.indices)
     composed.indices.push_back(facts.simplify(substituteAxes(sizes, e, indices)));
+  if (llvm::any_of(composed.indices, [&](SizeExpr e) { return treeSize(e) > maxIndexNodes; }))
+    composed = {materialize(builder, operand), std::move(indices)};
   views[view->getResult(0)] = std::move(composed);
 }
 

@@ -19,13 +19,16 @@ struct ViewMap {
 /// while results of view and creation ops stay named until something needs them in memory.
 class Lowering {
 public:
-  explicit Lowering(FuncOp func) : func(func), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()) {}
+  Lowering(FuncOp func, uint32_t maxIndexNodes)
+      : func(func), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()), maxIndexNodes(maxIndexNodes) {}
 
   FuncOp func;
   torch_tile::SizeContext &sizes;
   torch_tile::SizeFacts facts;
 
-  void addView(Operation *view);
+  /// Index expressions of views of views compose. Past `maxIndexNodes` (treeSize) the operand is made in
+  /// memory, before the builder's insertion point: an alias, for what torch calls a view has strides.
+  void addView(OpBuilder &builder, Operation *view);
   /// The base of a value that is a view, and the value itself otherwise.
   Value baseOf(Value value) const;
   ViewMap mapOf(Value value);
@@ -47,6 +50,7 @@ public:
 private:
   bool hasStridesOfView(const ViewMap &map, GraphTensorType type);
 
+  uint32_t maxIndexNodes;
   DenseMap<Value, ViewMap> views;
   DenseMap<Value, Value> materialized;
   SmallVector<torch_tile::SizeExpr> declared[2];

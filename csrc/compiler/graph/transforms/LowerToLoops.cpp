@@ -122,8 +122,8 @@ static LogicalResult lowerOp(Lowering &lowering, OpBuilder &builder, Operation *
       .Default([&](Operation *each) { return emitUnsupported(each) << "no lowering to loops"; });
 }
 
-LogicalResult mlir::graph::lowerToLoops(FuncOp func) {
-  Lowering lowering(func);
+LogicalResult mlir::graph::lowerToLoops(FuncOp func, uint32_t maxIndexNodes) {
+  Lowering lowering(func, maxIndexNodes);
   SmallVector<Operation *> lowered;
   for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
     OpBuilder builder(&op);
@@ -137,7 +137,7 @@ LogicalResult mlir::graph::lowerToLoops(FuncOp func) {
     if (isVirtual(&op))
       continue;
     if (op.hasTrait<ViewTrait>() && !isa<AsStridedOp>(op))
-      lowering.addView(&op);
+      lowering.addView(builder, &op);
     else if (failed(lowerOp(lowering, builder, &op)))
       return failure();
     if (lowering.hasOverflow)
@@ -150,8 +150,9 @@ LogicalResult mlir::graph::lowerToLoops(FuncOp func) {
 
 namespace {
 struct LowerToLoops : public graph::impl::LowerToLoopsBase<LowerToLoops> {
+  using LowerToLoopsBase::LowerToLoopsBase;
   void runOnOperation() override {
-    if (failed(lowerToLoops(getOperation())))
+    if (failed(lowerToLoops(getOperation(), indexBudget)))
       signalPassFailure();
   }
 };

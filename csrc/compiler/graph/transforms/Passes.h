@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/graph/ir/GraphDialect.h"
+#include "support/ExprBudget.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -15,11 +16,11 @@ namespace mlir::graph {
 void simplifyGraph(FuncOp func);
 LogicalResult decomposeComposites(FuncOp func);
 /// Reports what it cannot lower at the op's location, with a text that starts with "unsupported: ".
-LogicalResult lowerToLoops(FuncOp func);
+LogicalResult lowerToLoops(FuncOp func, uint32_t maxIndexNodes = torch_tile::defaultIndexNodes);
 void removeDeadLoops(FuncOp func);
 
 /// All of the above in order: named ops in, graph.loops out.
-LogicalResult runGraphPipeline(FuncOp func);
+LogicalResult runGraphPipeline(FuncOp func, uint32_t maxIndexNodes = torch_tile::defaultIndexNodes);
 
 #define GEN_PASS_REGISTRATION
 #include "compiler/graph/transforms/Passes.h.inc"

@@ -20,7 +20,7 @@ def LowerToLoops : Pass<"graph-lower-to-loops", "::mlir::graph::FuncOp"> {
   let summary = "Make every generated computation a graph.loops";
   let description = [{
     One graph.loops per named op (a second one where a low-precision reduction rounds). Views become index expressions of the loads that go through them; a view
-    that must be in memory becomes graph.alias. full, size_value and iota become constants and index expressions where they are read.
+    that must be in memory becomes graph.alias, as does one whose index expressions would grow beyond `index-budget`. full, size_value and iota become constants and index expressions where they are read.
 
     Needs:    composites are decomposed.
     Keeps:    locations; strides of every value in memory; the order of reads and writes.
@@ -28,6 +28,7 @@ def LowerToLoops : Pass<"graph-lower-to-loops", "::mlir::graph::FuncOp"> {
     Why here: fusion sees nothing but graph.loops.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
+  let options = [Option<"indexBudget", "index-budget", "unsigned", "160", "Nodes of one index expression">];
 }
 
 def RemoveDeadLoops : Pass<"graph-remove-dead-loops", "::mlir::graph::FuncOp"> {

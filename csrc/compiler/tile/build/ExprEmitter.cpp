@@ -44,6 +44,17 @@ bool ExprEmitter::usesBinding(SizeExpr expr, const Bindings &bindings) const {
 }
 
 Value ExprEmitter::emit(SizeExpr expr, const Bindings &bindings) {
+  known.clear();
+  return valueOf(expr, bindings);
+}
+
+/// Expressions share their parts, and so do their values.
+Value ExprEmitter::valueOf(SizeExpr expr, const Bindings &bindings) {
+  auto it = known.find(expr.opaque());
+  return it != known.end() ? it->second : known[expr.opaque()] = sumOf(expr, bindings);
+}
+
+Value ExprEmitter::sumOf(SizeExpr expr, const Bindings &bindings) {
   if (std::optional<int64_t> value = expr.constant())
     return constant(*value);
   if (!usesBinding(expr, bindings))
@@ -69,36 +80,38 @@ Value ExprEmitter::emit(SizeExpr expr, const Bindings &bindings) {
       continue;
     }
     if (!factor.isConstant(1))
-      product = binary<arith::MulIOp>(product, emit(factor, bindings));
+      product = binary<arith::MulIOp>(product, valueOf(factor, bindings));
     sum = sum ? binary<arith::AddIOp>(sum, product) : product;
   }
   if (!fixed.isConstant(0))
-    sum = binary<arith::AddIOp>(sum, emit(fixed, bindings));
+    sum = binary<arith::AddIOp>(sum, valueOf(fixed, bindings));
   return sum;
 }
 
 Value ExprEmitter::divide(SizeExpr a, SizeExpr b, const Bindings &bindings, bool wantRemainder) {
-  Value x = emit(a, bindings), y = emit(b, bindings);
+  Value x = valueOf(a, bindings), y = valueOf(b, bindings);
   if (facts.range(a).min >= 0 && facts.range(b).min >= 0)
     return wantRemainder ? binary<arith::RemUIOp>(x, y) : binary<arith::DivUIOp>(x, y);
   // Floor: the remainder takes the divisor's sign.
   Value remainder = binary<arith::RemSIOp>(x, y);
   Value zero = constant(0);
   if (auto type = dyn_cast<RankedTensorType>(remainder.getType())) {
-    zero = toTile(builder, zero, type.getShape());
-    y = toTile(builder, y, type.getShape());
+    zero = asTile(zero, type.getShape());
+    y = asTile(y, type.getShape());
   }
-  Value isNonZero = arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, remainder, zero);
-  Value differs =
-      arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, arith::XOrIOp::create(builder, remainder, y), zero);
-  Value adjust = arith::AndIOp::create(builder, isNonZero, differs);
+  Value isNonZero = reuse(arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, remainder, zero));
+  Value mixed = reuse(arith::XOrIOp::create(builder, remainder, y));
+  Value differs = reuse(arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, mixed, zero));
+  Value adjust = reuse(arith::AndIOp::create(builder, isNonZero, differs));
   if (wantRemainder)
-    return arith::SelectOp::create(builder, adjust, arith::AddIOp::create(builder, remainder, y), remainder);
+    return reuse(
+        arith::SelectOp::create(builder, adjust, reuse(arith::AddIOp::create(builder, remainder, y)), remainder));
   Value quotient = binary<arith::DivSIOp>(x, y);
   Value one = constant(1);
   if (auto type = dyn_cast<RankedTensorType>(quotient.getType()))
-    one = toTile(builder, one, type.getShape());
-  return arith::SelectOp::create(builder, adjust, arith::SubIOp::create(builder, quotient, one), quotient);
+    one = asTile(one, type.getShape());
+  return reuse(
+      arith::SelectOp::create(builder, adjust, reuse(arith::SubIOp::create(builder, quotient, one)), quotient));
 }
 
 Value ExprEmitter::atom(SizeExpr expr, const Bindings &bindings) {
@@ -113,7 +126,7 @@ Value ExprEmitter::atom(SizeExpr expr, const Bindings &bindings) {
   case SizeFn::PythonMod:
     return divide(call.args[0], call.args[1], bindings, true);
   case SizeFn::TruncDiv:
-    return binary<arith::DivSIOp>(emit(call.args[0], bindings), emit(call.args[1], bindings));
+    return binary<arith::DivSIOp>(valueOf(call.args[0], bindings), valueOf(call.args[1], bindings));
   case SizeFn::CeilDiv: {
     // ceil(a / b) = -floor(-a / b)
     SizeContext &sizes = facts.sizes();
@@ -121,10 +134,10 @@ Value ExprEmitter::atom(SizeExpr expr, const Bindings &bindings) {
   }
   case SizeFn::Min:
   case SizeFn::Max: {
-    Value value = emit(call.args[0], bindings);
+    Value value = valueOf(call.args[0], bindings);
     for (SizeExpr arg : llvm::drop_begin(call.args))
-      value = call.fn == SizeFn::Min ? binary<arith::MinSIOp>(value, emit(arg, bindings))
-                                     : binary<arith::MaxSIOp>(value, emit(arg, bindings));
+      value = call.fn == SizeFn::Min ? binary<arith::MinSIOp>(value, valueOf(arg, bindings))
+                                     : binary<arith::MaxSIOp>(value, valueOf(arg, bindings));
     return value;
   }
   default: // of sizes alone: an argument

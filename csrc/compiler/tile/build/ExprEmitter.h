@@ -29,6 +29,8 @@ public:
 private:
   mlir::Value asTile(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   bool usesBinding(SizeExpr expr, const Bindings &bindings) const;
+  mlir::Value valueOf(SizeExpr expr, const Bindings &bindings);
+  mlir::Value sumOf(SizeExpr expr, const Bindings &bindings);
   mlir::Value atom(SizeExpr expr, const Bindings &bindings);
   mlir::Value divide(SizeExpr a, SizeExpr b, const Bindings &bindings, bool wantRemainder);
   template <typename Op> mlir::Value binary(mlir::Value a, mlir::Value b);
@@ -37,6 +39,8 @@ private:
   const SizeFacts &facts;
   std::function<mlir::Value(SizeExpr)> argument;
   std::function<mlir::Value(mlir::Operation *)> reuse;
+  /// Values of parts of the expression that is emitted, by the part's identity.
+  llvm::DenseMap<const void *, mlir::Value> known;
 };
 
 /// A scalar, or what each lane has for all rows, as a tile of the given shape.

@@ -56,6 +56,7 @@ FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols)
     }
     for (Value result : loops.getOutputs())
       offsets[result] = linearOffset(context, resultIndices, cast<GraphTensorType>(result.getType()).getStrides());
+    memberOf[loops] = members.size();
     members.push_back(member);
   }
   outputs = llvm::to_vector(cast<YieldOp>(body.getTerminator()).getValues());
@@ -65,9 +66,8 @@ FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols)
 }
 
 const FusedMember *FusedLoops::producer(Value value) const {
-  Operation *op = value.getDefiningOp();
-  auto it = llvm::find_if(members, [&](const FusedMember &m) { return m.op == op; });
-  return it == members.end() ? nullptr : it;
+  auto it = memberOf.find(value.getDefiningOp());
+  return it == memberOf.end() ? nullptr : &members[it->second];
 }
 
 const Axis *FusedLoops::axis(StringRef name) const {

@@ -73,6 +73,7 @@ private:
 
   SizeContext &context;
   SizeFacts symbolFacts, groupFacts;
+  llvm::DenseMap<mlir::Operation *, unsigned> memberOf;
   llvm::DenseMap<mlir::Operation *, SizeExpr> exprs;
   llvm::DenseMap<mlir::Value, SizeExpr> offsets;
   llvm::DenseMap<std::pair<mlir::Value, const void *>, bool> varies;

@@ -136,10 +136,10 @@ KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member, Valu
       } else if (Value inside = isTile(position) ? skippedMask() : Value()) {
         mask = mask ? reuse(arith::AndIOp::create(builder, mask, inside)) : inside;
       }
+      // No line of the program: equal layers share kernels.
       value = reuse(tile::CheckIndexOp::create(
           builder, position.getType(), position, exprs.emit(check.getSize().getValue(), {}), valid, mask,
-          check.getWrapAttr(), builder.getI64IntegerAttr(torch_tile::fusion::lineOf(check.getLoc())),
-          check.getDivisionAttr()));
+          check.getWrapAttr(), /*line=*/builder.getI64IntegerAttr(0), check.getDivisionAttr()));
     } else if (auto uniform = dyn_cast<UniformOp>(inner)) {
       Value counter = lookup(uniform.getCounter());
       Type type = isTile(counter) ? tileOf(builder.getF32Type()) : (Type)builder.getF32Type();
