@@ -34,6 +34,7 @@ class Program:
     """Launches on CPU that share parallel regions: for each group, how many run side by side in each of its levels."""
     num_externs: int
     num_pycalls: int
+    writes_inputs: bool
     num_packed: int
     """Dispatcher calls whose constant weight has been packed so far."""
     kernels: list[KernelRow]

@@ -259,6 +259,8 @@ class Settings(Mapping[str, Any]):
         self._values = values
         self.reason_against_recording: str | None = None
         """Why CUDA graphs are off for what is compiled later under these settings."""
+        self.writes_inputs = False
+        """Whether a graph compiled under these settings writes an input."""
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]

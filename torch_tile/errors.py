@@ -40,6 +40,10 @@ class CompileError(TileError):
     """A failure of this package."""
 
 
+class OverlappingInputsError(TileError):
+    """Arguments share memory in another way than those the graph was compiled for; nothing has been written yet."""
+
+
 class OptionError(ValueError):
     """An unknown mode or option, or a value of the wrong type."""
 

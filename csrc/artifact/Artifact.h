@@ -189,6 +189,12 @@ struct Step {
   std::vector<uint32_t> lines; // lines of the graph text this step came from
 };
 
+/// A slot that may hold the memory of another one: the pieces of memory among which its own is. Pieces have numbers.
+struct SharedSlot {
+  SlotId slot = 0;
+  std::vector<uint32_t> places;
+};
+
 //===-- the whole -----------------------------------------------------------------------------------------------===//
 
 struct Input {
@@ -210,6 +216,7 @@ struct Artifact {
   std::vector<SymbolSource> symbolSources; // same length as symbols
   std::vector<Expr> exprs;
   uint32_t numSlots = 0;
+  std::vector<SharedSlot> sharedSlots; // slots that are not listed share memory with none
   std::vector<Input> inputs;
   std::vector<Kernel> kernels;
   std::vector<Step> steps;

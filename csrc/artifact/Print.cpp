@@ -64,6 +64,12 @@ public:
                   ? ", " + std::to_string(artifact.kernels[i].sharedBytes) + " bytes of shared memory"
                   : "")
           << ", " << artifact.kernels[i].code.size() << " bytes)\n";
+    for (const SharedSlot &shared : artifact.sharedSlots) {
+      out << "memory of %" << shared.slot << ":";
+      for (uint32_t place : shared.places)
+        out << " " << place;
+      out << "\n";
+    }
     for (const Step &step : artifact.steps) {
       out << "  ";
       std::visit([&](const auto &action) { print(action); }, step.action);

@@ -9,7 +9,7 @@ namespace torch_tile::artifact {
 namespace {
 
 constexpr uint8_t magic[4] = {'T', 'T', 'A', 'F'};
-constexpr uint32_t formatVersion = 5;
+constexpr uint32_t formatVersion = 6;
 /// Argument trees of operator schemas are at most lists of lists.
 constexpr int maxValueDepth = 8;
 
@@ -271,6 +271,10 @@ void read(ByteReader &in, Artifact &artifact) {
     });
   });
   artifact.numSlots = in.unsignedInt32();
+  readVector(in, artifact.sharedSlots, [&](SharedSlot &shared) {
+    shared.slot = in.unsignedInt32();
+    read(in, shared.places);
+  });
   readVector(in, artifact.inputs, [&](Input &input) {
     input.kind = in.enumerator(Input::Kind::Int, "input kind");
     if (input.kind != Input::Kind::Tensor)
@@ -319,6 +323,11 @@ std::vector<uint8_t> serialize(const Artifact &artifact) {
     }
   }
   out.unsignedInt(artifact.numSlots);
+  out.unsignedInt(artifact.sharedSlots.size());
+  for (const SharedSlot &shared : artifact.sharedSlots) {
+    out.unsignedInt(shared.slot);
+    write(out, shared.places);
+  }
   out.unsignedInt(artifact.inputs.size());
   for (const Input &input : artifact.inputs) {
     out.byte(static_cast<uint8_t>(input.kind));

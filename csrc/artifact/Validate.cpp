@@ -124,6 +124,9 @@ private:
     if (artifact.numSlots > maxSlots)
       return fail("expected at most " + std::to_string(maxSlots) + " slots, got " + std::to_string(artifact.numSlots));
     isSlotSet.assign(artifact.numSlots, false);
+    for (const SharedSlot &shared : artifact.sharedSlots)
+      if (shared.slot >= artifact.numSlots)
+        return fail("shared slot " + std::to_string(shared.slot) + " does not exist");
     for (const Input &input : artifact.inputs) {
       if (input.kind != Input::Kind::Tensor)
         continue;

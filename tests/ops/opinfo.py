@@ -36,10 +36,19 @@ DTYPES = (
     torch.uint8,
     torch.bool,
 )
-KINDS = ("forward", "noncontiguous", "permuted", "empty", "dynamic", "gradient", "dynamic_gradient")
+KINDS = ("forward", "written", "noncontiguous", "permuted", "empty", "dynamic", "gradient", "dynamic_gradient")
 # Where samples live; the database makes them there.
 DEVICE = os.environ.get("TORCH_TILE_TEST_DEVICE", "cpu")
 _DYNAMIC_DTYPES = (torch.float32, torch.int64)
+
+# Eager mode gives an argument back where AOTAutograd, which takes composites apart, makes a copy.
+_COPIED_BY_AUTOGRAD = {
+    "nn.functional.alpha_dropout",
+    "nn.functional.dropout",
+    "nn.functional.dropout2d",
+    "nn.functional.dropout3d",
+    "nn.functional.feature_alpha_dropout.without_train",
+}
 
 # Relative and absolute, as OpInfo's own tests have them for a device against another; above them float64 is the judge.
 _TOLERANCES = {
@@ -252,6 +261,8 @@ def applies(op: OpInfo, dtype: torch.dtype, kind: str) -> bool:
         not op.supports_autograd or dtype not in op.supported_backward_dtypes(DEVICE) or not dtype.is_floating_point
     ):
         return False
+    if kind == "written" and name_of(op) in _COPIED_BY_AUTOGRAD:
+        return False
     return not kind.startswith("dynamic") or dtype in _DYNAMIC_DTYPES
 
 
@@ -297,11 +308,29 @@ def check(op: OpInfo, dtype: torch.dtype, kind: str, count: int = 3) -> Outcome:
     return _checked(op, function, kept, reference, kind)
 
 
+def _change(samples: Any) -> None:
+    """Writes every argument in place, after the operators: no result may be one, unless eager's is."""
+    for tensor in _tensors(samples):
+        if tensor.dtype is torch.bool:
+            tensor.logical_not_()
+        else:
+            tensor.add_(1)
+
+
+def _sharing(results: Any, samples: Any) -> list[int]:
+    """For each result which of the arguments and results is the first in its memory."""
+    everything = [t.untyped_storage()._cdata for t in _tensors((samples, results))]
+    return [everything.index(t.untyped_storage()._cdata) for t in _tensors(results)]
+
+
 def _once(function: Callable[..., Any], samples: Any, kind: str) -> Any:
     samples = _copied(samples)
 
     def run(samples: Any) -> Any:
-        return [_call(function, sample) for sample in samples]
+        results = [_call(function, sample) for sample in samples]
+        if kind == "written":
+            _change(samples)
+        return results
 
     return _gradients(run, samples) if kind.endswith("gradient") else run(samples)
 
@@ -311,6 +340,8 @@ def _checked(op: OpInfo, function: Callable[..., Any], samples: Any, reference: 
         results = []
         for sample in samples:
             results.append(function(sample[0], *sample[1], **sample[2]))
+        if kind == "written":
+            _change(samples)
         return results
 
     options = {"options": {"fallback_random": True, "strict": True}} if IS_TILE else {}
@@ -334,6 +365,8 @@ def _checked(op: OpInfo, function: Callable[..., Any], samples: Any, reference: 
                         return []
 
                 _compare(results, expected, wide, not kind.endswith("gradient"))
+                if kind == "written":
+                    _compare_sharing(function, samples, results, given)
         except Mismatch as error:
             outcome = Outcome(error.status, str(error))
             if error.status == "stride" and _has_strides_of_meta(function, samples, results):
@@ -349,6 +382,13 @@ def _checked(op: OpInfo, function: Callable[..., Any], samples: Any, reference: 
     outcome.externs = sorted({name for _, name, _ in externs})
     outcome.reasons = sorted({reason for _, _, reason in externs})
     return outcome
+
+
+def _compare_sharing(function: Callable[..., Any], samples: Any, results: Any, given: Any) -> None:
+    copied = _copied(samples)
+    expected = _sharing([_call(function, sample) for sample in copied], copied)
+    if (found := _sharing(results, given)) != expected:
+        raise Mismatch("wrong", f"results share memory as {found}, not {expected}")
 
 
 def _has_strides_of_meta(function: Callable[..., Any], samples: Any, results: Any) -> bool:

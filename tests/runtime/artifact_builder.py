@@ -72,6 +72,7 @@ class Builder:
     steps: list[bytes] = field(default_factory=list)
     outputs: list[bytes] = field(default_factory=list)
     num_slots: int = 0
+    shared: dict[int, list[int]] = field(default_factory=dict)
 
     def symbol(self, name: str, kind: str, index: int, dim: int = 0) -> str:
         self.symbols.append((name, SYMBOL_KINDS.index(kind), index, dim))
@@ -213,6 +214,10 @@ class Builder:
     def check(self, condition: Size, message: str) -> None:
         self.step(6, self.expr(condition) + text(message))
 
+    def share(self, slot: Slot, *places: int) -> None:
+        """The pieces of memory, by number, in which a slot may lie; without it, it shares none."""
+        self.shared[slot.number] = list(places)
+
     def output(self, value: Slot | Size | None) -> None:
         if value is None:
             self.outputs.append(b"\2")
@@ -228,13 +233,14 @@ class Builder:
         return b"".join(
             [
                 b"TTAF",
-                uint(5),
+                uint(6),
                 text("test"),
                 text("cpu"),
                 rows([text(s[0]) for s in self.symbols]),
                 rows([bytes([s[1]]) + uint(s[2]) + uint(s[3]) for s in self.symbols]),
                 rows(self.exprs),
                 uint(self.num_slots),
+                rows([uint(slot) + rows([uint(p) for p in places]) for slot, places in self.shared.items()]),
                 rows(self.inputs),
                 rows(self.kernels),
                 rows(self.steps),

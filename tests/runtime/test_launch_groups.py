@@ -116,12 +116,14 @@ def test_much_memory_is_not_held(runtime: ModuleType, kernel_code: bytes) -> Non
     assert [sum(levels) for levels in b.check(runtime, results)] == []
 
 
-def test_what_calls_outside_saw_may_be_the_same(runtime: ModuleType, kernel_code: bytes, threads: int) -> None:
+def test_slots_that_may_share_memory(runtime: ModuleType, kernel_code: bytes, threads: int) -> None:
     b = Adds(kernel_code, 2)
     x, y = b.values
     z = b.add(x, y)
     (view,) = b.extern("aten::view", [z, [SIZE]], [[SIZE]])
     b.values[view] = b.values[z]
+    b.share(z, 0)
+    b.share(view, 1, 0)
     first = b.add(view, y)
     b.add(x, x, out=z)  # the memory of the view
     second = b.add(y, y)

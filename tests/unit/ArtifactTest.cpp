@@ -34,6 +34,7 @@ Artifact sample() {
              constant(INT64_MIN),
              constant(INT64_MAX)};
   a.numSlots = 6;
+  a.sharedSlots = {{1, {0}}, {2, {0, 1}}};
   a.inputs = {{Input::Kind::Tensor, 0, ElementType::Float32, {2, 0}, {0, 1}}, {Input::Kind::Int, 0, {}, {}, {}}};
   Kernel kernel;
   kernel.name = "add";
@@ -89,9 +90,9 @@ TEST(Artifact, RoundTrip) {
 TEST(Artifact, PrintNamesEverything) {
   std::string text = print(sample());
   for (const char *part :
-       {"symbol s0 = size 0 of input 0", "input 0: %0 f32 [s0, 256] strides [256, 1]", "launch add(%0, %1; s0,",
-        "extern aten::sort.stable(%2, [1.5f, float32, s0//-3, true, none])", "check u0 \"u0 is zero\"", "// line 3, 4",
-        "return %2, u0, none"})
+       {"symbol s0 = size 0 of input 0", "input 0: %0 f32 [s0, 256] strides [256, 1]", "memory of %2: 0 1",
+        "launch add(%0, %1; s0,", "extern aten::sort.stable(%2, [1.5f, float32, s0//-3, true, none])",
+        "check u0 \"u0 is zero\"", "// line 3, 4", "return %2, u0, none"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
@@ -163,6 +164,7 @@ TEST(Artifact, BadReferencesAreNamed) {
   expectRefused([](Artifact &a) { a.symbolSources[0].index = 1; }, "wrong kind");
   expectRefused([](Artifact &a) { a.symbolSources.pop_back(); }, "expected one source per symbol");
   expectRefused([](Artifact &a) { a.numSlots = UINT32_MAX; }, "slots");
+  expectRefused([](Artifact &a) { a.sharedSlots[0].slot = 6; }, "shared slot 6 does not exist");
   expectRefused([](Artifact &a) { a.outputs[0].ref = 1; }, "slot 1 holds nothing"); // freed
   expectRefused([](Artifact &a) { a.inputs[0].strides.pop_back(); }, "expected as many strides as sizes");
   expectRefused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +14,8 @@ from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_module_simplified
 
 from torch_tile.config import Settings
+from torch_tile.counters import counters
+from torch_tile.errors import OverlappingInputsError
 from torch_tile.frontend.attention import keep_attention
 from torch_tile.frontend.channels_last import put_channels_last
 from torch_tile.frontend.compile import compile_graph, reload_graph
@@ -118,4 +121,23 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         dynamo_counters["aot_autograd"]["not_ok"] += 1
         raise
     dynamo_counters["aot_autograd"]["ok"] += 1
-    return compiled
+    return _eager_where_inputs_overlap(compiled, gm) if settings.writes_inputs else compiled
+
+
+def _eager_where_inputs_overlap(compiled: Callable[..., Any], gm: torch.fx.GraphModule) -> Callable[..., Any]:
+    """Dynamo's guards do not see whether arguments overlap that did not when the graph was compiled."""
+
+    eager = untraced(gm.forward, "the backend has refused this call")
+    is_boxed = getattr(compiled, "_boxed_call", False)
+
+    @functools.wraps(compiled)
+    def call(*args: Any) -> Any:
+        given = list(args[0]) if is_boxed else args
+        try:
+            return compiled(*args)
+        except OverlappingInputsError as error:
+            counters.add("fallbacks")
+            log.warning("a call runs in eager mode: %s", error.text)
+            return eager(*given)
+
+    return call

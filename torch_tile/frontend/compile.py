@@ -143,6 +143,7 @@ def _compile(
         line, _, text = note.partition(" ")
         node = _source_of(gm, graph, int(line))
         log.info("%s: %s%s", name, text, f" (first: {node})" if node else "")
+    settings.writes_inputs |= program.writes_inputs
     record.add(
         record.GraphRecord.of(gm, graph, program, name, kind, recorded, printed_ms, binding.report if binding else None)
     )
@@ -222,6 +223,7 @@ def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
     disk_cache.report()
     cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
     _count(program, graph["name"])
+    settings.writes_inputs |= program.writes_inputs
     record.add(record.GraphRecord(graph["name"], graph["kind"]))
     return program
 

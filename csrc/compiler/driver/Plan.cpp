@@ -1,5 +1,6 @@
 #include "compiler/driver/Plan.h"
 
+#include "compiler/analysis/Memory.h"
 #include "compiler/codegen/common/Kernel.h"
 #include "compiler/driver/PlanExprs.h"
 #include "compiler/fusion/FusionCost.h"
@@ -75,6 +76,7 @@ public:
     if (exprs.tooLarge)
       return func.emitError("unsupported: a size of ")
              << treeSize(exprs.tooLarge) << " nodes, more than a call evaluates";
+    planMemory();
     return bindSymbols();
   }
 
@@ -151,6 +153,28 @@ private:
     llvm::sort(it->second);
     for (artifact::SlotId slot : it->second)
       push(artifact::Free{slot}, {});
+  }
+
+  /// Tells the runtime which slots may share memory.
+  void planMemory() {
+    std::vector<Value> values(nextSlot);
+    for (auto [value, slot] : slots)
+      values[slot] = value;
+    DenseMap<Value, uint32_t> numbers;
+    DenseMap<uint32_t, unsigned> users;
+    std::vector<artifact::SharedSlot> all;
+    for (artifact::SlotId slot = 0; slot < nextSlot; ++slot) {
+      artifact::SharedSlot &shared = all.emplace_back();
+      shared.slot = slot;
+      for (Value place : analysis::placesOf(values[slot])) {
+        uint32_t number = numbers.try_emplace(place, numbers.size()).first->second;
+        shared.places.push_back(number);
+        ++users[number];
+      }
+    }
+    for (artifact::SharedSlot &shared : all)
+      if (llvm::any_of(shared.places, [&](uint32_t place) { return users[place] > 1; }))
+        artifact.sharedSlots.push_back(std::move(shared));
   }
 
   //===-- steps -------------------------------------------------------------------------------------------------===//
@@ -255,11 +279,14 @@ private:
     };
     for (auto [type, arg] : llvm::zip(kernel.getArgumentTypes(), args)) {
       if (auto operand = dyn_cast<OperandAttr>(arg); operand && isa<tile::PtrType>(type)) {
+        if (call.getMutates() && llvm::is_contained(*call.getMutates(), operand.getIndex()))
+          step.written.push_back((uint32_t)step.pointers.size());
         step.pointers.push_back(slotOf(call.getInputs()[operand.getIndex()]));
       } else if (auto result = dyn_cast<StringAttr>(arg); result && isa<tile::PtrType>(type)) {
         unsigned index = 0;
         if (result.getValue().getAsInteger(10, index) || index >= call.getOutputs().size())
           return call.emitOpError("expected the number of a result, got ") << result;
+        step.written.push_back((uint32_t)step.pointers.size());
         step.pointers.push_back(slotOf(call.getOutputs()[index]));
       } else if (auto number = dyn_cast<FloatAttr>(arg); number && isa<FloatType>(type)) {
         APFloat value = number.getValue();
@@ -294,9 +321,6 @@ private:
       auto attr = kernel->getAttrOfType<IntegerAttr>(name);
       return exprs.add(sizes.constant(attr ? attr.getInt() : 0));
     };
-    // A kernel of the user's may write into any of them.
-    for (size_t k = 0; k < step.pointers.size(); ++k)
-      step.written.push_back((uint32_t)k);
     step.numPrograms = exprs.add(programs);
     step.programCostNs = number("tile.program_cost_ns");
     step.scratchBytes = number("tile.scratch_bytes");

@@ -1,5 +1,6 @@
 #include "compiler/fusion/GroupDependences.h"
 
+#include "compiler/analysis/Memory.h"
 #include "compiler/fusion/Storage.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -41,11 +42,11 @@ static llvm::StringMap<Operation *> symbolsMadeByOps(FuncOp func) {
 }
 
 Dependences::Dependences(FuncOp func) {
-  struct Storage {
+  struct Place {
     SmallVector<unsigned> writers; // all so far, the last one orders those before it
     SmallVector<unsigned> readers; // since the last write
   };
-  DenseMap<Value, Storage> storages;
+  DenseMap<Value, Place> places;
   std::optional<unsigned> lastEffect;
   llvm::StringMap<Operation *> madeSymbols = symbolsMadeByOps(func);
   llvm::StringMap<SmallVector<unsigned, 1>> checksOfSymbols;
@@ -66,12 +67,12 @@ Dependences::Dependences(FuncOp func) {
         before.push_back(other);
     };
 
-    SmallVector<Value> read, written = writtenStorages(&op);
+    SmallVector<Value> read;
     auto collect = [&](Value value) {
       if (Operation *producer = value.getDefiningOp(); producer && units.contains(producer))
         need(units[producer]);
       if (isa<GraphTensorType>(value.getType()))
-        read.push_back(storageOf(value));
+        llvm::append_range(read, analysis::placesOf(value));
     };
     op.walk([&](Operation *inner) {
       for (Value operand : inner->getOperands())
@@ -88,19 +89,17 @@ Dependences::Dependences(FuncOp func) {
         if (isCheck)
           checksOfSymbols[name].push_back(number);
       });
-    auto call = dyn_cast<ExternOp>(op);
-    bool hasEffect = isCheck || isa<PyCallOp>(op) || (call && (call.getMutates() || call.getEffect()));
     // An alias reads nothing; only what is made of it does.
     if (isa<AliasOp>(op))
       read.clear();
-    for (Value storage : read) {
-      Storage &s = storages[storage];
+    for (Value value : read) {
+      Place &s = places[value];
       if (!s.writers.empty())
         need(s.writers.back());
       s.readers.push_back(number);
     }
-    for (Value storage : written) {
-      Storage &s = storages[storage];
+    for (Value value : analysis::writtenPlaces(&op)) {
+      Place &s = places[value];
       for (unsigned reader : s.readers)
         need(reader);
       if (!s.writers.empty())
@@ -108,7 +107,7 @@ Dependences::Dependences(FuncOp func) {
       s.writers.push_back(number);
       s.readers.clear();
     }
-    if (hasEffect) {
+    if (analysis::hasEffect(&op)) {
       if (lastEffect)
         need(*lastEffect);
       lastEffect = number;

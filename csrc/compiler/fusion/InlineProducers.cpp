@@ -1,7 +1,7 @@
+#include "compiler/analysis/Memory.h"
 #include "compiler/fusion/Axes.h"
 #include "compiler/fusion/Fusion.h"
 #include "compiler/fusion/FusionCost.h"
-#include "compiler/fusion/Storage.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
@@ -49,8 +49,8 @@ public:
     SmallVector<LoopsOp> order;
     for (auto [position, op] : llvm::enumerate(func.getBody().front())) {
       positions[&op] = position;
-      for (Value storage : writtenStorages(&op))
-        writes[storage].push_back(position);
+      for (Value place : analysis::writtenPlaces(&op))
+        writes[place].push_back(position);
       if (auto loops = dyn_cast<LoopsOp>(op))
         order.push_back(loops);
     }
@@ -75,11 +75,16 @@ public:
 private:
   /// The first op after `position` that writes into what `value` lies in.
   unsigned nextWrite(Value value, unsigned position) {
-    auto it = writes.find(storageOf(value));
-    if (it == writes.end())
-      return never;
-    auto next = llvm::upper_bound(it->second, position);
-    return next == it->second.end() ? never : *next;
+    unsigned first = never;
+    if (writes.empty())
+      return first;
+    for (Value place : analysis::placesOf(value)) {
+      ArrayRef<unsigned> list = writes.lookup(place);
+      auto next = llvm::upper_bound(list, position);
+      if (next != list.end())
+        first = std::min(first, *next);
+    }
+    return first;
   }
 
   void decide(LoopsOp op) {
@@ -341,7 +346,7 @@ private:
 
   /// Ops by position in the function, before any is moved.
   DenseMap<Operation *, unsigned> positions;
-  /// Positions of the ops that write into a storage, ascending.
+  /// Positions of the ops that write into a place, ascending.
   DenseMap<Value, SmallVector<unsigned, 1>> writes;
   /// The position of the first op that overwrites what a loops op reads, itself or through what is inlined into it.
   DenseMap<Operation *, unsigned> readableUntil;

@@ -1,5 +1,5 @@
+#include "compiler/analysis/Memory.h"
 #include "compiler/fusion/Fusion.h"
-#include "compiler/fusion/Storage.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -55,25 +55,19 @@ private:
     return load.getSource();
   }
 
-  /// Every op that touches the storage of `value`, with the values through which it does.
+  /// Every op that may touch the memory of `value`, with the values through which it does.
   SmallVector<std::pair<Operation *, Value>> usersOf(Value value) {
-    Value storage = storageOf(value);
+    analysis::Values places = analysis::placesOf(value);
     SmallVector<std::pair<Operation *, Value>> result;
     for (auto &[operand, ops] : users)
-      if (storageOf(operand) == storage)
+      if (analysis::mayLieIn(operand, places))
         for (Operation *op : ops)
           if (!op->getBlock() || op->getBlock() == &block)
             result.push_back({op, operand});
     return result;
   }
 
-  /// A call that writes nothing. One of a single operand may answer with a view of it, which must not become an output.
-  static bool isPlainReader(Operation *op) {
-    if (!isa<ExternOp>(op) || !writtenStorages(op).empty())
-      return false;
-    return op->getNumOperands() > 1 ||
-           llvm::none_of(op->getUsers(), [](Operation *user) { return isa<ReturnOp>(user); });
-  }
+  static bool isPlainReader(Operation *op) { return isa<ExternOp>(op) && analysis::writtenValues(op).empty(); }
 
   void erase(LoopsOp copy) {
     for (auto &[operand, ops] : users)
@@ -96,8 +90,8 @@ private:
     Value source = copy && copy.getDests().empty() && copy->hasOneUse() ? copiedBy(copy) : Value();
     if (!source)
       return;
-    auto maker = storageOf(source).getDefiningOp<LoopsOp>();
-    if (!maker || !source.getDefiningOp<LoopsOp>())
+    Value place = analysis::placeOf(source);
+    if (!place || !place.getDefiningOp<LoopsOp>() || !source.getDefiningOp<LoopsOp>())
       return;
     unsigned position = positions[scatter];
     for (auto [op, value] : usersOf(source))
@@ -111,8 +105,8 @@ private:
     Value input = back.getDests()[0], result = copiedBy(back);
     if (!isa<BlockArgument>(input) || !result || result.getType() != input.getType())
       return;
-    Value buffer = storageOf(result);
-    auto copy = buffer.getDefiningOp<LoopsOp>();
+    Value buffer = analysis::placeOf(result);
+    auto copy = buffer ? buffer.getDefiningOp<LoopsOp>() : LoopsOp();
     if (!copy || result == buffer || !copy.getDests().empty() || copiedBy(copy) != input)
       return;
     // The first scatter writes into the copy, the others into each other's results.
@@ -126,7 +120,7 @@ private:
       if (op == copy || op == back || isa<AliasOp>(op))
         continue;
       bool isBetween = positions[op] >= begin && positions[op] <= end;
-      if (isBetween || llvm::is_contained(writtenStorages(op), input))
+      if (isBetween || analysis::mayLieIn(input, analysis::writtenPlaces(op)))
         return;
     }
     for (auto [op, value] : usersOf(buffer)) {

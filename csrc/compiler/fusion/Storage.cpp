@@ -1,5 +1,6 @@
 #include "compiler/fusion/Storage.h"
 
+#include "compiler/analysis/Memory.h"
 #include "compiler/fusion/Group.h"
 
 #include "mlir/IR/AttrTypeSubElements.h"
@@ -8,34 +9,6 @@ using namespace mlir;
 using namespace mlir::graph;
 
 namespace torch_tile::fusion {
-
-Value storageOf(Value value) {
-  while (true) {
-    if (auto alias = value.getDefiningOp<AliasOp>()) {
-      value = alias.getSource();
-      continue;
-    }
-    auto loops = value.getDefiningOp<LoopsOp>();
-    Value dest = loops ? loops.destOf(cast<OpResult>(value).getResultNumber()) : Value();
-    if (!dest)
-      return value;
-    value = dest;
-  }
-}
-
-SmallVector<Value> writtenStorages(Operation *op) {
-  SmallVector<Value> written;
-  if (auto loops = dyn_cast<LoopsOp>(op))
-    for (Value dest : loops.getDests())
-      written.push_back(storageOf(dest));
-  if (auto call = dyn_cast<ExternOp>(op))
-    if (std::optional<ArrayRef<int64_t>> mutates = call.getMutates())
-      for (int64_t k : *mutates)
-        written.push_back(storageOf(call.getInputs()[k]));
-  if (auto copy = dyn_cast<CopyToOp>(op))
-    written.push_back(storageOf(copy.getDest()));
-  return written;
-}
 
 void collectSymbols(Operation *op, llvm::function_ref<void(std::string_view)> fn) {
   AttrTypeWalker walker;
@@ -64,18 +37,19 @@ const char *findStorageHazard(const Group &group, SizeContext &sizes, const Size
   for (auto [w, writer] : llvm::enumerate(group.members)) {
     LoopsOp writing = writer.op;
     for (Value dest : writing.getDests()) {
-      Value storage = storageOf(dest);
-      if (group.producers.contains(dest) || group.producers.contains(storage))
+      analysis::Values places = analysis::placesOf(dest);
+      auto isMade = [&](Value value) { return group.producers.contains(value); };
+      if (isMade(dest) || llvm::any_of(places, isMade))
         return "writes a buffer that the group makes";
       for (auto [m, member] : llvm::enumerate(group.members)) {
         LoopsOp op = member.op;
         if (m == w)
           continue; // its own reads are as they were before it was in a group
-        if (llvm::any_of(op.getDests(), [&](Value other) { return storageOf(other) == storage; }))
+        if (llvm::any_of(op.getDests(), [&](Value other) { return analysis::mayLieIn(other, places); }))
           return "writes a buffer that the group writes";
         for (Operation &inner : *op.bodyBlock()) {
           auto load = dyn_cast<LoadOp>(inner);
-          if (!load || group.producers.contains(load.getSource()) || storageOf(load.getSource()) != storage)
+          if (!load || isMade(load.getSource()) || !analysis::mayLieIn(load.getSource(), places))
             continue;
           if (m > w)
             return "reads a buffer that the group writes";

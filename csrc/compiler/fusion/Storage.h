@@ -1,4 +1,4 @@
-// What ops do to memory: whose storage a value lies in, and what is written in place.
+// What keeps loops that write in place out of a group, and what orders ops besides memory.
 #pragma once
 
 #include "compiler/graph/ir/GraphDialect.h"
@@ -7,10 +7,6 @@ namespace torch_tile::fusion {
 
 struct Group;
 
-/// The value whose storage `value` lies in, through aliases and results that are written in place.
-mlir::Value storageOf(mlir::Value value);
-/// Storages that a top-level op writes in place.
-llvm::SmallVector<mlir::Value> writtenStorages(mlir::Operation *op);
 /// Symbols of sizes that a top-level op uses, anywhere in its types, attributes and body.
 void collectSymbols(mlir::Operation *op, llvm::function_ref<void(std::string_view)> fn);
 

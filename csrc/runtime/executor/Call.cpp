@@ -1,10 +1,12 @@
 #include "runtime/executor/FrozenInputs.h"
 #include "runtime/executor/Program.h"
+#include "runtime/executor/SharedMemory.h"
 #include "runtime/memory/BufferPool.h"
 #include "runtime/memory/OperatorAllocator.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/record_function.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -114,16 +116,45 @@ void Call::checkInputs() {
     if (C10_UNLIKELY(!fits()) && (!resolveNegative(tensor) || !fits()))
       failInput(check);
   }
+  if (!program.writtenInputs.empty())
+    checkOverlaps();
+}
+
+void Call::checkOverlaps() const {
+  for (uint32_t written : program.writtenInputs) {
+    const at::Tensor &tensor = slots[program.tensorInputs[written].slot];
+    const c10::Storage &storage = tensor.storage();
+    if (C10_LIKELY(storage.use_count() == 1))
+      continue; // nobody else has it
+    for (uint32_t other = 0; other < program.tensorInputs.size(); ++other) {
+      const at::Tensor &second = slots[program.tensorInputs[other].slot];
+      if (other != written && second.storage().unsafeGetStorageImpl() == storage.unsafeGetStorageImpl() &&
+          mayOverlap(tensor, second))
+        throw OverlappingInputs();
+    }
+  }
 }
 
 bool Call::resolveNegative(at::Tensor &tensor) {
   if (!tensor.defined() || !tensor.is_neg())
     return false;
   c10::impl::ExcludeDispatchKeyGuard guard(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
-  at::Tensor resolved = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).copy_(tensor);
-  negatives.push_back({tensor, resolved});
-  tensor = std::move(resolved);
+  at::Tensor original = tensor;
+  tensor = resolved(original);
+  negatives.push_back({std::move(original), tensor, true});
   return true;
+}
+
+at::Tensor Call::resolved(const at::Tensor &negative) {
+  at::Tensor result = at::empty_strided(negative.sizes(), negative.strides(), negative.options());
+  at::Tensor from = negative, to = result;
+  for (int64_t dim = 0; dim < result.dim(); ++dim)
+    if (result.stride(dim) == 0 && result.size(dim) > 1) { // of an expanded tensor one element is written
+      from = from.narrow(dim, 0, 1);
+      to = to.narrow(dim, 0, 1);
+    }
+  to.copy_(from);
+  return result;
 }
 
 /// Programs write to inputs without saying to which. Results that view one lie in the input's own memory:
@@ -135,15 +166,22 @@ void Call::writeNegatives() {
       continue;
     at::Tensor &result = slots[output.ref];
     for (const Negative &negative : negatives)
-      if (result.is_alias_of(negative.resolved)) {
+      if (negative.isInput && result.is_alias_of(negative.resolved)) {
         int64_t offset = negative.original.storage_offset() + result.storage_offset();
         result = negative.original.as_strided(result.sizes(), result.strides(), offset);
         break;
       }
   }
   for (const Negative &negative : negatives)
-    if (at::has_internal_overlap(negative.original) != at::MemOverlap::Yes)
+    if (negative.isInput && at::has_internal_overlap(negative.original) != at::MemOverlap::Yes)
       negative.original.copy_(negative.resolved);
+}
+
+void Call::writeNegatives(const Program::ExternStep &step) {
+  for (uint32_t slot : step.call.writtenSlots())
+    for (const Negative &negative : negatives)
+      if (!negative.isInput && negative.resolved.is_same(slots[slot]))
+        negative.original.copy_(negative.resolved);
 }
 
 void Call::failInput(const Program::InputCheck &check) const {
@@ -257,6 +295,18 @@ void Call::poison(const at::Tensor &tensor) {
   driver.check(driver.cuMemsetD8Async(address, 0xff, sizeBytes, gpu->stream()), "filling a freed buffer");
 }
 
+/// What as_strided reaches depends on the storages at hand.
+void Call::checkBounds(const Program::AliasStep &step, const at::Tensor &source, int64_t offset) const {
+  Dims sizes, strides;
+  for (ExprId id : step.shape.sizeIds)
+    sizes.push_back(values[id]);
+  for (ExprId id : step.shape.strideIds)
+    strides.push_back(values[id]);
+  TORCH_CHECK(offset >= 0, "Tensor: invalid storage offset ", offset);
+  at::native::checkInBoundsForStorage(at::IntArrayRef(sizes), at::IntArrayRef(strides), offset, source.dtype(),
+                                      source.storage());
+}
+
 void Call::alias(const Program::AliasStep &step) {
   const at::Tensor &source = slots[step.source];
   TORCH_CHECK(source.defined(), "alias of a result that is None");
@@ -264,6 +314,8 @@ void Call::alias(const Program::AliasStep &step) {
                                                              source.key_set(), source.dtype());
   c10::TensorImpl *impl = view.unsafeGetTensorImpl();
   int64_t offset = source.storage_offset() + values[step.offset];
+  if (C10_UNLIKELY(step.mayLeaveStorage))
+    checkBounds(step, source, offset);
   if (step.shape.isConstant) {
     impl->set_sizes_and_strides(step.shape.sizes, step.shape.strides, offset);
   } else {
@@ -326,6 +378,8 @@ void Call::callExtern(uint32_t number) {
   if (!gpu)
     pooled.emplace();
   step.call.call(slots.data(), values, stack, frozen ? frozen->weight(number) : nullptr);
+  if (C10_UNLIKELY(!negatives.empty()))
+    writeNegatives(step);
   const char *callee = step.call.name().c_str();
   bool hasLists = std::any_of(stack.begin(), stack.end(), [](const c10::IValue &v) { return v.isList(); });
   if (!hasLists)
@@ -363,10 +417,17 @@ void Call::setResults(const std::vector<Result> &results, const Program::LateSym
     bool isScalar = value.isInt() || value.isBool() || value.isSymInt();
     TORCH_CHECK(value.isTensor() || value.isNone() || isScalar, "result ", i, " of '", callee,
                 "' expected to be a tensor or an integer, got ", value.tagKind());
-    if (value.isTensor())
-      slots[results[i].slot] = value.toTensor();
-    else
-      slots[results[i].slot].reset();
+    at::Tensor &slot = slots[results[i].slot];
+    if (!value.isTensor()) {
+      slot.reset();
+      continue;
+    }
+    slot = value.toTensor();
+    // Kernels read memory as it is.
+    if (C10_UNLIKELY(slot.defined() && slot.is_neg())) {
+      slot = resolved(slot);
+      negatives.push_back({value.toTensor(), slot, false});
+    }
   }
   defineSymbols(results, late, flat);
   for (size_t i = 0; i < results.size(); ++i)

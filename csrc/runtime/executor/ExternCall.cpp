@@ -195,6 +195,13 @@ bool isConstant(const Value &value, const c10::TypePtr &declared, const SizeProg
                      [&](const Value &item) { return isConstant(item, type, sizes); });
 }
 
+void collectSlots(const Value &value, std::vector<uint32_t> &slots) {
+  if (value.kind == Value::Kind::Tensor)
+    slots.push_back(value.ref);
+  for (const Value &item : value.items)
+    collectSlots(item, slots);
+}
+
 c10::OperatorHandle findOperator(const artifact::Extern &step) {
   auto op = c10::Dispatcher::singleton().findSchema({step.op, step.overload});
   TORCH_CHECK(op, "operator '", step.op, step.overload.empty() ? "" : ".", step.overload,
@@ -253,6 +260,8 @@ ExternCall::ExternCall(const artifact::Extern &step, const SizeProgram &sizes, M
   Environment constants{nullptr, sizes.constants().data()};
   for (size_t i = 0; i < declared.size(); ++i) {
     const Value &value = step.args[i];
+    if (const c10::AliasInfo *alias = declared[i].alias_info(); alias && alias->isWrite())
+      collectSlots(value, written);
     Argument &argument = arguments.emplace_back();
     argument.ref = value.ref;
     argument.type = declared[i].type();

@@ -21,6 +21,8 @@ public:
   void call(const at::Tensor *slots, const int64_t *values, torch::jit::Stack &stack, const PackedWeight *weight) const;
 
   const std::string &name() const { return displayName; }
+  /// What the schema says that it writes.
+  const std::vector<uint32_t> &writtenSlots() const { return written; }
 
 private:
   struct Argument {
@@ -35,6 +37,7 @@ private:
   DirectCall direct; // tried before the dispatcher; may be null
   std::string displayName;
   std::vector<Argument> arguments;
+  std::vector<uint32_t> written;
 };
 
 /// torch's name without "torch." -> ScalarType. Throws on an unknown one.

@@ -1,6 +1,7 @@
 // Launches that need nothing of each other share one parallel region: the many small kernels of an optimizer's step
 // cost one hand-over to the other threads, and those too small for a region of their own use all threads.
 #include "runtime/executor/Program.h"
+#include "runtime/executor/SharedMemory.h"
 #include "runtime/launch/cpu/CpuLaunch.h"
 
 #include <ATen/EmptyTensor.h>
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace torch_tile::runtime {
 namespace {
@@ -20,46 +20,21 @@ constexpr size_t mostLaunches = 512;
 /// What a run of launches allocates lives until its end.
 constexpr int64_t mostBytes = 4 << 20;
 
-/// Which memory slots are, as far as the order of launches is concerned.
-class Memory {
-public:
-  using Root = uint32_t;
-  /// All that calls outside have seen, of which some may be views of others.
-  static constexpr Root seenOutside = UINT32_MAX;
-
-  Root of(uint32_t slot) const {
-    Root root = ownRootOf(slot);
-    return seen.contains(root) ? seenOutside : root;
-  }
-  void setAlias(uint32_t result, uint32_t source) { roots[result] = ownRootOf(source); }
-  void setOwn(uint32_t slot) { roots.erase(slot); }
-  void setSeenOutside(uint32_t slot) { seen.insert(ownRootOf(slot)); }
-
-private:
-  Root ownRootOf(uint32_t slot) const {
-    auto it = roots.find(slot);
-    return it == roots.end() ? slot : it->second;
-  }
-
-  std::unordered_map<uint32_t, Root> roots; // of slots that Alias made
-  std::unordered_set<Root> seen;
-};
-
 /// Launches in their order and the level of each: one more than that of the last before it which it must not pass.
 class Levels {
 public:
-  void add(uint32_t launch, const std::vector<Memory::Root> &used, const std::vector<Memory::Root> &written) {
+  void add(uint32_t launch, const std::vector<Place> &used, const std::vector<Place> &written) {
     size_t level = 0;
-    for (Memory::Root root : used)
-      if (auto it = lastWrite.find(root); it != lastWrite.end())
+    for (Place place : used)
+      if (auto it = lastWrite.find(place); it != lastWrite.end())
         level = std::max(level, it->second + 1);
-    for (Memory::Root root : written)
-      if (auto it = lastUse.find(root); it != lastUse.end())
+    for (Place place : written)
+      if (auto it = lastUse.find(place); it != lastUse.end())
         level = std::max(level, it->second + 1);
-    for (Memory::Root root : used)
-      keepLargest(lastUse, root, level);
-    for (Memory::Root root : written)
-      keepLargest(lastWrite, root, level);
+    for (Place place : used)
+      keepLargest(lastUse, place, level);
+    for (Place place : written)
+      keepLargest(lastWrite, place, level);
     if (level >= levels.size())
       levels.resize(level + 1);
     levels[level].push_back(launch);
@@ -70,11 +45,11 @@ public:
   std::vector<std::vector<uint32_t>> levels;
 
 private:
-  static void keepLargest(std::unordered_map<Memory::Root, size_t> &map, Memory::Root root, size_t level) {
-    auto [it, isNew] = map.emplace(root, level);
+  static void keepLargest(std::unordered_map<Place, size_t> &map, Place place, size_t level) {
+    auto [it, isNew] = map.emplace(place, level);
     it->second = std::max(it->second, level);
   }
-  std::unordered_map<Memory::Root, size_t> lastUse, lastWrite;
+  std::unordered_map<Place, size_t> lastUse, lastWrite;
   size_t count = 0;
 };
 
@@ -90,17 +65,9 @@ static CpuGrid constantGrid(const SizeProgram &sizes, const artifact::Launch &la
   return {values[launch.numPrograms], values[launch.programCostNs], values[launch.scratchBytes]};
 }
 
-static void collectSlots(const std::vector<artifact::Value> &values, std::vector<uint32_t> &slots) {
-  for (const artifact::Value &value : values) {
-    if (value.kind == artifact::Value::Kind::Tensor)
-      slots.push_back(value.ref);
-    collectSlots(value.items, slots);
-  }
-}
-
 /// Steps between two that keep their place become: what is made, the launches by levels, what is freed.
 void Program::groupLaunches() {
-  Memory memory;
+  const Places places(source);
   std::vector<StepRef> run, result;
   std::vector<uint32_t> freed;
   Levels levels;
@@ -137,18 +104,7 @@ void Program::groupLaunches() {
   };
   // A slot that is used again would be made before the launches that use its first value.
   auto isFreed = [&](uint32_t slot) { return std::find(freed.begin(), freed.end(), slot) != freed.end(); };
-  auto seeOutside = [&](const std::vector<artifact::Value> &args, const std::vector<artifact::Result> &results) {
-    std::vector<uint32_t> slots;
-    collectSlots(args, slots);
-    for (const artifact::Result &one : results)
-      if (one.used)
-        slots.push_back(one.slot);
-    for (uint32_t slot : slots)
-      memory.setSeenOutside(slot);
-  };
-  size_t place = 0;
   for (StepRef step : steps) {
-    const artifact::Step &origin = source.steps[place++];
     switch (step.kind) {
     case StepKind::Alloc: {
       const AllocStep &alloc = allocs[step.index];
@@ -159,14 +115,12 @@ void Program::groupLaunches() {
       if (isFreed(alloc.slot) || bytes + size > mostBytes)
         flush();
       bytes += size;
-      memory.setOwn(alloc.slot);
       break;
     }
     case StepKind::Alias: {
       const AliasStep &alias = aliases[step.index];
       if (isFreed(alias.result) || isFreed(alias.source))
         flush();
-      memory.setAlias(alias.result, alias.source);
       break;
     }
     case StepKind::Free:
@@ -182,28 +136,16 @@ void Program::groupLaunches() {
       }
       if (levels.size() == mostLaunches)
         flush();
-      std::vector<Memory::Root> used, written;
+      std::vector<Place> used, written;
       for (uint32_t slot : launch.launch->pointers)
-        used.push_back(memory.of(slot));
+        places.append(slot, used);
       for (uint32_t number : launch.launch->written)
-        written.push_back(used[number]);
+        places.append(launch.launch->pointers[number], written);
       levels.add(step.index, used, written);
       break;
     }
-    case StepKind::Extern: {
-      flush();
-      const auto &call = std::get<artifact::Extern>(origin.action);
-      seeOutside(call.args, call.results);
-      result.push_back(step);
-      continue;
-    }
-    case StepKind::PyCall: {
-      flush();
-      const artifact::PyCall &call = *pyCalls[step.index].call;
-      seeOutside(call.args, call.results);
-      result.push_back(step);
-      continue;
-    }
+    case StepKind::Extern:
+    case StepKind::PyCall:
     case StepKind::Group:
     case StepKind::Check:
       flush();

@@ -1,6 +1,9 @@
 #include "runtime/executor/Program.h"
 
+#include "runtime/executor/SharedMemory.h"
+
 #include <algorithm>
+#include <optional>
 
 namespace torch_tile::runtime {
 
@@ -64,8 +67,74 @@ Program::Program(Artifact artifact, std::vector<std::shared_ptr<const LoadedKern
       checks.push_back(check);
     }
   }
+  writtenInputs = findWrittenInputs();
+  findViewsWithinBounds();
   if (!usesGpu)
     groupLaunches();
+}
+
+std::vector<uint32_t> Program::findWrittenInputs() const {
+  const Places places(source);
+  std::vector<Place> written;
+  for (const LaunchStep &step : launches)
+    for (uint32_t number : step.launch->written)
+      places.append(step.launch->pointers[number], written);
+  for (const ExternStep &step : externs)
+    for (uint32_t slot : step.call.writtenSlots())
+      places.append(slot, written);
+  std::sort(written.begin(), written.end());
+  std::vector<uint32_t> inputs;
+  for (uint32_t i = 0; i < tensorInputs.size(); ++i) {
+    std::vector<Place> own;
+    places.append(tensorInputs[i].slot, own);
+    if (std::any_of(own.begin(), own.end(),
+                    [&](Place place) { return std::binary_search(written.begin(), written.end(), place); }))
+      inputs.push_back(i);
+  }
+  return inputs;
+}
+
+/// Elements from the first one on that sizes and strides reach; nothing where they are not constant.
+static std::optional<int64_t> extentOf(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  int64_t extent = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0)
+      return 0;
+    int64_t reached = 0;
+    if (strides[i] < 0 || __builtin_mul_overflow(sizes[i] - 1, strides[i], &reached) ||
+        __builtin_add_overflow(extent, reached, &extent))
+      return {};
+  }
+  return extent;
+}
+
+void Program::findViewsWithinBounds() {
+  std::vector<std::optional<int64_t>> extents(source.numSlots);
+  auto note = [&](uint32_t slot, const Shape &shape) {
+    extents[slot] = shape.isConstant ? extentOf(shape.sizes, shape.strides) : std::nullopt;
+  };
+  for (const InputCheck &input : tensorInputs)
+    note(input.slot, input.shape);
+  for (StepRef step : steps) {
+    if (step.kind == StepKind::Alloc)
+      note(allocs[step.index].slot, allocs[step.index].shape);
+    const std::vector<Result> *results = step.kind == StepKind::Extern   ? externs[step.index].results
+                                         : step.kind == StepKind::PyCall ? &pyCalls[step.index].call->results
+                                                                         : nullptr;
+    for (const Result &result : results ? *results : std::vector<Result>())
+      if (result.used)
+        extents[result.slot].reset();
+    if (step.kind != StepKind::Alias)
+      continue;
+    AliasStep &alias = aliases[step.index];
+    std::optional<int64_t> whole = extents[alias.source];
+    note(alias.result, alias.shape);
+    std::optional<int64_t> part = extents[alias.result];
+    if (!whole || !part || !sizes.isConstant(alias.offset))
+      continue;
+    int64_t offset = sizes.constants()[alias.offset], end = 0;
+    alias.mayLeaveStorage = *part > 0 && (offset < 0 || __builtin_add_overflow(offset, *part, &end) || end > *whole);
+  }
 }
 
 Program::Shape Program::shapeOf(const std::vector<ExprId> &sizeIds, const std::vector<ExprId> &strideIds) const {

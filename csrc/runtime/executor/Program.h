@@ -52,6 +52,7 @@ public:
   /// For each group of launches, how many there are in each of its levels.
   std::vector<std::vector<size_t>> launchGroups() const;
   MatmulLibrary matmulLibrary() const { return options.matmul; }
+  bool writesInputs() const { return !writtenInputs.empty(); }
 
 private:
   friend class Call;
@@ -76,6 +77,7 @@ private:
     uint32_t result, source;
     Shape shape;
     artifact::ExprId offset;
+    bool mayLeaveStorage = true; // not known to lie within its source
   };
   struct LaunchStep {
     const LoadedKernel *kernel;
@@ -117,6 +119,10 @@ private:
     uint32_t index; // into the vector of its kind; for Free the slot
   };
 
+  /// Which of `tensorInputs` kernels and operators write; Python callables of graphs are functional.
+  std::vector<uint32_t> findWrittenInputs() const;
+  /// Marks views that lie within what they are views of, whatever the arguments of a call are.
+  void findViewsWithinBounds();
   Shape shapeOf(const std::vector<artifact::ExprId> &sizeIds, const std::vector<artifact::ExprId> &strideIds) const;
   /// Puts launches that may run side by side together (GroupLaunches.cpp).
   void groupLaunches();
@@ -128,6 +134,7 @@ private:
   SizeProgram sizes;
   std::vector<artifact::ExprId> earlyExprs; // need symbols of inputs only
   std::vector<InputCheck> tensorInputs;
+  std::vector<uint32_t> writtenInputs; // positions in tensorInputs
   std::vector<StepRef> steps;
   std::vector<AllocStep> allocs;
   std::vector<AliasStep> aliases;
@@ -160,10 +167,16 @@ private:
 
   void bindSymbols();
   void checkInputs();
+  /// Throws OverlappingInputs where a written input shares memory with another one.
+  void checkOverlaps() const;
   bool isPlain(const at::Tensor &tensor) const;
-  /// Gives a tensor that is the negative of its memory memory of its own; false if it is none.
+  /// The numbers that a tensor which is the negative of its memory stands for, in memory of their own.
+  static at::Tensor resolved(const at::Tensor &negative);
+  /// Resolves such an input; false if it is none.
   bool resolveNegative(at::Tensor &tensor);
+  /// Writes inputs back, and results of calls that the call of `step` has written.
   void writeNegatives();
+  void writeNegatives(const Program::ExternStep &step);
   [[noreturn]] void failInput(const Program::InputCheck &check) const;
   bool matches(const at::Tensor &tensor, const Program::Shape &shape) const;
   void runSteps();
@@ -172,6 +185,7 @@ private:
   /// Overwrites a buffer of ours that nobody else holds.
   void poison(const at::Tensor &tensor);
   void alias(const Program::AliasStep &step);
+  void checkBounds(const Program::AliasStep &step, const at::Tensor &source, int64_t offset) const;
   void launch(const Program::LaunchStep &step);
   void launchGroup(const Program::GroupStep &step);
   /// For arguments that are not where a kernel for GPU expects them (CopiedArguments.cpp).
@@ -199,8 +213,9 @@ private:
   std::vector<const c10::StorageImpl *> ownStorages; // of Alloc steps, kept when poisoning only
   struct Negative {
     at::Tensor original, resolved;
+    bool isInput;
   };
-  std::vector<Negative> negatives; // among the inputs
+  std::vector<Negative> negatives; // among inputs and results of calls
 };
 
 } // namespace torch_tile::runtime

@@ -93,7 +93,7 @@ std::vector<int64_t> Call::dims(size_t i, size_t rank) const {
   return list;
 }
 
-void Call::set(Value value, size_t i) {
+void Call::name(Value value, size_t i) {
   Value &result = results.leaves[i];
   if (value.type.dtype != result.type.dtype)
     value = castTo(importer, value, result.type);
@@ -101,9 +101,15 @@ void Call::set(Value value, size_t i) {
   result = std::move(value);
 }
 
+void Call::set(Value value, size_t i) {
+  if (std::stoi(value.name.substr(1)) < firstName && value.type.dtype == type(i).dtype)
+    value = importer.emit("clone", {value}, "", type(i));
+  name(std::move(value), i);
+}
+
 void Call::setView(Value value, const Value &base, size_t i) {
   value.isForeignStorage = base.isForeignStorage;
-  set(std::move(value), i);
+  name(std::move(value), i);
 }
 
 void Call::setPointwise(std::string_view op, std::span<const Value> operands, at::ScalarType dtype,

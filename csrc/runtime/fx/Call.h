@@ -41,7 +41,8 @@ public:
   const Value &result(size_t i = 0) const { return results.leaves[i]; }
   bool hasResult(size_t i) const { return i < results.leaves.size() && results.leaves[i].isTensor(); }
 
-  /// Names the value as a result, after a cast if it has another dtype.
+  /// Names the value as a result, after a cast if it has another dtype. A result is new memory: what was there before
+  /// the call is copied.
   void set(Value value, size_t i = 0);
   /// The result is a view over the storage of `base`.
   void setView(Value value, const Value &base, size_t i = 0);
@@ -57,7 +58,9 @@ public:
   NodeValues results;
 
 private:
+  void name(Value value, size_t i);
   std::vector<pybind11::handle> arguments;
+  int firstName = 0; // of the values that the rule makes
   friend class Importer;
 };
 

@@ -53,6 +53,7 @@ public:
   }
 
   std::vector<Value> operands;
+  std::vector<int64_t> touched; // numbers of the operands that were printed since it was last emptied
 
 private:
   void appendNode(std::string &out, py::handle node) {
@@ -90,6 +91,7 @@ private:
       throw NotPrintable();
     auto it = std::find_if(operands.begin(), operands.end(), [&](const Value &v) { return v.name == value.name; });
     out.append("#graph.operand<").append(std::to_string(it - operands.begin())).append(">");
+    touched.push_back(it - operands.begin());
     if (it == operands.end())
       operands.push_back(value);
   }
@@ -110,23 +112,45 @@ private:
 
 } // namespace
 
+/// The `aliases` of a call: an entry for each leaf of its results. `operandsOf` lists the operands of each argument.
+static std::string aliasesAttr(const OpInfo &op, const std::vector<std::vector<int64_t>> &operandsOf,
+                               const NodeValues &values) {
+  constexpr int64_t newMemory = -1, anyOperand = -2;
+  std::vector<int64_t> aliases;
+  auto add = [&](const OpInfo::Return &info, size_t numLeaves) {
+    std::set<int64_t> operands;
+    for (size_t argument : info.viewed)
+      operands.insert(operandsOf[argument].begin(), operandsOf[argument].end());
+    int64_t alias = info.mayBeAnyArgument || operands.size() > 1 ? anyOperand
+                    : operands.empty()                           ? newMemory
+                                                                 : *operands.begin();
+    aliases.insert(aliases.end(), numLeaves, alias);
+  };
+  if (op.returns.size() == 1 || !values.isList) {
+    add(op.returns.size() == 1 ? op.returns[0] : OpInfo::Return{{}, true}, values.leaves.size());
+  } else {
+    size_t position = 0;
+    for (py::handle item : values.meta)
+      add(position < op.returns.size() ? op.returns[position++] : OpInfo::Return{{}, true}, countLeaves(item));
+  }
+  bool hasViews = std::any_of(aliases.begin(), aliases.end(), [](int64_t alias) { return alias != newMemory; });
+  return hasViews ? dimsAttr("aliases", aliases) : std::string();
+}
+
 void Importer::importExtern(py::handle node, const OpInfo &op, std::span<const py::handle> arguments,
                             const char *reason) {
   ArgumentPrinter printer(*this, sizes, /*takesNumbers=*/false);
   std::string args;
-  std::vector<int64_t> written;
+  std::vector<std::vector<int64_t>> operandsOf;
+  std::set<int64_t> written;
   try {
     for (size_t i = 0; i < arguments.size(); ++i) {
       args += i ? ", " : "";
-      size_t before = printer.operands.size();
+      printer.touched.clear();
       printer.append(args, arguments[i], op.arguments[i].isFloat);
-      if (!op.arguments[i].isWritten)
-        continue;
-      // A written tensor that is an operand already stands once in the list.
-      const NodeValues *values = isNode(arguments[i]) ? find(arguments[i]) : nullptr;
-      for (size_t k = 0; k < printer.operands.size(); ++k)
-        if (k >= before || (values && printer.operands[k].name == values->leaves[0].name))
-          written.push_back(static_cast<int64_t>(k));
+      operandsOf.push_back(printer.touched);
+      if (op.arguments[i].isWritten)
+        written.insert(printer.touched.begin(), printer.touched.end());
     }
   } catch (const NotPrintable &) {
     importPyCall(node, op.fullName, "an argument is no tensor, number known beforehand, string or dtype");
@@ -136,9 +160,11 @@ void Importer::importExtern(py::handle node, const OpInfo &op, std::span<const p
   bool returnsNothing = py::len(node.attr("target").attr("_schema").attr("returns")) == 0;
   if (returnsNothing)
     values.leaves.clear();
+  std::vector<int64_t> mutates(written.begin(), written.end());
   std::string attrs = joinAttrs({stringAttr("op", op.name), stringAttr("overload", op.overload),
-                                 "args = [" + args + "]", written.empty() ? "" : dimsAttr("mutates", written),
-                                 op.isSeeded ? "effect" : "", stringAttr("reason", reason)});
+                                 "args = [" + args + "]", mutates.empty() ? "" : dimsAttr("mutates", mutates),
+                                 returnsNothing ? "" : aliasesAttr(op, operandsOf, values), op.isSeeded ? "effect" : "",
+                                 stringAttr("reason", reason)});
   emitOutside("extern", printer.operands, attrs, values.leaves);
   result.externs.emplace_back(nodeName, op.fullName, reason);
   define(node, std::move(values));

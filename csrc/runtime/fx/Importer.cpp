@@ -24,6 +24,38 @@ bool isSizeOnly(const std::string &op) {
   return std::find(ops.begin(), ops.end(), op) != ops.end();
 }
 
+/// Operators of torch whose results share memory with an argument although their schema does not say so.
+bool isUndeclaredView(const std::string &op) {
+  static constexpr std::array<std::string_view, 6> ops = {"aten::_unsafe_view",  "aten::unsafe_split",
+                                                          "aten::unsafe_chunk",  "aten::unsafe_split_with_sizes",
+                                                          "aten::_reshape_copy", "aten::type_as"};
+  return std::find(ops.begin(), ops.end(), op) != ops.end();
+}
+
+/// What is known of memory: which results are views of which arguments. Schemas of torch's own operators are believed,
+/// those of others where they declare something.
+std::vector<OpInfo::Return> returnsOf(py::handle schema, const std::string &op) {
+  static constexpr std::array<std::string_view, 6> known = {"aten",   "prims",     "mkldnn",
+                                                            "onednn", "quantized", "torch_tile"};
+  std::string_view space = std::string_view(op).substr(0, op.find("::"));
+  bool isBelieved = std::find(known.begin(), known.end(), space) != known.end() && !isUndeclaredView(op);
+  std::vector<OpInfo::Return> returns;
+  for (py::handle each : schema.attr("returns")) {
+    OpInfo::Return &info = returns.emplace_back();
+    py::object alias = each.attr("alias_info");
+    info.mayBeAnyArgument = alias.is_none() && !isBelieved;
+    size_t position = 0;
+    for (py::handle argument : schema.attr("arguments")) {
+      py::object other = argument.attr("alias_info");
+      if (!alias.is_none() && !other.is_none() &&
+          py::len(alias.attr("before_set").attr("intersection")(other.attr("before_set"))) > 0)
+        info.viewed.push_back(position);
+      ++position;
+    }
+  }
+  return returns;
+}
+
 } // namespace
 
 const Names &names() {
@@ -49,6 +81,7 @@ const OpInfo &opInfoOf(py::handle overload) {
                                !alias.is_none() && alias.attr("is_write").cast<bool>(),
                                type.find("float") != std::string::npos});
   }
+  info->returns = returnsOf(overload.attr("_schema"), info->name);
   info->rule = findRule(info->fullName);
   static const auto *seededTag =
       new py::object(py::module_::import("torch").attr("Tag").attr("nondeterministic_seeded"));
@@ -361,6 +394,7 @@ const char *Importer::importWithRule(Call &call, py::handle node) {
       if (!reason)
         reason = refuseType(value, rule.takesAnyDtype, device);
   }
+  call.firstName = nextName;
   if (!reason)
     reason = rule.import(call);
   for (auto &[input, values] : moved)
@@ -396,7 +430,7 @@ void Importer::importCall(py::handle node) {
     importExtern(node, op, call.arguments, reason);
 }
 
-static size_t countLeaves(py::handle meta) {
+size_t countLeaves(py::handle meta) {
   if (!PyTuple_Check(meta.ptr()) && !PyList_Check(meta.ptr()))
     return 1;
   size_t count = 0;

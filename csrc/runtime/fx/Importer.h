@@ -27,10 +27,15 @@ struct OpInfo {
     bool isWritten = false;
     bool isFloat = false;
   };
+  struct Return {
+    std::vector<size_t> viewed; // arguments whose memory it may be
+    bool mayBeAnyArgument = false;
+  };
   std::string name;     // aten::add
   std::string overload; // Tensor
   std::string fullName; // aten::add.Tensor
   std::vector<Argument> arguments;
+  std::vector<Return> returns;
   const OpRule *rule = nullptr;
   bool isSeeded = false; // draws from a generator, so the order of such calls matters
 };
@@ -134,5 +139,7 @@ private:
 };
 
 const OpInfo &opInfoOf(pybind11::handle overload);
+/// How many values a nested meta["val"] holds.
+size_t countLeaves(pybind11::handle meta);
 
 } // namespace torch_tile::runtime::fx

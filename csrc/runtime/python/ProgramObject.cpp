@@ -2,6 +2,7 @@
 
 #include "artifact/Serialize.h"
 #include "runtime/executor/FrozenInputs.h"
+#include "runtime/executor/SharedMemory.h"
 #include "runtime/python/PyCallArguments.h"
 
 #include <structmember.h>
@@ -143,7 +144,13 @@ PyObject *callProgram(PyObject *self, PyObject *const *args, size_t flags, PyObj
   }
   if (list && PyList_SetSlice(list, 0, PY_SSIZE_T_MAX, nullptr) != 0)
     throw python_error();
-  call.run();
+  try {
+    call.run();
+  } catch (const OverlappingInputs &error) {
+    py::object type = py::module_::import("torch_tile.errors").attr("OverlappingInputsError");
+    PyErr_SetObject(type.ptr(), type("run", error.what()).ptr());
+    throw python_error();
+  }
   host.takeBack();
   return takeOutputs(program->artifact(), call);
   END_HANDLE_TH_ERRORS
@@ -252,6 +259,7 @@ py::object launchGroups(PyObject *self) {
     all.append(py::cast(levels));
   return all;
 }
+bool writesInputs(PyObject *self) { return reinterpret_cast<ProgramObject *>(self)->compiled.program->writesInputs(); }
 size_t numPyCalls(PyObject *self) { return countSteps<PyCall>(artifactOf(self)); }
 std::string stepsText(PyObject *self) { return print(artifactOf(self)); }
 const char *loadedFrom(PyObject *self) {
@@ -271,6 +279,7 @@ PyGetSetDef getters[] = {
     {"num_launches", getter<numLaunches>, nullptr, "kernel launches in one call", nullptr},
     {"launch_groups", getter<launchGroups>, nullptr, "for each group of launches, the sizes of its levels", nullptr},
     {"num_externs", getter<numExterns>, nullptr, "dispatcher calls in one call", nullptr},
+    {"writes_inputs", getter<writesInputs>, nullptr, "whether it may change the memory of an argument", nullptr},
     {"num_pycalls", getter<numPyCalls>, nullptr, "Python callables run in one call", nullptr},
     {"num_packed", getter<numPacked>, nullptr, "calls whose constant weight has been packed", nullptr},
     {"kernels", getter<kernelRows>, nullptr, "one dict per distinct kernel", nullptr},

@@ -94,3 +94,34 @@ graph.func @cummax(%x: !graph.tensor<[16], f32>) -> (!graph.tensor<[16], f32>, !
   %0, %1 = graph.cummax %x {dim = 0 : i64} : (!graph.tensor<[16], f32>) -> (!graph.tensor<[16], f32>, !graph.tensor<[16], i64>)
   graph.return %0, %1 : !graph.tensor<[16], f32>, !graph.tensor<[16], i64>
 }
+
+// -----
+
+// A constant whose view a call returns lies in memory from there on: the call that writes the view changes it.
+// CHECK-LABEL: @view_of_a_constant
+// CHECK: %[[ONES:.*]] = graph.loops
+// CHECK: %[[V:.*]] = graph.extern(%[[ONES]])
+// CHECK: graph.extern(%[[V]])
+// CHECK: graph.load %[[ONES]]
+graph.func @view_of_a_constant() -> !graph.tensor<[8], f32> attributes {symbols = []} {
+  %ones = graph.full {value = 1 : i64} : () -> !graph.tensor<[8], f32>
+  %v = graph.extern(%ones) {op = "aten::view", overload = "dtype", args = [#graph.operand<0>, #graph.torch<"dtype", "int32">], aliases = array<i64: 0>} : (!graph.tensor<[8], f32>) -> !graph.tensor<[8], i32>
+  graph.extern(%v) {op = "aten::zero_", overload = "", args = [#graph.operand<0>], mutates = array<i64: 0>} : (!graph.tensor<[8], i32>) -> ()
+  %n = graph.neg %ones : (!graph.tensor<[8], f32>) -> !graph.tensor<[8], f32>
+  graph.return %n : !graph.tensor<[8], f32>
+}
+
+// -----
+
+// The source of a copy that is a view of the destination is read as a whole first.
+// CHECK-LABEL: @copy_of_a_view
+// CHECK: %[[V:.*]] = graph.extern(%[[X:[a-z0-9]+]])
+// CHECK: %[[C:.*]] = graph.loops [i0 = 8] ->
+// CHECK: graph.load %[[V]]
+// CHECK: into(%[[X]]
+// CHECK: graph.load %[[C]]
+graph.func @copy_of_a_view(%x: !graph.tensor<[8], f32>) -> () attributes {symbols = []} {
+  %v = graph.extern(%x) {op = "user::reversed", overload = "", args = [#graph.operand<0>], aliases = array<i64: -2>} : (!graph.tensor<[8], f32>) -> !graph.tensor<[8], f32>
+  %c = graph.copy_ %x, %v : (!graph.tensor<[8], f32>, !graph.tensor<[8], f32>) -> !graph.tensor<[8], f32>
+  graph.return
+}

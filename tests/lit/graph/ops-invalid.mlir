@@ -82,3 +82,27 @@ graph.func @write_without_dest(%x: !graph.tensor<[4], f32>) {
   }
   graph.return
 }
+
+// -----
+
+graph.func @aliases(%x: !graph.tensor<[4], f32>) {
+  // expected-error @+1 {{'graph.extern' op expected an entry of 'aliases' for each of 1 results, got 2}}
+  %0 = graph.extern(%x) {op = "aten::alias", overload = "", args = [#graph.operand<0>], aliases = array<i64: 0, 0>} : (!graph.tensor<[4], f32>) -> !graph.tensor<[4], f32>
+  graph.return
+}
+
+// -----
+
+graph.func @alias_of_nothing(%x: !graph.tensor<[4], f32>) {
+  // expected-error @+1 {{'graph.extern' op expected 'aliases' to name tensor operands, -1 or -2, got 1}}
+  %0 = graph.extern(%x) {op = "aten::alias", overload = "", args = [#graph.operand<0>], aliases = array<i64: 1>} : (!graph.tensor<[4], f32>) -> !graph.tensor<[4], f32>
+  graph.return
+}
+
+// -----
+
+graph.func @mutates(%x: !graph.tensor<[4], f32>) {
+  // expected-error @+1 {{'graph.extern' op expected 'mutates' to name tensor operands, got -1}}
+  graph.extern(%x) {op = "aten::zero_", overload = "", args = [#graph.operand<0>], mutates = array<i64: -1>} : (!graph.tensor<[4], f32>) -> ()
+  graph.return
+}

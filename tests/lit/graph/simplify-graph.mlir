@@ -137,3 +137,25 @@ graph.func @other_maximum(%x: !graph.tensor<[8, 8], f32>, %y: !graph.tensor<[8, 
   %14 = graph.exp %13 : (!graph.tensor<[8, 8], f32>) -> !graph.tensor<[8, 8], f32>
   graph.return %2, %6, %11, %14 : !graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>, !graph.tensor<[8, 8], f32>
 }
+
+// -----
+
+// What a call returns may be a view of what is written: x * 1 stays of it. A result that is new memory folds.
+// CHECK-LABEL: @written_behind_a_view
+graph.func @written_behind_a_view(%x: !graph.tensor<[8], f32>, %z: !graph.tensor<[8], f32>) -> (!graph.tensor<[8], f32>, !graph.tensor<[8], f32>) {
+  %one = graph.full {value = 1 : i64} : () -> !graph.tensor<[], f32>
+  // CHECK: %[[V:.*]] = graph.extern(%arg0)
+  %v = graph.extern(%x) {op = "aten::as_strided", overload = "", args = [#graph.operand<0>, [8], [1], 0], aliases = array<i64: 0>} : (!graph.tensor<[8], f32>) -> !graph.tensor<[8], f32>
+  // CHECK: %[[N:.*]] = graph.extern(%arg0)
+  %n = graph.extern(%x) {op = "aten::sort", overload = "", args = [#graph.operand<0>]} : (!graph.tensor<[8], f32>) -> !graph.tensor<[8], f32>
+  // CHECK: %[[Y:.*]] = graph.mul %[[V]]
+  %0 = graph.mul %v, %one : (!graph.tensor<[8], f32>, !graph.tensor<[], f32>) -> !graph.tensor<[8], f32>
+  // CHECK-NOT: graph.mul
+  %1 = graph.mul %n, %one : (!graph.tensor<[8], f32>, !graph.tensor<[], f32>) -> !graph.tensor<[8], f32>
+  %2 = graph.copy_ %x, %z : (!graph.tensor<[8], f32>, !graph.tensor<[8], f32>) -> !graph.tensor<[8], f32>
+  // CHECK: graph.neg %[[Y]]
+  %3 = graph.neg %0 : (!graph.tensor<[8], f32>) -> !graph.tensor<[8], f32>
+  // CHECK: graph.neg %[[N]]
+  %4 = graph.neg %1 : (!graph.tensor<[8], f32>) -> !graph.tensor<[8], f32>
+  graph.return %3, %4 : !graph.tensor<[8], f32>, !graph.tensor<[8], f32>
+}

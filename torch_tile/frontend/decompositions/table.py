@@ -24,6 +24,7 @@ from torch_tile.frontend.decompositions.folding import folding
 from torch_tile.frontend.decompositions.foreach import foreach
 from torch_tile.frontend.decompositions.grid_sample import grid_sample
 from torch_tile.frontend.decompositions.indexing import indexing
+from torch_tile.frontend.decompositions.new_memory import with_new_results
 from torch_tile.frontend.decompositions.padding import padding
 from torch_tile.frontend.decompositions.pointwise import pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
@@ -253,4 +254,4 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         table.update(foreach())
     table[aten.nll_loss_backward.default] = _nll_loss_backward
     table[aten.nll_loss2d_backward.default] = _nll_loss_backward
-    return table
+    return with_new_results(table)

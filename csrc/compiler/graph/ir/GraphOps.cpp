@@ -26,6 +26,25 @@ void FuncOp::print(OpAsmPrinter &printer) {
                                            getArgAttrsAttrName(), getResAttrsAttrName());
 }
 
+LogicalResult ExternOp::verify() {
+  auto isTensorOperand = [&](int64_t k) {
+    return k >= 0 && k < (int64_t)getInputs().size() && isa<GraphTensorType>(getInputs()[k].getType());
+  };
+  for (int64_t k : getMutates().value_or(ArrayRef<int64_t>()))
+    if (!isTensorOperand(k))
+      return emitOpError("expected 'mutates' to name tensor operands, got ") << k;
+  std::optional<ArrayRef<int64_t>> aliases = getAliases();
+  if (!aliases)
+    return success();
+  if (aliases->size() != getOutputs().size())
+    return emitOpError("expected an entry of 'aliases' for each of ")
+           << getOutputs().size() << " results, got " << aliases->size();
+  for (int64_t k : *aliases)
+    if (k != kNewMemory && k != kAnyOperand && !isTensorOperand(k))
+      return emitOpError("expected 'aliases' to name tensor operands, -1 or -2, got ") << k;
+  return success();
+}
+
 torch_tile::SizeFacts FuncOp::facts() {
   torch_tile::SizeFacts facts(GraphDialect::sizes(getContext()));
   if (ArrayAttr list = getSymbolsAttr())

@@ -57,17 +57,24 @@ def Graph_ExternOp : Graph_Op<"extern"> {
   let description = [{
     `args` holds one entry per schema argument: `#graph.operand<k>`, `unit` for None, `#graph.expr<..>` for an int, a float, bool or string attribute,
     `#graph.torch<kind, name>`, or an array of those. Results are the call's results flattened in order; a result that is None has type `none`.
-    `mutates` lists operands whose storage is written; `effect` marks a call whose order among such calls matters, as of those that draw from a generator;
+    `mutates` lists operands whose storage is written. `aliases` has an entry for each result: the operand whose memory it is, -1 for new memory, -2 where it
+    may be any operand's or another such result's; without it all results are new memory. `effect` marks a call whose order among such calls matters, as of those that draw from a generator;
     `reason` says why the op is not generated.
   }];
   let arguments = (ins Variadic<AnyType>:$inputs, StrAttr:$op, StrAttr:$overload, ArrayAttr:$args, OptionalAttr<DenseI64ArrayAttr>:$mutates,
-                       UnitAttr:$effect, OptionalAttr<StrAttr>:$reason);
+                       OptionalAttr<DenseI64ArrayAttr>:$aliases, UnitAttr:$effect, OptionalAttr<StrAttr>:$reason);
   let results = (outs Variadic<AnyType>:$outputs);
   let assemblyFormat = "`(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What `aliases` says of a result: an operand, kNewMemory or kAnyOperand.
+    int64_t viewedOperand(unsigned result) { return getAliases() ? (*getAliases())[result] : kNewMemory; }
+  }];
 }
 
 def Graph_PyCallOp : Graph_Op<"pycall"> {
   let summary = "a call of a Python callable of the graph; such graphs are not cached on disk";
+  let description = "It may write to its operands, and its results may be views of them.";
   let arguments = (ins Variadic<AnyType>:$inputs, I64Attr:$callable, ArrayAttr:$args);
   let results = (outs Variadic<AnyType>:$outputs);
   let assemblyFormat = "`(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";

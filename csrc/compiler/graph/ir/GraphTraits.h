@@ -5,6 +5,9 @@
 
 namespace mlir::graph {
 
+/// Entries of graph.extern's `aliases` that are no operand.
+inline constexpr int64_t kNewMemory = -1, kAnyOperand = -2;
+
 namespace detail {
 LogicalResult verifyPointwise(Operation *op);
 LogicalResult verifyReduction(Operation *op);

@@ -1,6 +1,7 @@
 #include "compiler/graph/transforms/LoopNest.h"
 
 #include "support/ExprBudget.h"
+#include "compiler/analysis/Memory.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -105,23 +106,9 @@ void Lowering::pin(OpBuilder &builder, Value value) {
     }
 }
 
-/// The value whose storage a buffer lies in.
-static Value storageOf(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (auto alias = dyn_cast<AliasOp>(op)) {
-      value = alias.getSource();
-      continue;
-    }
-    auto loops = dyn_cast<LoopsOp>(op);
-    Value dest = loops ? loops.destOf(cast<OpResult>(value).getResultNumber()) : Value();
-    if (!dest)
-      break;
-    value = dest;
-  }
-  return value;
+bool Lowering::shareStorage(Value a, Value b) const {
+  return torch_tile::analysis::mayShareMemory(baseOf(a), baseOf(b));
 }
-
-bool Lowering::shareStorage(Value a, Value b) const { return storageOf(baseOf(a)) == storageOf(baseOf(b)); }
 
 Value Lowering::copy(OpBuilder &builder, Location loc, Value value) {
   auto type = cast<GraphTensorType>(value.getType());

@@ -1,3 +1,4 @@
+#include "compiler/analysis/Memory.h"
 #include "compiler/graph/transforms/LowerOps.h"
 #include "compiler/graph/transforms/Passes.h"
 
@@ -85,9 +86,12 @@ static LogicalResult lowerCopyTo(Lowering &lowering, OpBuilder &builder, CopyToO
 
 /// Extern calls, Python calls and the return see tensors in memory.
 static void materializeOperands(Lowering &lowering, OpBuilder &builder, Operation *op) {
-  if (auto call = dyn_cast<ExternOp>(op); call && call.getMutatesAttr())
-    for (int64_t k : call.getMutatesAttr().asArrayRef())
-      lowering.pin(builder, op->getOperand(k));
+  // What a call writes, itself or through a view that it returns, must be what later ops read.
+  for (Value written : torch_tile::analysis::writtenValues(op))
+    lowering.pin(builder, written);
+  for (Value result : op->getResults())
+    for (Value viewed : torch_tile::analysis::viewedBy(result))
+      lowering.pin(builder, viewed);
   // Results that view one constant share its memory.
   if (isa<ReturnOp>(op))
     for (Value operand : llvm::to_vector(op->getOperands()))

@@ -1,5 +1,6 @@
 #include "compiler/graph/ir/Marks.h"
 #include "compiler/graph/transforms/Bounds.h"
+#include "compiler/analysis/Memory.h"
 #include "compiler/graph/transforms/LowerOps.h"
 #include "compiler/graph/transforms/Passes.h"
 
@@ -17,18 +18,17 @@ namespace mlir::graph {
 
 namespace {
 
-/// Values whose storage somebody outside the pure ops sees: outputs, arguments of calls, what is written. A new tensor
-/// among them may not become another one's storage.
-class VisibleStorage {
+/// Values whose memory somebody outside the pure ops sees: outputs, arguments of calls, what is written. A new tensor
+/// among them may not become another one's memory.
+class VisibleMemory {
 public:
-  explicit VisibleStorage(FuncOp func) {
-    for (Operation &op : func.getBody().front())
+  explicit VisibleMemory(FuncOp func) {
+    for (Operation &op : func.getBody().front()) {
       if (!isPure(&op) || isa<ReturnOp>(op))
-        for (auto [k, operand] : llvm::enumerate(op.getOperands())) {
-          add(operand);
-          if (isWritten(&op, k))
-            written.insert(rootOf(operand));
-        }
+        llvm::for_each(op.getOperands(), [&](Value operand) { add(operand); });
+      for (Value place : torch_tile::analysis::writtenPlaces(&op))
+        written.insert(place);
+    }
   }
   bool contains(Value value) const { return values.contains(value); }
   /// After `from` was replaced by `to`.
@@ -37,34 +37,15 @@ public:
       add(to);
   }
 
-  /// Whether the storage of a value changes at some point of the graph: then it matters when it is read.
-  bool isEverWritten(Value value) const { return written.contains(rootOf(value)); }
-  static bool writes(Operation *op) {
-    auto call = dyn_cast<ExternOp>(op);
-    return isa<CopyToOp, PyCallOp>(op) || (call && call.getMutates());
+  /// Whether the memory of a value changes at some point of the graph: then it matters when it is read.
+  bool isEverWritten(Value value) const {
+    return llvm::any_of(torch_tile::analysis::placesOf(value), [&](Value place) { return written.contains(place); });
   }
 
 private:
-  static bool isWritten(Operation *op, unsigned operand) {
-    if (auto call = dyn_cast<ExternOp>(op))
-      return call.getMutates() && llvm::is_contained(*call.getMutates(), operand);
-    return isa<PyCallOp>(op) || (isa<CopyToOp>(op) && operand == 0);
-  }
-  static Value rootOf(Value value) {
-    while (Operation *op = value.getDefiningOp()) {
-      if (!op->hasTrait<ViewTrait>() && !isa<CopyToOp>(op))
-        break;
-      value = op->getOperand(0);
-    }
-    return value;
-  }
   void add(Value value) {
-    while (values.insert(value).second) {
-      Operation *op = value.getDefiningOp();
-      if (!op || !op->hasTrait<ViewTrait>())
-        return;
-      value = op->getOperand(0);
-    }
+    if (values.insert(value).second)
+      llvm::for_each(torch_tile::analysis::viewedBy(value), [&](Value viewed) { add(viewed); });
   }
   DenseSet<Value> values, written;
 };
@@ -156,7 +137,7 @@ static Value foldToOperand(Operation *op) {
   return neutralOperand(op);
 }
 
-static void simplify(Operation *op, VisibleStorage &visible) {
+static void simplify(Operation *op, VisibleMemory &visible) {
   if (auto cast = dyn_cast<CastOp>(op)) {
     // cast(cast(x)) is cast(x) if the first loses nothing.
     if (auto inner = cast.getX().getDefiningOp<CastOp>())
@@ -185,12 +166,12 @@ void mlir::graph::simplifyGraph(FuncOp func) {
         op.erase();
   };
   eraseUnused();
-  VisibleStorage visible(func);
+  VisibleMemory visible(func);
   // After a write an equal op may read other elements.
   bool isWritten = false;
   DenseSet<Operation *, OpEquivalence> known;
   for (Operation &op : llvm::make_early_inc_range(block)) {
-    isWritten |= VisibleStorage::writes(&op);
+    isWritten |= !torch_tile::analysis::writtenValues(&op).empty();
     if (!isPure(&op) || op.getNumRegions() != 0)
       continue;
     simplify(&op, visible);
