@@ -1,12 +1,17 @@
 #include "compiler/c_api.h"
 
 #include "compiler/driver/Compile.h"
+#include "compiler/driver/Guard.h"
+#include "compiler/driver/WorkerPool.h"
 #include "compiler/loader/Loader.h"
+#include "support/FaultPoint.h"
 
 #include "llvm/Support/BLAKE3.h"
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
 
 using namespace torch_tile;
 
@@ -15,6 +20,8 @@ static ttc_buffer makeBuffer(const void *data, size_t size) {
   if (size == 0)
     return buffer;
   buffer.data = static_cast<char *>(std::malloc(size + 1));
+  if (!buffer.data)
+    return buffer;
   std::memcpy(buffer.data, data, size);
   buffer.data[size] = 0; // handy for texts, no part of the size
   buffer.size = size;
@@ -40,15 +47,30 @@ void ttc_hash(const void *data, size_t size, uint8_t hash[32]) {
   std::memcpy(hash, digest.data(), 32);
 }
 
+/// Runs a step of the compiler where nothing that happens in it ends the process.
+static Status contain(const char *stage, const std::function<Status()> &step) {
+  auto status = std::make_unique<Status>();
+  std::string end = runContained([&] { *status = step(); });
+  if (end.empty())
+    return std::move(*status);
+  (void)status.release(); // it may be in any state
+  return Status::internal(stage, end);
+}
+
+static ttc_status makeStatus(const Status &status, const std::vector<uint8_t> &bytes, ttc_buffer *result) {
+  if (!status.isOk())
+    return makeStatus(status);
+  *result = makeBuffer(bytes.data(), bytes.size());
+  if (!result->data && !bytes.empty())
+    return makeStatus(Status::internal("compile", "out of memory"));
+  return makeStatus(status);
+}
+
 using CompileFn = Status (*)(std::string_view, const CompileOptions &, const CompileHooks &, std::vector<uint8_t> &);
 
 static ttc_status compileWith(CompileFn compile, const char *text, size_t size, const ttc_compile_request *request,
                               ttc_buffer *artifact) {
   *artifact = {nullptr, 0};
-  CompileOptions options;
-  Status status = parseOptions({request->options, request->options_size}, options);
-  if (!status.isOk())
-    return makeStatus(status);
   CompileHooks hooks;
   if (request->dump)
     hooks.dump = [&](const char *file, std::string_view data) {
@@ -59,10 +81,12 @@ static ttc_status compileWith(CompileFn compile, const char *text, size_t size, 
       return request->lookup_kernel(request->lookup_context, hash.bytes) == 1;
     };
   std::vector<uint8_t> bytes;
-  status = compile({text, size}, options, hooks, bytes);
-  if (status.isOk())
-    *artifact = makeBuffer(bytes.data(), bytes.size());
-  return makeStatus(status);
+  Status status = contain("compile", [&] {
+    CompileOptions options;
+    Status parsed = parseOptions({request->options, request->options_size}, options);
+    return parsed.isOk() ? compile({text, size}, options, hooks, bytes) : parsed;
+  });
+  return makeStatus(status, bytes, artifact);
 }
 
 ttc_status ttc_compile(const char *text, size_t size, const ttc_compile_request *request, ttc_buffer *artifact) {
@@ -76,7 +100,10 @@ ttc_status ttc_compile_kernel(const char *text, size_t size, const ttc_compile_r
 ttc_status ttc_import_triton(const char *text, size_t size, int embeddable, ttc_buffer *tile) {
   *tile = {nullptr, 0};
   std::string result;
-  Status status = importTriton({text, size}, embeddable != 0, result);
+  Status status = contain("import", [&] {
+    FaultPoints::reach("triton");
+    return importTriton({text, size}, embeddable != 0, result);
+  });
   if (status.isOk())
     *tile = makeBuffer(result.data(), result.size());
   return makeStatus(status);
@@ -89,13 +116,22 @@ ttc_status ttc_load(const void *object, size_t size, const char *symbol, ttc_res
   if (resolve)
     resolver = [&](const char *name) { return resolve(context, name); };
   std::unique_ptr<LoadedCode> code;
-  Status status = loadObject({static_cast<const uint8_t *>(object), size}, symbol, resolver, code);
+  bool isComplete = false;
+  Status status = contain("load", [&] {
+    Status loaded = loadObject({static_cast<const uint8_t *>(object), size}, symbol, resolver, code);
+    isComplete = true;
+    return loaded;
+  });
+  if (!isComplete)
+    abandonLoader();
   if (status.isOk()) {
     *function = code->function;
     *handle = code.release();
   }
   return makeStatus(status);
 }
+
+int ttc_inject_fault(const char *fault) { return FaultPoints::arm(fault, &raiseFault); }
 
 void ttc_unload(void *handle) { delete static_cast<LoadedCode *>(handle); }
 

@@ -1,4 +1,5 @@
-// The only door into libtorch_tile_compiler. C types only; every function is thread-safe.
+// The only door into libtorch_tile_compiler. C types only; every function is thread-safe. Whatever happens in a compile
+// or a load (fatal errors of LLVM, failed assertions, exceptions, faults) comes back as a status.
 #ifndef TORCH_TILE_COMPILER_C_API_H
 #define TORCH_TILE_COMPILER_C_API_H
 
@@ -71,6 +72,10 @@ TTC_API ttc_status ttc_compile_kernel(const char *text, size_t size, const ttc_c
 TTC_API ttc_status ttc_load(const void *object, size_t size, const char *symbol, ttc_resolve_fn resolve, void *context,
                             void **function, void **handle);
 TTC_API void ttc_unload(void *handle);
+
+/// For tests: the stage that "stage:kind" names fails in that way whenever it is reached (driver/Guard.h); "" ends it.
+/// Returns how often the fault before has been reached.
+TTC_API int ttc_inject_fault(const char *fault);
 
 TTC_API void ttc_buffer_free(ttc_buffer *buffer);
 TTC_API void ttc_status_free(ttc_status *status);

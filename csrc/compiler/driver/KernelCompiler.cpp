@@ -3,6 +3,7 @@
 #include "compiler/codegen/cpu/CompileKernel.h"
 #include "compiler/codegen/gpu/CompileGpuKernel.h"
 #include "compiler/driver/WorkerPool.h"
+#include "support/FaultPoint.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
@@ -28,12 +29,14 @@ struct Job {
 /// The calling worker's own context. Types and attributes live as long as their context, so it is renewed now and then.
 static MLIRContext &workerContext() {
   constexpr int maxUses = 256;
-  static thread_local std::unique_ptr<MLIRContext> context;
+  // A plain pointer: a worker ends after a fault alone (Guard.h), when its context must not be touched.
+  static thread_local MLIRContext *context = nullptr;
   static thread_local int numUses = 0;
   if (!context || ++numUses > maxUses) {
+    delete context;
     DialectRegistry registry;
     codegen::registerKernelDialects(registry);
-    context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+    context = new MLIRContext(registry, MLIRContext::Threading::DISABLED);
     context->loadAllAvailableDialects();
     numUses = 1;
   }
@@ -42,6 +45,7 @@ static MLIRContext &workerContext() {
 
 /// Kernels travel as text: what is compiled is exactly what was hashed, and no context is shared between threads.
 static void runJob(Job &job, const std::string &name, const CompileOptions &options, bool hasDumps) {
+  FaultPoints::reach("kernel");
   MLIRContext &context = workerContext();
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && job.error.empty())
@@ -83,7 +87,7 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
                                                       const CompileHooks &hooks, Stages &stages) {
   CompiledKernels result;
   llvm::StringMap<uint32_t> byHash;
-  std::vector<std::unique_ptr<Job>> jobs; // stable addresses: a worker that LLVM ends keeps its job
+  std::vector<std::unique_ptr<Job>> jobs; // stable addresses
   std::vector<uint32_t> jobKernels;
   for (tile::KernelOp kernel : kernels) {
     codegen::KernelText text = options.gpu ? codegen::describeGpuKernel(kernel, *options.gpu)
@@ -130,7 +134,7 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
       job->op.emitError("kernel '") << job->op.getSymName() << "' does not compile: " << reason;
       hasFailed = true;
       if (!fatal[index].empty())
-        (void)job.release(); // the sleeping thread may still refer to it
+        (void)job.release(); // it may be in any state
       continue;
     }
     stages.addKernel(job->timing.name, std::move(job->timing.stepsMs));

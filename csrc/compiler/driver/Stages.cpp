@@ -1,5 +1,8 @@
 #include "compiler/driver/Stages.h"
 
+#include "compiler/driver/Guard.h"
+#include "support/FaultPoint.h"
+
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -9,6 +12,8 @@ void Stages::done(const char *name) {
   auto now = Clock::now();
   stagesMs.emplace_back(name, std::chrono::duration<double, std::milli>(now - last).count());
   last = now;
+  noteStage(name);
+  FaultPoints::reach(name);
 }
 
 void Stages::dump(const char *file, std::string_view text) {

@@ -1,4 +1,4 @@
-// Threads that compile, and survive LLVM's fatal errors.
+// Threads that compile. What ends a job on them ends neither the process nor the compiles of others.
 #pragma once
 
 #include <functional>
@@ -8,11 +8,12 @@
 namespace torch_tile {
 
 /// Runs the jobs on up to `numThreads` threads of the process's pool and waits for all. Answers one text per job:
-/// empty, or LLVM's last words.
-///
-/// LLVM's fatal error path ends the process. Its handler may not return, and nothing may unwind through LLVM's frames;
-/// so the thread it is called on reports its job as failed and then sleeps for good: the thread, and what it held, are
-/// given up, the process lives. The pool starts with the first job, and afresh in a forked child.
+/// empty, or what ended it early (Guard.h). A thread on which a job ended early ends too; what the job held is given
+/// up. The pool starts with the first job, and afresh in a forked child.
 std::vector<std::string> runJobs(const std::vector<std::function<void()>> &jobs, int numThreads);
+
+/// Runs one job on a thread of its own, which has a large stack, and waits for it. Any number may run at a time.
+/// Answers as `runJobs` does. Jobs may call `runJobs`.
+std::string runContained(std::function<void()> job);
 
 } // namespace torch_tile

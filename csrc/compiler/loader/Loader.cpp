@@ -1,5 +1,7 @@
 #include "compiler/loader/Loader.h"
 
+#include "support/FaultPoint.h"
+
 #include "llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h"
 #include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
 #include "llvm/ExecutionEngine/Orc/Core.h"
@@ -11,7 +13,7 @@
 
 #include <atomic>
 #include <dlfcn.h>
-#include <optional>
+#include <unistd.h>
 
 using namespace torch_tile;
 namespace orc = llvm::orc;
@@ -19,8 +21,11 @@ namespace orc = llvm::orc;
 LoadedCode::~LoadedCode() = default;
 
 namespace {
-/// One session for the process. Never destroyed: code may run until the very end.
+/// One session for the process, which holds locks while it works. Never destroyed: code may run until the very end.
 struct Session {
+  const pid_t owner = getpid();
+  /// A load may have ended with the session's locks held.
+  std::atomic<bool> isAbandoned{false};
   orc::ExecutionSession session;
   orc::ObjectLinkingLayer layer;
   std::atomic<uint64_t> numLoaded{0};
@@ -36,7 +41,11 @@ struct Session {
 class JitCode final : public LoadedCode {
 public:
   JitCode(Session &session, orc::JITDylib &library) : session(session), library(library) {}
-  ~JitCode() override { llvm::consumeError(session.session.removeJITDylib(library)); }
+  ~JitCode() override {
+    // A child's copy of a session may be locked by a thread of the parent.
+    if (!session.isAbandoned && session.owner == getpid())
+      llvm::consumeError(session.session.removeJITDylib(library));
+  }
 
 private:
   Session &session;
@@ -44,29 +53,29 @@ private:
 };
 } // namespace
 
+static std::atomic<Session *> currentSession{nullptr};
+
 static llvm::Expected<Session *> getSession() {
-  struct Result {
-    Session *session = nullptr;
-    std::string error;
-  };
-  static const Result result = [] {
-    Result r;
-    auto control = orc::SelfExecutorProcessControl::Create();
-    auto memory = llvm::jitlink::InProcessMemoryManager::Create();
-    if (control && memory) {
-      r.session = new Session(std::move(*control), std::move(*memory));
-      return r;
-    }
-    llvm::raw_string_ostream stream(r.error);
-    if (!control)
-      stream << control.takeError();
-    if (!memory)
-      stream << memory.takeError();
-    return r;
-  }();
-  if (!result.session)
-    return llvm::createStringError(result.error);
-  return result.session;
+  Session *current = currentSession.load();
+  if (current && current->owner == getpid())
+    return current;
+  auto control = orc::SelfExecutorProcessControl::Create();
+  if (!control)
+    return control.takeError();
+  auto memory = llvm::jitlink::InProcessMemoryManager::Create();
+  if (!memory)
+    return memory.takeError();
+  auto *fresh = new Session(std::move(*control), std::move(*memory));
+  if (currentSession.compare_exchange_strong(current, fresh))
+    return fresh;
+  llvm::consumeError(fresh->session.endSession());
+  delete fresh;
+  return current;
+}
+
+void torch_tile::abandonLoader() {
+  if (Session *session = currentSession.exchange(nullptr))
+    session->isAbandoned = true;
 }
 
 /// Defines what the object leaves undefined, so that linking never searches.
@@ -100,6 +109,7 @@ static llvm::Error defineExternals(Session &session, orc::JITDylib &library, llv
 
 static llvm::Expected<std::unique_ptr<LoadedCode>> load(std::span<const uint8_t> object, const std::string &symbol,
                                                         const ResolveFn &resolve) {
+  FaultPoints::reach("link");
   auto session = getSession();
   if (!session)
     return session.takeError();

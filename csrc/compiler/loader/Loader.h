@@ -25,4 +25,7 @@ using ResolveFn = std::function<void *(const char *symbol)>;
 Status loadObject(std::span<const uint8_t> object, const std::string &symbol, const ResolveFn &resolve,
                   std::unique_ptr<LoadedCode> &code);
 
+/// After a load that never came to its end: what was loaded stays, later loads begin afresh.
+void abandonLoader();
+
 } // namespace torch_tile

@@ -46,8 +46,9 @@ static void initializeTarget() {
 }
 
 llvm::Expected<llvm::TargetMachine *> torch_tile::codegen::getGpuTargetMachine(const GpuOptions &options) {
-  static thread_local llvm::StringMap<std::unique_ptr<llvm::TargetMachine>> machines;
-  std::unique_ptr<llvm::TargetMachine> &machine = machines[options.architecture + "|" + options.features];
+  // Never destroyed: a thread that compiles ends after a fault alone, when what it had must not be touched.
+  static thread_local auto *machines = new llvm::StringMap<std::unique_ptr<llvm::TargetMachine>>;
+  std::unique_ptr<llvm::TargetMachine> &machine = (*machines)[options.architecture + "|" + options.features];
   if (machine)
     return machine.get();
   initializeTarget();
