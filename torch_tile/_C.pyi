@@ -27,6 +27,8 @@ class Program:
     _boxed_call: bool
     _fx_graph_cache_key: str
     _fx_graph_cache_debug_lines: list[str]
+    _input_names: list[str | None]
+    """What the user calls the inputs, for messages."""
     num_kernels: int
     """Distinct kernels; `num_launches` counts launches."""
     num_launches: int
@@ -213,6 +215,10 @@ def set_buffer_limit(num_bytes: int) -> None:
 
 def empty_cache() -> None:
     """Give the kept memory back to the system."""
+
+def inject_fault(fault: str) -> int:
+    """For tests: "stage:kind" makes that stage of the extension or the compiler fail so; "" ends it. How often the one
+    before has been reached."""
 
 def buffer_statistics() -> dict[str, int]:
     """used_bytes, kept_bytes, peak_bytes (of what was in use); requests and mapped: how many needed fresh memory."""

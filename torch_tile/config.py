@@ -30,6 +30,8 @@ class Knob:
     environment: tuple[str, ...]
     doc: str
     is_for_compiler: bool = False
+    is_of_process: bool = False
+    """There is one value for the process, which options of a torch.compile call cannot change."""
     choices: tuple[str, ...] = ()
 
     def parse(self, text: str) -> Any:
@@ -102,7 +104,9 @@ KNOBS: dict[str, Knob] = {
             int,
             1 << 30,
             ("TORCH_TILE_BUFFER_LIMIT_BYTES",),
-            "Freed memory of large CPU buffers that the process keeps for its next calls, at most; 0: none.",
+            "Freed memory of large CPU buffers that the process keeps for its next calls, at most; 0: none. "
+            "For the process, not for one call.",
+            is_of_process=True,
         ),
         Knob("interpret", bool, False, ("TORCH_TILE_INTERPRET",), "Run kernels of the tile language in Python."),
         Knob("force_compile", bool, False, ("TORCH_TILE_FORCE_COMPILE",), "Compile even what the disk cache has."),
@@ -231,6 +235,8 @@ def get(name: str) -> Any:
 def set(name: str, value: Any) -> None:
     """Set a knob for the process."""
     _values[name] = _find(name).check(value)
+    if name == "buffer_limit_bytes" and (extension := sys.modules.get("torch_tile._C")):
+        extension.set_buffer_limit(value)
 
 
 @contextmanager
@@ -242,8 +248,11 @@ def patch(**values: Any) -> Iterator[None]:
             set(name, value)
         yield
     finally:
+        changed = [name for name in values if name in _values]
         _values.clear()
         _values.update(before)
+        if "buffer_limit_bytes" in changed and (extension := sys.modules.get("torch_tile._C")):
+            extension.set_buffer_limit(get("buffer_limit_bytes"))
 
 
 def _find(name: str) -> Knob:
@@ -257,6 +266,8 @@ class Settings(Mapping[str, Any]):
 
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values
+        self.argument_names: list[str] = []
+        """What the user calls the inputs of Dynamo's graph."""
         self.reason_against_recording: str | None = None
         """Why CUDA graphs are off for what is compiled later under these settings."""
         self.writes_inputs = False
@@ -316,6 +327,11 @@ def resolve(mode: str | None = None, options: Mapping[str, Any] | None = None) -
     values["cudagraphs"] = values["cudagraphs"] or mode in _MODES_WITH_CUDAGRAPHS
     for name, value in (options or {}).items():
         knob = _find(name)
+        if knob.is_of_process:
+            raise OptionError(
+                f"option {name!r} is of the process, not of one torch.compile call: set it with "
+                f"torch_tile.config.set({name!r}, {value!r}) or {knob.environment[0]}"
+            )
         values[knob.name] = knob.check(value)
     return Settings(values)
 

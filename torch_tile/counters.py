@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
 
@@ -16,7 +17,12 @@ class Counters:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        # A thread that a forked child does not have may have held it.
+        os.register_at_fork(after_in_child=self._unlock)
         self._counts: Counter[str] = Counter()
+
+    def _unlock(self) -> None:
+        self._lock = threading.Lock()
 
     def add(self, name: str, amount: float = 1) -> None:
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,7 +13,7 @@ import torch
 
 import torch_tile
 from tests.compiling import assert_same, compiled, run_python, tile_only
-from torch_tile import _C
+from torch_tile import _C, config
 
 pytestmark = tile_only
 
@@ -92,14 +93,106 @@ def test_keeping_does_not_raise_the_peak() -> None:
 
 
 def test_limit() -> None:
-    function = compiled(lambda x: x + 1, buffer_limit_bytes=4 * MEGABYTE)
-    function(of_megabytes(3))
-    assert kept() == 3 * MEGABYTE
-    function(of_megabytes(5))
-    assert kept() <= 4 * MEGABYTE
-    off = compiled(lambda x: x + 2, buffer_limit_bytes=0)
-    assert_same(off(of_megabytes(5)), of_megabytes(5) + 2)
+    with config.patch(buffer_limit_bytes=4 * MEGABYTE):
+        function = compiled(lambda x: x + 1)
+        function(of_megabytes(3))
+        assert kept() == 3 * MEGABYTE
+        function(of_megabytes(5))
+        assert kept() <= 4 * MEGABYTE
+    with config.patch(buffer_limit_bytes=0):
+        assert kept() == 0
+        off = compiled(lambda x: x + 2)
+        assert_same(off(of_megabytes(5)), of_megabytes(5) + 2)
+        assert kept() == 0
+
+
+def test_an_idle_process_keeps_nothing() -> None:
+    function = compiled(lambda x: x + 1)
+    function(of_megabytes(16))
+    assert kept() == 16 * MEGABYTE
+    deadline = time.monotonic() + 60
+    while kept() and time.monotonic() < deadline:
+        time.sleep(0.5)
     assert kept() == 0
+    function(of_megabytes(16))
+    assert kept() == 16 * MEGABYTE
+
+
+def test_blocks_in_use_stay_while_others_go() -> None:
+    """What each second's call takes and gives back is not idle."""
+    function = compiled(lambda x: x + 1, dynamic=True)
+    function(of_megabytes(32))
+    x = of_megabytes(4)
+    deadline = time.monotonic() + 60
+    while True:
+        function(x)
+        if kept() <= 4 * MEGABYTE or time.monotonic() > deadline:
+            break
+        time.sleep(0.5)
+    assert kept() == 4 * MEGABYTE
+
+
+# The address space that is left holds what the pool keeps or what is asked for, not both.
+_SHORT_OF_MEMORY = """
+import resource, torch, torch_tile
+from torch_tile import _C
+
+function = torch.compile(lambda x: x + 1, backend="tile", options={{"strict": True}})
+x = torch.ones(64 << 20)
+function(x)
+assert _C.buffer_statistics()["kept_bytes"] == 256 << 20
+pages = int(open("/proc/self/statm").read().split()[0])
+limit = pages * resource.getpagesize() + (128 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+{ask}
+assert _C.buffer_statistics()["kept_bytes"] == 0
+try:
+    torch.empty(1 << 30)
+except RuntimeError as error:
+    assert "memory" in str(error), error
+else:
+    raise AssertionError("more than there is")
+print("fine")
+"""
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        "y = torch.ones(64 << 20); assert y.sum() == 64 << 20",
+        "y = x.clone(); assert y[-1] == 1",
+        "y = torch.nn.functional.pad(x, (0, 5)); assert y[-1] == 0",
+    ],
+    ids=["empty", "clone", "operator"],
+)
+def test_eager_gets_what_the_pool_keeps(ask: str) -> None:
+    assert "fine" in run_python(_SHORT_OF_MEMORY.format(ask=ask))
+
+
+def test_allocator_comes_while_others_allocate() -> None:
+    done = run_python(
+        """
+        import threading, torch
+        stop = False
+        def allocate():
+            while not stop:
+                x = torch.ones(1 << 16)
+                assert x[-1] == 1
+        threads = [threading.Thread(target=allocate) for _ in range(4)]
+        for t in threads: t.start()
+        before = [torch.ones(1 << 17) for _ in range(4)]
+        from torch_tile import _C  # puts the allocator in its place
+        after = [torch.ones(1 << 17) for _ in range(4)]
+        stop = True
+        for t in threads: t.join()
+        function = torch.compile(lambda x: x + 1, backend="tile", options={"strict": True})
+        for x in before + after:
+            assert torch.equal(function(x), x + 1)
+        del before, after
+        print("fine")
+        """
+    )
+    assert "fine" in done
 
 
 def test_what_nobody_asks_for_again_goes() -> None:
@@ -183,8 +276,7 @@ def test_operators_take_from_the_pool() -> None:
 
 
 def test_operators_without_a_pool() -> None:
-    _C.set_buffer_limit(0)
     layer = torch.nn.Conv2d(16, 16, 3, padding=1)
     x = torch.randn(4, 16, 64, 64)
-    with torch.no_grad():
-        assert_same(compiled(lambda x: layer(x) + 1, buffer_limit_bytes=0)(x), layer(x) + 1, rtol=1e-5, atol=1e-5)
+    with torch.no_grad(), config.patch(buffer_limit_bytes=0):
+        assert_same(compiled(lambda x: layer(x) + 1)(x), layer(x) + 1, rtol=1e-5, atol=1e-5)

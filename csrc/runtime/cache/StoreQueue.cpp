@@ -1,6 +1,7 @@
 #include "runtime/cache/StoreQueue.h"
 
 #include "runtime/cache/Notices.h"
+#include "support/FaultPoint.h"
 
 #include <pthread.h>
 
@@ -48,6 +49,7 @@ void work(Queue &q) {
     Job &job = q.jobs.front(); // a deque moves no element when others are added behind
     lock.unlock();
     try {
+      FaultPoints::reach("store");
       job.run();
     } catch (const std::exception &error) {
       notice(false, "store", std::string("an entry is not stored in the disk cache: ") + error.what());

@@ -6,11 +6,13 @@
 #include "runtime/compiler/CompilerLibrary.h"
 #include "runtime/compiler/KernelTable.h"
 #include "runtime/launch/gpu/Assemble.h"
+#include "support/FaultPoint.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <new>
+#include <system_error>
 #include <thread>
 
 namespace torch_tile::runtime {
@@ -146,6 +148,14 @@ void writeToDisk(std::shared_ptr<DiskCache> cache, const Hash &key, Artifact art
   postStore(std::move(names), std::move(job));
 }
 
+std::string assembleContained(Kernel &kernel, const std::string &architecture) noexcept {
+  try {
+    return assemble(kernel.code, architecture.empty() ? kernel.target : architecture);
+  } catch (const std::exception &) {
+    return "no memory"; // fits a string without any of its own
+  }
+}
+
 /// PTX to cubins, kernels in parallel: an assembler takes several times as long as the compiler.
 Status assembleAll(Artifact &artifact, const std::string &architecture) {
   std::vector<Kernel *> kernels;
@@ -154,14 +164,19 @@ Status assembleAll(Artifact &artifact, const std::string &architecture) {
       kernels.push_back(&kernel);
   std::vector<std::string> errors(kernels.size());
   std::atomic<size_t> next = 0;
-  auto work = [&] {
+  auto work = [&]() noexcept {
     for (size_t i; (i = next++) < kernels.size();)
-      errors[i] = assemble(kernels[i]->code, architecture.empty() ? kernels[i]->target : architecture);
+      errors[i] = assembleContained(*kernels[i], architecture);
   };
   std::vector<std::thread> threads;
   size_t numThreads = std::min<size_t>({kernels.size(), 16, std::thread::hardware_concurrency()});
-  for (size_t i = 1; i < numThreads; ++i)
-    threads.emplace_back(work);
+  threads.reserve(numThreads);
+  try {
+    for (size_t i = 1; i < numThreads; ++i)
+      threads.emplace_back(work);
+  } catch (const std::system_error &) {
+    // Where no more threads are to be had, those that run do the work.
+  }
   work();
   for (std::thread &thread : threads)
     thread.join();
@@ -231,6 +246,7 @@ Status compileGraph(std::string_view text, const CompileOptions &options, Compil
   }
   if (cache && !callsPython(artifact))
     result.cacheEntries = entriesOf(key, artifact);
+  FaultPoints::reach("program");
   result.program = std::make_shared<const Program>(std::move(artifact), std::move(kernels), options.program);
   result.compileMs = millisecondsSince(start);
   return Status::ok();

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -104,6 +105,11 @@ void CompilerLibrary::setPath(std::string path) {
 const CompilerLibrary &CompilerLibrary::get() {
   if (const CompilerLibrary *library = opened.load(std::memory_order_acquire))
     return *library;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // A fork waits until the library is open: the child would find it half opened, and the lock taken.
+    pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
+  });
   std::lock_guard lock(mutex);
   if (!opened.load()) {
     opened.store(new CompilerLibrary(overridePath().empty() ? installedPath() : overridePath()),
@@ -126,6 +132,7 @@ CompilerLibrary::CompilerLibrary(const std::string &path) {
   // Kernels that stand for themselves are no part of compiling graphs: a library without them serves those.
   functions.compileKernel = reinterpret_cast<decltype(functions.compileKernel)>(dlsym(library, "ttc_compile_kernel"));
   functions.importTriton = reinterpret_cast<decltype(functions.importTriton)>(dlsym(library, "ttc_import_triton"));
+  functions.injectFault = reinterpret_cast<decltype(functions.injectFault)>(dlsym(library, "ttc_inject_fault"));
   find(functions.load, "ttc_load");
   find(functions.unload, "ttc_unload");
   find(functions.bufferFree, "ttc_buffer_free");

@@ -42,6 +42,11 @@ public:
   Status load(std::span<const uint8_t> object, const std::string &symbol, void *&function, void *&handle) const;
   void unload(void *handle) const { functions.unload(handle); }
 
+  /// See ttc_inject_fault.
+  int injectFault(const std::string &fault) const {
+    return functions.injectFault ? functions.injectFault(fault.c_str()) : 0;
+  }
+
 private:
   explicit CompilerLibrary(const std::string &path);
 
@@ -53,6 +58,7 @@ private:
     decltype(&ttc_import_triton) importTriton;
     decltype(&ttc_load) load;
     decltype(&ttc_unload) unload;
+    decltype(&ttc_inject_fault) injectFault;
     decltype(&ttc_buffer_free) bufferFree;
     decltype(&ttc_status_free) statusFree;
   } functions;

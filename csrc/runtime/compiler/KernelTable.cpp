@@ -1,6 +1,9 @@
 #include "runtime/compiler/KernelTable.h"
 
 #include "runtime/compiler/CompilerLibrary.h"
+#include "support/FaultPoint.h"
+
+#include <pthread.h>
 
 #include <cstring>
 #include <mutex>
@@ -24,7 +27,11 @@ struct Table {
 
 Table &table() {
   // Never destroyed: programs may outlive static destructors.
-  static Table *instance = new Table;
+  static Table *instance = [] {
+    // A child must not inherit the lock of a thread that it does not have.
+    pthread_atfork([] { table().mutex.lock(); }, [] { table().mutex.unlock(); }, [] { table().mutex.unlock(); });
+    return new Table;
+  }();
   return *instance;
 }
 
@@ -65,6 +72,7 @@ Status loadKernel(const artifact::Kernel &described, std::span<const uint8_t> co
   kernel = findLoadedKernel(hash);
   if (kernel)
     return Status::ok();
+  FaultPoints::reach("load");
   std::shared_ptr<const LoadedKernel> loaded;
   if (Status status = link(described, code, loaded); !status.isOk())
     return status;

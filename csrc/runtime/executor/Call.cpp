@@ -1,5 +1,6 @@
 #include "runtime/executor/FrozenInputs.h"
 #include "runtime/executor/Program.h"
+#include "runtime/executor/RefusedInput.h"
 #include "runtime/executor/SharedMemory.h"
 #include "runtime/memory/BufferPool.h"
 #include "runtime/memory/OperatorAllocator.h"
@@ -113,7 +114,7 @@ void Call::checkInputs() {
     auto fits = [&] {
       return tensor.defined() && isPlain(tensor) && tensor.scalar_type() == check.type && matches(tensor, check.shape);
     };
-    if (C10_UNLIKELY(!fits()) && (!resolveNegative(tensor) || !fits()))
+    if (C10_UNLIKELY(!fits()) && (!resolve(tensor) || !fits()))
       failInput(check);
   }
   if (!program.writtenInputs.empty())
@@ -135,10 +136,15 @@ void Call::checkOverlaps() const {
   }
 }
 
-bool Call::resolveNegative(at::Tensor &tensor) {
-  if (!tensor.defined() || !tensor.is_neg())
+bool Call::resolve(at::Tensor &tensor) {
+  if (!tensor.defined() || (!tensor.is_neg() && !tensor._is_zerotensor()))
     return false;
   c10::impl::ExcludeDispatchKeyGuard guard(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  if (tensor._is_zerotensor()) { // torch refuses to write to it, in eager mode too
+    at::Tensor zeros = allocate(tensor.sizes(), tensor.strides(), tensor.scalar_type());
+    tensor = zeros.zero_();
+    return true;
+  }
   at::Tensor original = tensor;
   tensor = resolved(original);
   negatives.push_back({std::move(original), tensor, true});
@@ -185,19 +191,20 @@ void Call::writeNegatives(const Program::ExternStep &step) {
 }
 
 void Call::failInput(const Program::InputCheck &check) const {
+  std::string input = host.describeInput(check.number);
+  const at::Tensor &given = slots[check.slot];
+  std::string reason = reasonAgainst(given, program.options.device);
+  TORCH_CHECK(reason.empty(), input, " ", reason);
   Dims sizes, strides;
   for (ExprId id : check.shape.sizeIds)
     sizes.push_back(values[id]);
   for (ExprId id : check.shape.strideIds)
     strides.push_back(values[id]);
-  const at::Tensor &tensor = slots[check.slot];
   std::string expected = describe(check.type, sizes, strides);
-  TORCH_CHECK(tensor.defined(), "input ", check.number, " expected ", expected, ", got nothing");
-  TORCH_CHECK(isPlain(tensor), "input ", check.number, " expected ", expected, " in plain ",
-              program.options.device.is_cuda() ? "CUDA or CPU" : "CPU", " memory, got a tensor with dispatch keys ",
-              toString(tensor.key_set()));
-  TORCH_CHECK(false, "input ", check.number, " expected ", expected, ", got ",
-              describe(tensor.scalar_type(), tensor.sizes(), tensor.strides()));
+  TORCH_CHECK(isPlain(given), input, " expected ", expected, " in plain memory, got a tensor with dispatch keys ",
+              toString(given.key_set()));
+  TORCH_CHECK(false, input, " expected ", expected, ", got ",
+              describe(given.scalar_type(), given.sizes(), given.strides()));
 }
 
 //===-- steps ---------------------------------------------------------------------------------------------------===//
@@ -216,6 +223,27 @@ void Call::run() {
     writeNegatives();
 }
 
+void Call::releaseHost() {
+  host.release();
+  isReleased = true;
+  lastCheck = std::chrono::steady_clock::now();
+}
+
+/// Asking takes the host's lock, so a long call asks now and then; steps of a short one are microseconds each.
+void Call::checkInterrupts() {
+  constexpr std::chrono::milliseconds interval(50);
+  constexpr uint32_t numSteps = 64;
+  if (isReleased) {
+    auto now = std::chrono::steady_clock::now();
+    if (C10_LIKELY(now - lastCheck < interval))
+      return;
+    lastCheck = now;
+  } else if (C10_LIKELY(++stepsSinceCheck % numSteps != 0)) {
+    return;
+  }
+  host.raiseIfInterrupted();
+}
+
 void Call::runSteps() {
   for (Program::StepRef step : program.steps) {
     switch (step.kind) {
@@ -230,12 +258,15 @@ void Call::runSteps() {
       break;
     case Program::StepKind::Launch:
       launch(program.launches[step.index]);
+      checkInterrupts();
       break;
     case Program::StepKind::Group:
       launchGroup(program.groups[step.index]);
+      checkInterrupts();
       break;
     case Program::StepKind::Extern:
       callExtern(step.index);
+      checkInterrupts();
       break;
     case Program::StepKind::PyCall:
       callPython(program.pyCalls[step.index]);
@@ -358,10 +389,8 @@ void Call::launch(const Program::LaunchStep &step) {
     return;
   }
   CpuGrid grid{values[launch.numPrograms], values[launch.programCostNs], values[launch.scratchBytes]};
-  if (!isReleased && grid.totalCostNs() > releaseThresholdNs) {
-    host.release();
-    isReleased = true;
-  }
+  if (!isReleased && grid.totalCostNs() > releaseThresholdNs)
+    releaseHost();
   launchCpu(step.kernel->function, {pointers.data(), integers}, grid);
 }
 
@@ -369,10 +398,8 @@ void Call::launch(const Program::LaunchStep &step) {
 
 void Call::callExtern(uint32_t number) {
   const Program::ExternStep &step = program.externs[number];
-  if (!isReleased) {
-    host.release();
-    isReleased = true;
-  }
+  if (!isReleased)
+    releaseHost();
   torch::jit::Stack stack;
   std::optional<PooledOperators> pooled;
   if (!gpu)

@@ -192,10 +192,8 @@ void Call::launchGroup(const Program::GroupStep &step) {
       together.push_back({one.kernel->function, {next, one.integers.data()}, constantGrid(program.sizes, *one.launch)});
       next += one.launch->pointers.size();
     }
-    if (!isReleased) {
-      host.release();
-      isReleased = true;
-    }
+    if (!isReleased)
+      releaseHost();
     launchCpuTogether({together.data(), together.size()});
   }
 }

@@ -101,7 +101,7 @@ bool PackedWeight::call(torch::jit::Stack &stack) const {
 //===-- products ------------------------------------------------------------------------------------------------===//
 
 const at::Tensor &PackedWeight::packMatrix() const {
-  std::call_once(once, [&] {
+  once.run([&] {
     static const auto op = find("mkldnn::_reorder_linear_weight");
     if (!op)
       return;
@@ -109,8 +109,8 @@ const at::Tensor &PackedWeight::packMatrix() const {
     try {
       // One order serves any number of rows.
       packed = op->typed<at::Tensor(const at::Tensor &, std::optional<int64_t>)>().call(weight, std::nullopt);
-    } catch (const c10::Error &) {
-      // The processor lacks instructions for this type.
+    } catch (const std::exception &) {
+      // The processor lacks instructions for this type, or memory is short: the plain weight serves.
     }
   });
   return packed;
@@ -149,7 +149,7 @@ bool PackedWeight::callMatrix(torch::jit::Stack &stack) const {
 
 const at::Tensor &PackedWeight::packFilters(const at::Tensor &x, at::IntArrayRef padding, at::IntArrayRef stride,
                                             at::IntArrayRef dilation, int64_t groups) const {
-  std::call_once(once, [&] {
+  once.run([&] {
     static const auto op = find("mkldnn::_reorder_convolution_weight");
     if (!op)
       return;
@@ -157,7 +157,7 @@ const at::Tensor &PackedWeight::packFilters(const at::Tensor &x, at::IntArrayRef
                                  at::OptionalIntArrayRef);
     try {
       packed = op->typed<Signature>().call(plain, padding, stride, dilation, groups, x.sizes());
-    } catch (const c10::Error &) {
+    } catch (const std::exception &) {
     }
   });
   return packed;

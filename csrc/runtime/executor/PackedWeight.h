@@ -2,13 +2,13 @@
 #pragma once
 
 #include "runtime/executor/MatrixProduct.h"
+#include "support/OncePerProcess.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
 namespace torch_tile::runtime {
@@ -38,7 +38,7 @@ public:
   /// to be called with what is on the stack then.
   bool call(torch::jit::Stack &stack) const;
 
-  bool isPacked() const { return packed.defined(); }
+  bool isPacked() const { return once.isDone() && packed.defined(); }
 
 private:
   bool callMatrix(torch::jit::Stack &stack) const;
@@ -51,7 +51,7 @@ private:
   at::Tensor plain;
   WeightUse use;
   bool isAllowed;
-  mutable std::once_flag once;
+  mutable OncePerProcess once;
   mutable at::Tensor packed;
 };
 

@@ -11,8 +11,10 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace torch_tile::runtime {
 
@@ -26,6 +28,10 @@ public:
   /// The program is about to work for long, or about to wait: other threads of the host may run until the call ends or
   /// runs a PyCall.
   virtual void release() = 0;
+  /// Between steps of a long call: throws if the user wants it to end (Ctrl-C).
+  virtual void raiseIfInterrupted() = 0;
+  /// How to call an input in a message.
+  virtual std::string describeInput(uint32_t number) const { return "input " + std::to_string(number); }
   /// Runs a callable under the host's lock, taken back if released, and gives its results flattened.
   virtual std::vector<c10::IValue> callPython(const artifact::PyCall &step, const Call &call) = 0;
 };
@@ -172,14 +178,17 @@ private:
   bool isPlain(const at::Tensor &tensor) const;
   /// The numbers that a tensor which is the negative of its memory stands for, in memory of their own.
   static at::Tensor resolved(const at::Tensor &negative);
-  /// Resolves such an input; false if it is none.
-  bool resolveNegative(at::Tensor &tensor);
+  /// Gives a tensor that is the negative of its memory, or zeros without memory, memory of its own; false if it is
+  /// neither.
+  bool resolve(at::Tensor &tensor);
   /// Writes inputs back, and results of calls that the call of `step` has written.
   void writeNegatives();
   void writeNegatives(const Program::ExternStep &step);
   [[noreturn]] void failInput(const Program::InputCheck &check) const;
   bool matches(const at::Tensor &tensor, const Program::Shape &shape) const;
   void runSteps();
+  void releaseHost();
+  void checkInterrupts();
   void alloc(const Program::AllocStep &step);
   void free(uint32_t slot);
   /// Overwrites a buffer of ours that nobody else holds.
@@ -204,6 +213,8 @@ private:
   Host &host;
   const FrozenInputs *frozen;
   bool isReleased = false;
+  uint32_t stepsSinceCheck = 0;
+  std::chrono::steady_clock::time_point lastCheck; // of interrupts, while released
   std::optional<GpuScope> gpu;
   const int64_t *values;
   c10::SmallVector<at::Tensor, 24> slots;

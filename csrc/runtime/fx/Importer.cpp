@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 
@@ -59,7 +60,11 @@ std::vector<OpInfo::Return> returnsOf(py::handle schema, const std::string &op) 
 } // namespace
 
 const Names &names() {
-  static const Names *all = new Names(); // outlives the interpreter's shutdown on purpose
+  // Guarded by the GIL and not by the compiler: its guard, held while an import lets other threads run, would wait for
+  // the GIL that a waiting thread has. Two at once make two, of which one is kept. It outlives the interpreter.
+  static std::atomic<const Names *> all = nullptr;
+  if (!all)
+    all = new Names();
   return *all;
 }
 
@@ -83,10 +88,9 @@ const OpInfo &opInfoOf(py::handle overload) {
   }
   info->returns = returnsOf(overload.attr("_schema"), info->name);
   info->rule = findRule(info->fullName);
-  static const auto *seededTag =
-      new py::object(py::module_::import("torch").attr("Tag").attr("nondeterministic_seeded"));
+  py::object seededTag = py::module_::import("torch").attr("Tag").attr("nondeterministic_seeded");
   for (py::handle tag : overload.attr("tags"))
-    info->isSeeded |= tag.equal(*seededTag);
+    info->isSeeded |= tag.equal(seededTag);
   overload.inc_ref(); // the key stays valid
   return *table->emplace(overload.ptr(), std::move(info)).first->second;
 }

@@ -5,6 +5,12 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #if defined(__linux__)
 #include <pthread.h>
@@ -29,32 +35,36 @@ BufferPool &BufferPool::get() {
 BufferPool::BufferPool() {
 #if defined(__linux__)
   // A child must not inherit the lock of a thread that it does not have.
-  pthread_atfork([] { get().mutex.lock(); }, [] { get().mutex.unlock(); }, [] { get().mutex.unlock(); });
+  pthread_atfork([] { get().mutex.lock(); }, [] { get().mutex.unlock(); },
+                 [] {
+                   get().isTrimming = false; // the thread is the parent's
+                   get().mutex.unlock();
+                 });
 #else
   limitBytes = 0;
 #endif
 }
 
 c10::DataPtr BufferPool::allocate(size_t numBytes) {
-  if (numBytes < minBytes)
-    return originalCpuAllocator()->allocate(numBytes);
   void *address = nullptr;
-  {
+  if (numBytes >= minBytes) {
     std::lock_guard lock(mutex);
-    if (limitBytes == 0)
-      return originalCpuAllocator()->allocate(numBytes);
-    size_t rounded = roundUp(numBytes, pageBytes);
-    ++numRequests;
-    address = takeKept(rounded);
-    if (!address)
-      address = map(rounded);
-    if (numRequests % (maxAge / 4) == 0)
-      dropOld();
+    address = limitBytes == 0 ? nullptr : take(roundUp(numBytes, pageBytes));
   }
-  if (!address) // says how much was asked for
-    return originalCpuAllocator()->allocate(numBytes);
+  if (!address) // where memory is short, torch's allocator says how much was asked for
+    return allocateOutsidePool(numBytes);
   c10::profiledCPUMemoryReporter().New(address, numBytes);
   return {address, address, &BufferPool::release, c10::Device(c10::DeviceType::CPU)};
+}
+
+void *BufferPool::take(size_t numBytes) {
+  ++numRequests;
+  void *address = takeKept(numBytes);
+  if (!address)
+    address = map(numBytes);
+  if (numRequests % (maxAge / 4) == 0)
+    dropOld();
+  return address;
 }
 
 void *BufferPool::takeKept(size_t numBytes) {
@@ -88,9 +98,11 @@ bool BufferPool::releaseIfOwn(void *address) {
   }
   c10::profiledCPUMemoryReporter().Delete(address);
   std::lock_guard lock(mutex);
-  kept.emplace(size, Block{address, size, numRequests});
+  kept.emplace(size, Block{address, size, numRequests, tick});
   keptBytes += size;
   shrink(limitBytes);
+  if (!isTrimming && !kept.empty())
+    startTrimming();
   return true;
 }
 
@@ -102,10 +114,12 @@ void BufferPool::setLimit(size_t numBytes) {
 #endif
 }
 
-void BufferPool::clear() {
+bool BufferPool::clear() {
   std::lock_guard lock(mutex);
+  bool hadAny = !kept.empty();
   shrink(0);
   peakBytes = usedBytes;
+  return hadAny;
 }
 
 BufferPool::Statistics BufferPool::statistics() {
@@ -175,11 +189,52 @@ void BufferPool::dropOld() {
   peakBytes = std::max(usedBytes, peakBytes - (peakBytes - usedBytes) / 4);
 }
 
+void BufferPool::startTrimming() {
+  // Signals are for the threads of the program; the new thread inherits this mask.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread([this] { trim(); }).detach();
+    isTrimming = true;
+  } catch (const std::system_error &) {
+    // Where no thread is to be had, later requests drop what is old.
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void BufferPool::trim() {
+  for (bool isLast = false; !isLast;) {
+    std::this_thread::sleep_for(std::chrono::seconds(idleSeconds));
+    FreeBlocks idle;
+    {
+      std::lock_guard lock(mutex);
+      ++tick;
+      for (auto it = kept.begin(); it != kept.end();) {
+        auto current = it++;
+        if (tick - current->second.freed < 2)
+          continue;
+        keptBytes -= current->first;
+        idle.insert(kept.extract(current));
+      }
+      isLast = kept.empty();
+      isTrimming = !isLast;
+      // What is not used now is no reason to keep as much.
+      if (isLast)
+        peakBytes = usedBytes;
+    }
+    for (const auto &[size, block] : idle) // without the lock: it takes milliseconds
+      munmap(block.address, size);
+  }
+}
+
 #else // where the pool is always off
 
 void *BufferPool::map(size_t) { return nullptr; }
 void BufferPool::shrink(size_t) {}
 void BufferPool::dropOld() {}
+void BufferPool::startTrimming() {}
+void BufferPool::trim() {}
 
 #endif
 

@@ -24,6 +24,8 @@ public:
   static constexpr size_t defaultLimitBytes = 1 << 30;
   /// Blocks that so many requests in a row had no use for are given back to the system.
   static constexpr uint64_t maxAge = 4096;
+  /// So are blocks that were free for one to two of these, whatever else happens.
+  static constexpr int idleSeconds = 5;
 
   struct Statistics {
     size_t usedBytes, keptBytes, peakBytes;
@@ -38,8 +40,8 @@ public:
 
   /// Free memory kept at most; 0 turns the pool off. What is kept beyond it goes at once.
   void setLimit(size_t numBytes);
-  /// Gives all free blocks back to the system.
-  void clear();
+  /// Gives all free blocks back to the system; false if there are none.
+  bool clear();
   Statistics statistics();
   /// Frees a block; false if it is none of the pool's.
   bool releaseIfOwn(void *address);
@@ -49,17 +51,24 @@ private:
     void *address;
     size_t numBytes;
     uint64_t lastUse; // number of the request that was the latest when it became free
+    uint64_t freed;   // by `tick`
   };
   using FreeBlocks = std::multimap<size_t, Block>; // by size
 
   BufferPool();
   static void release(void *address);
+  /// A block of `numBytes`, which are whole pages; null where there is no memory.
+  void *take(size_t numBytes);
   /// A kept block of at least `numBytes`, and not much more, or null.
   void *takeKept(size_t numBytes);
   void *map(size_t numBytes);
   /// Unmaps the free blocks that waited longest until `keptBytes` is at most this.
   void shrink(size_t maxKeptBytes);
   void dropOld();
+  /// Starts a thread that gives idle blocks back and ends with the last of them. A sleeping thread is all that an idle
+  /// process pays; no clock is read in a call.
+  void startTrimming();
+  void trim();
 
   std::mutex mutex;
   FreeBlocks kept;
@@ -67,6 +76,8 @@ private:
   size_t limitBytes = defaultLimitBytes;
   size_t usedBytes = 0, keptBytes = 0, peakBytes = 0; // peak of what was in use
   uint64_t numRequests = 0, numMapped = 0;
+  uint64_t tick = 0; // of the trimming thread
+  bool isTrimming = false;
 };
 
 /// Uninitialised, on the CPU.

@@ -4,7 +4,7 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <atomic>
-#include <mutex>
+#include <exception>
 
 namespace torch_tile::runtime {
 namespace {
@@ -17,7 +17,7 @@ public:
 
   c10::DataPtr allocate(size_t numBytes) override {
     return depth > 0 && numBytes >= BufferPool::minBytes ? BufferPool::get().allocate(numBytes)
-                                                         : original->allocate(numBytes);
+                                                         : allocateOutsidePool(numBytes);
   }
   bool is_simple_data_ptr(const c10::DataPtr &pointer) const override { return original->is_simple_data_ptr(pointer); }
   /// Of memory that is taken without an owner. Such requests do not say who they are, so any block may come back here.
@@ -37,27 +37,30 @@ void OperatorAllocator::deleteRaw(void *address) {
     installed.load(std::memory_order_acquire)->original->raw_deallocate(address);
 }
 
-void install() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    auto *allocator = new OperatorAllocator(c10::GetCPUAllocator()); // as long as the process
-    installed.store(allocator, std::memory_order_release);
-    c10::SetCPUAllocator(allocator);
-  });
-}
-
 } // namespace
 
-PooledOperators::PooledOperators() {
-  install();
-  ++depth;
-}
-
+PooledOperators::PooledOperators() { ++depth; }
 PooledOperators::~PooledOperators() { --depth; }
 
-c10::Allocator *originalCpuAllocator() {
+void installOperatorAllocator() {
+  if (installed.load(std::memory_order_acquire))
+    return;
+  auto *allocator = new OperatorAllocator(c10::GetCPUAllocator()); // as long as the process
+  installed.store(allocator, std::memory_order_release);
+  std::atomic_thread_fence(std::memory_order_release);
+  c10::SetCPUAllocator(allocator);
+}
+
+c10::DataPtr allocateOutsidePool(size_t numBytes) {
   OperatorAllocator *allocator = installed.load(std::memory_order_acquire);
-  return allocator ? allocator->original : c10::GetCPUAllocator();
+  c10::Allocator *original = allocator ? allocator->original : c10::GetCPUAllocator();
+  try {
+    return original->allocate(numBytes);
+  } catch (const std::exception &) {
+    if (!BufferPool::get().clear())
+      throw;
+  }
+  return original->allocate(numBytes);
 }
 
 } // namespace torch_tile::runtime

@@ -9,8 +9,8 @@ namespace torch_tile::runtime {
 /// library gives large blocks back to the system whenever the last one at the end of its heap is freed, and filling new
 /// pages may take as long as a convolution's share of its arithmetic.
 ///
-/// torch asks one allocator for all CPU memory; the first scope puts one before it that hands everything else on. If a
-/// library has reserved that place (by priority), nothing changes.
+/// torch asks one allocator for all CPU memory; `installOperatorAllocator` puts one before it that hands everything
+/// else on.
 class PooledOperators {
 public:
   PooledOperators();
@@ -19,7 +19,17 @@ public:
   PooledOperators &operator=(const PooledOperators &) = delete;
 };
 
-/// torch's allocator as it was found, which never leads back to the pool.
-c10::Allocator *originalCpuAllocator();
+/// Puts our allocator before torch's, for good; done when the extension is imported. If a library has reserved that
+/// place (by priority), nothing changes.
+///
+/// c10 asks for this during initialisation because its pointer is a plain one. Other threads may well use torch by now,
+/// which is sound all the same: the pointer is aligned and stored in one instruction, so they read the old one or the
+/// new one; both serve any request; a block remembers how it is freed; and the new object is complete before its
+/// address is stored.
+void installOperatorAllocator();
+
+/// Memory of torch's own allocator, never of the pool. What the pool keeps is given back first where there would
+/// otherwise be too little. Throws c10::Error where there is too little even then.
+c10::DataPtr allocateOutsidePool(size_t numBytes);
 
 } // namespace torch_tile::runtime

@@ -3,6 +3,7 @@
 #include "runtime/fx/GraphText.h"
 #include "runtime/fx/Value.h"
 #include "runtime/python/Errors.h"
+#include "support/FaultPoint.h"
 
 #include <pybind11/stl.h>
 
@@ -12,6 +13,7 @@ namespace torch_tile::runtime {
 namespace {
 
 fx::GraphText printGraphForPython(const py::object &graphModule) {
+  FaultPoints::reach("import");
   Status status;
   try {
     return fx::printGraph(graphModule);

@@ -8,6 +8,7 @@
 #include "runtime/launch/gpu/Assemble.h"
 #include "runtime/launch/gpu/GpuLaunch.h"
 #include "runtime/python/Errors.h"
+#include "support/PublishedOnce.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -34,7 +35,9 @@ struct Variant {
 };
 
 struct Launcher {
-  Variant distinct, aliased;
+  Variant distinct;
+  /// Made at the first launch that needs it, which several threads may come to at once.
+  PublishedOnce<Variant> aliased;
   /// Per Python argument: `a` becomes the next kernel argument, `-` is dropped, `(` and `)` hold those of a tuple.
   std::string plan;
   /// What comes between the grid and the arguments. Of Triton's seven, the last three are metadata and hooks.
@@ -57,6 +60,15 @@ void load(std::string_view bytes, Variant &variant) {
   }
   orThrow(status);
   kernel.code.clear();
+}
+
+/// The code for arguments that may share memory. Made aside, for Python runs meanwhile and may run other launches.
+const Variant &aliasedVariant(Launcher &launcher) {
+  if (const Variant *variant = launcher.aliased.get())
+    return *variant;
+  auto made = std::make_unique<Variant>();
+  load(static_cast<std::string>(launcher.makeAliased().cast<py::bytes>()), *made);
+  return *launcher.aliased.publish(std::move(made));
 }
 
 /// The arguments of one launch, in the order of the kernel's.
@@ -205,12 +217,9 @@ void launch(Launcher &launcher, PyObject *const *values, size_t count) {
   arguments.addAll(values + leading, count - leading, launcher.plan, position);
   TORCH_CHECK_TYPE(arguments.next == arguments.types.size(), "a kernel of ", arguments.types.size(),
                    " arguments was given ", arguments.next);
-  Variant *variant = &launcher.distinct;
-  if (C10_UNLIKELY(arguments.mayOverlap && launcher.makeAliased)) {
-    variant = &launcher.aliased;
-    if (!variant->code)
-      load(static_cast<std::string>(launcher.makeAliased().cast<py::bytes>()), *variant);
-  }
+  const Variant *variant = &launcher.distinct;
+  if (C10_UNLIKELY(arguments.mayOverlap && launcher.makeAliased))
+    variant = &aliasedVariant(launcher);
   int64_t numPrograms = 0;
   bool isTooLarge = __builtin_mul_overflow(grid[0], grid[1], &numPrograms) ||
                     __builtin_mul_overflow(numPrograms, grid[2], &numPrograms);
@@ -266,20 +275,21 @@ void destroyLauncher(PyObject *self) {
   Py_DECREF(type);
 }
 
-PyTypeObject *launcherType() {
-  static PyTypeObject *type = [] {
-    static PyMemberDef members[] = {
-        {"__vectorcalloffset__", T_PYSSIZET, offsetof(LauncherObject, vectorcall), READONLY, nullptr},
-        {nullptr, 0, 0, 0, nullptr}};
-    static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(&destroyLauncher)},
-                                  {Py_tp_call, reinterpret_cast<void *>(&PyVectorcall_Call)},
-                                  {Py_tp_members, members},
-                                  {0, nullptr}};
-    static PyType_Spec spec = {"torch_tile._C.KernelLauncher", sizeof(LauncherObject), 0,
-                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
-    return reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
-  }();
-  return type;
+PyTypeObject *launcherType = nullptr;
+
+void makeLauncherType() {
+  static PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(LauncherObject, vectorcall), READONLY, nullptr},
+      {nullptr, 0, 0, 0, nullptr}};
+  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void *>(&destroyLauncher)},
+                                {Py_tp_call, reinterpret_cast<void *>(&PyVectorcall_Call)},
+                                {Py_tp_members, members},
+                                {0, nullptr}};
+  static PyType_Spec spec = {"torch_tile._C.KernelLauncher", sizeof(LauncherObject), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+  launcherType = reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
+  if (!launcherType)
+    throw py::error_already_set();
 }
 
 py::object makeLauncher(const py::bytes &kernel, std::string plan, int64_t numIgnored, py::object makeAliased) {
@@ -289,8 +299,7 @@ py::object makeLauncher(const py::bytes &kernel, std::string plan, int64_t numIg
   if (!makeAliased.is_none())
     launcher->makeAliased = std::move(makeAliased);
   load(static_cast<std::string_view>(kernel), launcher->distinct);
-  PyTypeObject *type = launcherType();
-  auto *object = type ? reinterpret_cast<LauncherObject *>(type->tp_alloc(type, 0)) : nullptr;
+  auto *object = reinterpret_cast<LauncherObject *>(launcherType->tp_alloc(launcherType, 0));
   if (!object)
     throw py::error_already_set();
   object->vectorcall = &callLauncher;
@@ -353,6 +362,7 @@ std::string importTriton(const std::string &text, bool isEmbeddable) {
 } // namespace
 
 void bindKernels(py::module_ &m) {
+  makeLauncherType();
   m.def("compile_kernel", &compileKernel, py::arg("text"), py::arg("options"), py::arg("dump") = py::none(),
         py::arg("architecture") = "");
   m.def("import_triton", &importTriton, py::arg("text"), py::arg("embeddable") = false);

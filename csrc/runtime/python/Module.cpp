@@ -3,15 +3,19 @@
 #include "runtime/compiler/CompilerLibrary.h"
 #include "runtime/launch/gpu/Assemble.h"
 #include "runtime/memory/BufferPool.h"
+#include "runtime/memory/OperatorAllocator.h"
 #include "runtime/python/Bindings.h"
 #include "runtime/python/Errors.h"
 #include "runtime/python/KernelLauncher.h"
 #include "runtime/python/ProgramObject.h"
+#include "support/FaultPoint.h"
 
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <new>
 #include <optional>
+#include <stdexcept>
 
 namespace py = pybind11;
 
@@ -86,6 +90,20 @@ py::dict bufferStatistics() {
   return result;
 }
 
+/// A fault that tests ask for (support/FaultPoint.h), on this side of the border.
+void raiseFault(std::string_view kind) {
+  if (kind == "bad_alloc")
+    throw std::bad_alloc();
+  if (kind == "logic_error")
+    throw std::logic_error("injected fault");
+  TORCH_INTERNAL_ASSERT(kind != "assert", "injected fault");
+  TORCH_CHECK(false, "injected fault");
+}
+
+int injectFault(const std::string &fault) {
+  return FaultPoints::arm(fault, &raiseFault) + CompilerLibrary::get().injectFault(fault);
+}
+
 py::dict version() {
   py::dict result;
   result["torch_tile"] = TORCH_TILE_VERSION;
@@ -98,6 +116,7 @@ py::dict version() {
 
 PYBIND11_MODULE(_C, m) {
   using namespace torch_tile::runtime;
+  installOperatorAllocator();
   bindProgram(m);
   bindKernels(m);
   bindCache(m);
@@ -127,5 +146,6 @@ PYBIND11_MODULE(_C, m) {
   m.def("version", &version);
   m.def("set_buffer_limit", [](size_t numBytes) { BufferPool::get().setLimit(numBytes); }, py::arg("num_bytes"));
   m.def("empty_cache", [] { BufferPool::get().clear(); });
+  m.def("inject_fault", &injectFault, py::arg("fault"));
   m.def("buffer_statistics", &bufferStatistics);
 }

@@ -12,6 +12,11 @@
 #include <memory>
 #include <set>
 
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace py = pybind11;
 
 namespace torch_tile::runtime {
@@ -33,7 +38,7 @@ struct ProgramObject {
 /// Gives the GIL back when asked to, takes it again for callables and at the end.
 class PythonHost final : public Host {
 public:
-  explicit PythonHost(PyObject *callables) : callables(callables) {}
+  PythonHost(PyObject *callables, PyObject *attributes) : callables(callables), attributes(attributes) {}
   ~PythonHost() override { takeBack(); }
 
   void release() override { state = PyEval_SaveThread(); }
@@ -41,6 +46,33 @@ public:
   void takeBack() {
     if (state)
       PyEval_RestoreThread(std::exchange(state, nullptr));
+  }
+
+  void raiseIfInterrupted() override {
+    if (!isMainThread())
+      return; // Python handles signals on the main thread alone
+    bool wasReleased = state != nullptr;
+    takeBack();
+    if (PyErr_CheckSignals() != 0)
+      throw python_error();
+    if (wasReleased)
+      release();
+  }
+
+  /// "argument `mask` (input 3 of graph_0)", where the front end has left the names on the program.
+  std::string describeInput(uint32_t number) const override {
+    std::string text = "input " + std::to_string(number);
+    if (!attributes)
+      return text;
+    auto given = py::reinterpret_borrow<py::dict>(attributes);
+    if (given.contains("__name__"))
+      text += " of " + py::str(given["__name__"]).cast<std::string>();
+    if (!given.contains("_input_names"))
+      return text;
+    py::list names(given["_input_names"]);
+    if (number >= names.size() || names[number].is_none())
+      return text;
+    return "argument `" + py::str(names[number]).cast<std::string>() + "` (" + text + ")";
   }
 
   std::vector<c10::IValue> callPython(const PyCall &step, const Call &call) override {
@@ -58,7 +90,16 @@ public:
   }
 
 private:
+  static bool isMainThread() {
+#if defined(__linux__)
+    return syscall(SYS_gettid) == getpid();
+#else
+    return true;
+#endif
+  }
+
   PyObject *callables;
+  PyObject *attributes; // of the program; may be null
   PyThreadState *state = nullptr;
 };
 
@@ -125,7 +166,7 @@ PyObject *callProgram(PyObject *self, PyObject *const *args, size_t flags, PyObj
   std::shared_ptr<const Program> program = object->compiled.program;
   std::shared_ptr<const FrozenInputs> frozen = object->frozen;
   auto callables = py::reinterpret_borrow<py::object>(object->callables);
-  PythonHost host(callables.ptr());
+  PythonHost host(callables.ptr(), object->attributes);
   Call call(*program, host, frozen.get());
   PyObject *const *items = list ? PySequence_Fast_ITEMS(list) : args;
   count = list ? static_cast<size_t>(PyList_GET_SIZE(list)) : count;
