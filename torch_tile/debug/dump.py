@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +52,8 @@ class Dump:
     def write_graph(self, gm: GraphModule) -> None:
         self.write("00-fx.py", gm.print_readable(print_output=False))
 
-    def write_script(self, gm: GraphModule) -> None:
-        self.write("90-run.py", runnable_script(gm))
+    def write_script(self, gm: GraphModule, inputs: Sequence[Any] = ()) -> None:
+        self.write("90-run.py", runnable_script(gm, inputs))
 
     def write_kernels(self, gm: GraphModule, graph: Any, program: Any) -> None:
         """kernels.txt: name, launches, bytes moved, compile time by stage, source lines of the model."""

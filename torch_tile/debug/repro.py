@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -35,18 +37,28 @@ def strided(size, stride, dtype, device):
 inputs = [
 {inputs}
 ]
+needs_gradients = {gradients}
+
+
+def run(function):
+    torch.manual_seed(1)
+    arguments = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
+    leaves = [arguments[i].requires_grad_() for i in needs_gradients]
+    with torch.set_grad_enabled(bool(leaves)):
+        results = [x for x in function(*arguments) if isinstance(x, torch.Tensor)]
+        ends = [x for x in results if x.requires_grad and x.is_floating_point()]
+        if ends:
+            gradients = torch.autograd.grad(ends, leaves, [torch.ones_like(x) for x in ends], allow_unused=True)
+            results += [x for x in gradients if x is not None]
+    return results
+
 
 if __name__ == "__main__":
-    torch.manual_seed(1)
-    expected = module(*[x.clone() if isinstance(x, torch.Tensor) else x for x in inputs])
-    compiled = torch.compile(module, backend="tile", fullgraph=True, dynamic={dynamic})
-    torch.manual_seed(1)
-    with torch.no_grad():
-        actual = compiled(*inputs)
+    expected = run(module)
+    actual = run(torch.compile(module, backend="tile", fullgraph=True, dynamic={dynamic}, options={{"strict": True}}))
     for e, a in zip(expected, actual):
-        if isinstance(e, torch.Tensor):
-            difference = (e.double() - a.double()).abs().max().item() if e.numel() else 0
-            print(tuple(e.shape), e.dtype, "largest difference", difference)
+        difference = (e.detach().double() - a.detach().double()).abs().max().item() if e.numel() else 0
+        print(tuple(e.shape), e.dtype, "largest difference", difference)
 '''
 
 
@@ -58,26 +70,62 @@ def _hint(value: Any) -> int:
 
 
 def _input(value: Any) -> str:
-    if not isinstance(value, torch.Tensor):
+    if isinstance(value, torch.SymInt):
         return f"    {_hint(value)},"
+    if not isinstance(value, torch.Tensor):
+        return f"    {value!r},"
     sizes = tuple(_hint(n) for n in value.shape)
     strides = tuple(_hint(n) for n in value.stride())
     return f"    strided({sizes}, {strides}, {value.dtype}, {str(value.device)!r}),"
 
 
-def runnable_script(gm: GraphModule) -> str:
-    """Python text. Tensors the graph holds are replaced by random ones of their shapes."""
+def _graphs_within(gm: torch.nn.Module, path: str, type_: str) -> list[str]:
+    """Graphs that a graph calls: printed as classes within its class, whose names hide modules of these names."""
+    lines = []
+    for name, child in gm.named_children():
+        if hasattr(child, "graph"):
+            lines += [f"{path}.{name} = {type_}.{name}()\n", f"del {type_}.{name}\n"]
+            lines += _graphs_within(child, f"{path}.{name}", f"type({path}.{name})")
+    return lines
+
+
+def _constants(gm: GraphModule) -> str:
+    """Tensors that the graph holds, of zeros, and the graphs within it."""
+    lines = _graphs_within(gm, "module", "GraphModule")
+    for node in gm.graph.find_nodes(op="get_attr"):
+        value = operator.attrgetter(str(node.target))(gm)
+        if not isinstance(value, torch.Tensor):
+            continue
+        *modules, _ = str(node.target).split(".")
+        for depth in range(1, len(modules) + 1):
+            path = "module." + ".".join(modules[:depth])
+            made = f"if not hasattr({path.rpartition('.')[0]}, {modules[depth - 1]!r}): {path} = torch.nn.Module()\n"
+            lines += [made] * (made not in lines)
+        lines.append(f"module.{node.target} = torch.zeros({tuple(value.shape)}, dtype={value.dtype})\n")
+    return "".join(lines)
+
+
+def runnable_script(gm: GraphModule, inputs: Sequence[Any] = ()) -> str:
+    """Python text. Tensors the graph holds are replaced by random ones of their shapes.
+
+    Args:
+        gm: a graph of AOTAutograd or of Dynamo.
+        inputs: what a graph of Dynamo's was captured with.
+    """
     values = [n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"]
+    if len(inputs) == len(values) and any(value is None for value in values):
+        values = list(inputs)
     code = gm.print_readable(print_output=False).strip()
     code = code.replace(code[: code.index("(torch.nn.Module)")], "class GraphModule", 1)
-    constants = "".join(
-        f"module.{node.target} = torch.zeros({tuple(value.shape)}, dtype={value.dtype})\n"
-        for node in gm.graph.nodes
-        if node.op == "get_attr" and isinstance(value := getattr(gm, str(node.target), None), torch.Tensor)
-    )
+    is_dynamos = bool(inputs)
     return _TEMPLATE.format(
         code=code,
-        constants=constants,
+        constants=_constants(gm),
         inputs="\n".join(_input(v) for v in values),
         dynamic=any(isinstance(v, torch.SymInt) for v in values),
+        gradients=[
+            i
+            for i, v in enumerate(values)
+            if is_dynamos and isinstance(v, torch.Tensor) and v.requires_grad and torch.is_grad_enabled()
+        ],
     )

@@ -15,7 +15,9 @@ from torch._functorch.aot_autograd import aot_module_simplified
 
 from torch_tile.config import Settings
 from torch_tile.counters import counters
+from torch_tile.debug import faults
 from torch_tile.errors import OverlappingInputsError
+from torch_tile.frontend import containment
 from torch_tile.frontend.attention import keep_attention
 from torch_tile.frontend.channels_last import put_channels_last
 from torch_tile.frontend.compile import compile_graph, reload_graph
@@ -54,12 +56,24 @@ def compile_with_autograd(
     gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings
 ) -> Callable[..., Any]:
     """A callable for the graph and, where gradients are wanted, its backward."""
-    if any(isinstance(x, (list, tuple, dict)) for x in example_inputs):
-        flat: Callable[..., Any] = flatten_graph_inputs(
-            gm, example_inputs, lambda g, i: compile_with_autograd(g, i, settings)
-        )
-        return flat
 
+    def compile_flat(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        settings.argument_names = containment.argument_names(gm)
+        containment.check_arguments(inputs, settings.argument_names)
+        return _compile_with_attention(gm, inputs, settings)
+
+    def compile_any() -> Callable[..., Any]:
+        if any(isinstance(x, (list, tuple, dict)) for x in example_inputs):
+            flat: Callable[..., Any] = flatten_graph_inputs(gm, example_inputs, compile_flat)
+            return flat
+        return compile_flat(gm, example_inputs)
+
+    return containment.contained(compile_any, gm, example_inputs, settings)
+
+
+def _compile_with_attention(
+    gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings
+) -> Callable[..., Any]:
     # A graph that takes lists (compiled autograd's) comes within a module that makes them.
     restore = keep_attention(gm) if isinstance(gm, torch.fx.GraphModule) else None
     if restore is None:
@@ -67,9 +81,11 @@ def compile_with_autograd(
     try:
         return _compile(gm, example_inputs, settings)
     except Exception as error:
+        restore()
+        if containment.is_control_flow(error):
+            raise
         # What traces under torch's own choice must not fail for ours.
         log.warning("attention is not kept whole: %s", error)
-        restore()
         return _compile(gm, example_inputs, settings)
 
 
@@ -89,17 +105,23 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
 
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         run_passes(gm, settings)
+        faults.point("run_passes")
         if settings["freezing"]:
             return compile_frozen(gm, example_inputs, parameters, settings)
         if settings["fusion"]:
             with outside_of_tracing():
                 put_channels_last(Constants(gm), Report())
+        faults.point("channels_last")
         fuse_epilogues(gm, settings)
+        faults.point("epilogues")
         return compile_graph(gm, example_inputs, "inference", settings)
 
     def partition_joint(joint: torch.fx.GraphModule, joint_inputs: Sequence[Any], **kwargs: Any) -> Any:
         run_passes(joint, settings)
-        return partition(joint, joint_inputs, **kwargs)
+        faults.point("run_passes")
+        parts = partition(joint, joint_inputs, **kwargs)
+        faults.point("partition")
+        return parts
 
     compilers: dict[str, Any] = {
         "fw_compiler": forward,
@@ -108,6 +130,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         "partition_fn": partition_joint,
         "decompositions": decomposition_table(is_training, _calls_foreach(gm)),
     }
+    faults.point("decompositions")
     dynamo_counters["aot_autograd"]["total"] += 1
     try:
         cached = _compile_by_cache(settings)
@@ -117,6 +140,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
                 compiled: Callable[..., Any] = cached(gm, example_inputs, settings, reload_graph, **compilers)
             else:
                 compiled = aot_module_simplified(gm, example_inputs, keep_inference_input_mutations=True, **compilers)
+        faults.point("autograd")
     except Exception:
         dynamo_counters["aot_autograd"]["not_ok"] += 1
         raise

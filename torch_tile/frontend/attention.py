@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
+from torch_tile.debug import faults
 from torch_tile.frontend.attention_masks import meaning_of
 
 log = logging.getLogger(__name__)
@@ -154,6 +155,25 @@ def _kind_of(given: dict[str, Any]) -> str:
 def keep_attention(gm: GraphModule) -> Callable[[], None] | None:
     """Rewrites attention in a graph of Dynamo's; gives what takes that back, or None where there was nothing to do."""
     before: list[tuple[Node, Any, Any, Any]] = []
+
+    def restore() -> None:
+        for node, target, args, kwargs in before:
+            node.target, node.args, node.kwargs = target, args, kwargs
+        gm.recompile()
+
+    try:
+        _rewrite(gm, before)
+    except Exception:
+        restore()
+        raise
+    if not before:
+        return None
+    gm.recompile()
+    return restore
+
+
+def _rewrite(gm: GraphModule, before: list[tuple[Node, Any, Any, Any]]) -> None:
+    """Rewrites each attention that should be; `before` gets what each node was."""
     chosen: dict[str, Callable[..., torch.Tensor] | None] = {}
     meanings: dict[Node, str | None] = {}
     for node in gm.graph.nodes:
@@ -165,6 +185,8 @@ def keep_attention(gm: GraphModule) -> Callable[[], None] | None:
         if isinstance(mask, Node) and mask not in meanings:
             meanings[mask] = meaning_of(mask)
         meaning = meanings.get(mask) if isinstance(mask, Node) else None
+        if meaning is not None:
+            before.append(original)
         if meaning is not None and not given.get("is_causal", False):
             given |= {"attn_mask": None, "is_causal": meaning == "causal"}
             node.args, node.kwargs = (), given
@@ -172,17 +194,8 @@ def keep_attention(gm: GraphModule) -> Callable[[], None] | None:
         if kind not in chosen:
             chosen[kind] = _choose(given)
         if form := chosen[kind]:
+            if meaning is None:
+                before.append(original)
             arguments = {name: value for name, value in given.items() if name != "enable_gqa"}
             node.target, node.args, node.kwargs = form, (), arguments
-        if form or meaning:
-            before.append(original)
-    if not before:
-        return None
-    gm.recompile()
-
-    def restore() -> None:
-        for node, target, args, kwargs in before:
-            node.target, node.args, node.kwargs = target, args, kwargs
-        gm.recompile()
-
-    return restore
+        faults.point("keep_attention")

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._functorch._aot_autograd.descriptors import PlainAOTInput
 from torch._functorch._aot_autograd.logging_utils import get_aot_graph_name
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule
 
-from torch_tile import _C, cache_artifacts, disk_cache, targets
+from torch_tile import _C, cache_artifacts, config, disk_cache, targets
 from torch_tile.config import Settings
 from torch_tile.counters import counters
-from torch_tile.debug import record
+from torch_tile.debug import faults, record
 from torch_tile.debug.dump import Dump
-from torch_tile.errors import TileError, UnsupportedError
-from torch_tile.frontend import cudagraphs
+from torch_tile.errors import TileError
+from torch_tile.frontend import containment, cudagraphs
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.pycalls import make_pycalls
@@ -58,49 +59,34 @@ def compile_graph(
         binding: of a graph whose parameters are frozen. The callable takes them too.
 
     Raises:
-        TileError: only under `strict`.
+        Exception: of any kind, for the caller to contain (frontend/containment.py). A backward graph, whose caller is
+            autograd, raises under `strict` alone.
     """
-    _C.set_buffer_limit(settings["buffer_limit_bytes"])
+    _C.set_buffer_limit(config.get("buffer_limit_bytes"))
     name = get_aot_graph_name()
     if _has_meta_inputs(gm):
         log.info("%s: tensors on the meta device have no values to compute", name)
         return _without_frozen(make_boxed_func(gm.forward), binding)
-    dump = Dump.start(name) if settings["debug"] else None
-    if dump:
-        dump.write_graph(gm)
-        dump.write_script(gm)
+    dump = None
     try:
+        if settings["debug"]:
+            dump = Dump.start(name)
+            dump.write_graph(gm)
+            dump.write_script(gm)
         return _compile(gm, name, kind, settings, dump, binding)
-    except TileError as error:
-        dump = dump or _dump_failure(gm, name)
-        if settings["strict"]:
+    except Exception as error:
+        dump = containment.dump_failure(gm, name, error, dump=dump)
+        with contextlib.suppress(AttributeError):
+            error.torch_tile_dump = dump  # type: ignore[attr-defined]
+        if kind != "backward" or containment.is_passed_on(error, settings):
             raise
-        _warn(name, error, dump)
-    counters.add("fallbacks")
-    record.add(record.GraphRecord(name=name, kind=kind, fallback=True))
-    return _without_frozen(make_boxed_func(gm.forward), binding)
+        containment.fall_back(name, kind, error, gm)
+    return make_boxed_func(gm.forward)
 
 
 def _has_meta_inputs(gm: GraphModule) -> bool:
     values = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
     return any(isinstance(value, torch.Tensor) and value.device.type == "meta" for value in values)
-
-
-def _dump_failure(gm: GraphModule, name: str) -> Dump:
-    """What it takes to reproduce a failure, even where dumps are off."""
-    dump = Dump.start(name)
-    dump.write_graph(gm)
-    dump.write_script(gm)
-    return dump
-
-
-def _warn(name: str, error: TileError, dump: Dump) -> None:
-    what = "is not supported" if isinstance(error, UnsupportedError) else "failed to compile"
-    warnings.warn(
-        f"torch_tile: graph {name} {what} and runs in eager mode: {error}; a script that shows it is in "
-        f"{dump.folder}; options={{'strict': True}} raises",
-        stacklevel=2,
-    )
 
 
 def _compile(
@@ -109,7 +95,9 @@ def _compile(
     start = time.perf_counter()
     if kind != "backward" and binding is None:
         view_inputs(gm)
+        faults.point("view_inputs")
     gm = replace_language_kernels(replace_triton_kernels(gm))
+    faults.point("replace_kernels")
     graph = _C.print_graph(gm)
     printed_ms = (time.perf_counter() - start) * 1e3
     if dump:
@@ -137,6 +125,7 @@ def _compile(
         if node is not None:
             error.text += f"; from {node}"
         raise
+    faults.point("record")
     cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
     _count(program, name)
     for note in program.notes.splitlines():
@@ -144,6 +133,8 @@ def _compile(
         node = _source_of(gm, graph, int(line))
         log.info("%s: %s%s", name, text, f" (first: {node})" if node else "")
     settings.writes_inputs |= program.writes_inputs
+    inputs = _inputs_of(gm)
+    program._input_names = _names_of(inputs, settings)
     record.add(
         record.GraphRecord.of(gm, graph, program, name, kind, recorded, printed_ms, binding.report if binding else None)
     )
@@ -157,8 +148,13 @@ def _compile(
         if against is None and (graph.number_inputs or graph.number_outputs):
             against = "it takes or returns floats or bools"
         if against is None:
-            recorded_calls = cudagraphs.record(_as_torch_calls_it(program, graph), gm, graph.device, kind)
-            return _without_frozen(recorded_calls, binding)
+            try:
+                recorded_calls = cudagraphs.record(_as_torch_calls_it(program, graph), gm, graph.device, kind)
+                return _without_frozen(recorded_calls, binding)
+            except Exception as error:
+                if settings["strict"]:
+                    raise
+                against = f"that failed: {error!r}"
         # What a forward that is not recorded saves has no fixed address for its backward.
         settings.reason_against_recording = "its forward is not recorded"
         level = logging.WARNING if graph.device.startswith("cuda") else logging.INFO
@@ -168,7 +164,7 @@ def _compile(
     if not (graph.constants or graph.pycalls or graph.number_inputs or graph.number_outputs):
         # All that the program is made of; Python callables and tensors would have to be kept too.
         program._fx_graph_cache_key = json.dumps(
-            {"name": name, "kind": kind, "text": graph.text, "device": graph.device}
+            {"name": name, "kind": kind, "text": graph.text, "device": graph.device, "inputs": inputs}
         )
         program._fx_graph_cache_debug_lines = []
         program._boxed_call = True  # wrappers copy what an object has, not what its type has
@@ -202,9 +198,21 @@ def _without_frozen(function: Callable[[list[Any]], Any], binding: Binding | Non
     return call
 
 
+def _inputs_of(gm: GraphModule) -> list[int | None]:
+    """For each input the number of Dynamo's input that it is; None where it is none of those."""
+    descriptors = [node.meta.get("desc") for node in gm.graph.find_nodes(op="placeholder")]
+    return [d.idx if isinstance(d, PlainAOTInput) else None for d in descriptors]
+
+
+def _names_of(inputs: Sequence[int | None], settings: Settings) -> list[str | None]:
+    """What the user calls the inputs, for messages; None where it is not known."""
+    names = settings.argument_names
+    return [names[number] if number is not None and number < len(names) else None for number in inputs]
+
+
 def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
     """The program of a graph again, from the `_fx_graph_cache_key` that `compile_graph` gave it."""
-    _C.set_buffer_limit(settings["buffer_limit_bytes"])
+    _C.set_buffer_limit(config.get("buffer_limit_bytes"))
     graph = json.loads(payload)
     program = _C.compile_graph(
         graph["text"],
@@ -224,6 +232,7 @@ def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
     cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
     _count(program, graph["name"])
     settings.writes_inputs |= program.writes_inputs
+    program._input_names = _names_of(graph.get("inputs", ()), settings)
     record.add(record.GraphRecord(graph["name"], graph["kind"]))
     return program
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._guards import TracingContext
 from torch.fx import GraphModule
+
+from torch_tile.debug import faults
 
 log = logging.getLogger(__name__)
 aten = torch.ops.aten
@@ -71,10 +74,11 @@ def record(program: Callable[..., Any], gm: GraphModule, device: str, kind: str)
     )
     local = threading.local()  # a tree belongs to a thread
 
-    def call(inputs: list[Any]) -> Any:
-        recorded = getattr(local, "recorded", None)
-        if recorded is None:
-            recorded = local.recorded = cudagraphify_impl(
+    def set_up(inputs: list[Any]) -> Any:
+        # Runs nothing yet, so the program can still take these inputs.
+        try:
+            faults.point("cudagraphs")
+            return cudagraphify_impl(
                 program,
                 inputs,
                 static,
@@ -86,6 +90,14 @@ def record(program: Callable[..., Any], gm: GraphModule, device: str, kind: str)
                 placeholders=placeholders,
                 mutated_input_idxs=written,
             )
+        except Exception as error:
+            warnings.warn(f"torch_tile: a graph is not recorded as a CUDA graph: {error}", stacklevel=2)
+            return program
+
+    def call(inputs: list[Any]) -> Any:
+        recorded = getattr(local, "recorded", None)
+        if recorded is None:
+            recorded = local.recorded = set_up(inputs)
         return recorded(inputs)
 
     call._boxed_call = True  # type: ignore[attr-defined]

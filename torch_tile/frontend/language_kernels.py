@@ -7,7 +7,6 @@ it writes.
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +16,7 @@ from torch.fx import GraphModule, Node
 
 from torch_tile import config
 from torch_tile.errors import TileError
-from torch_tile.frontend.launches.rewrite import Rewriter
+from torch_tile.frontend.launches.rewrite import Rewriter, own_copy
 from torch_tile.frontend.launches.trace import NotNative
 
 log = logging.getLogger(__name__)
@@ -110,7 +109,7 @@ def replace_language_kernels(gm: GraphModule) -> GraphModule:
     nodes = [n for n in gm.graph.nodes if _is_launch(n)]
     if not nodes:
         return gm
-    gm = copy.copy(gm)  # the graph as it was can still run in eager mode
+    gm = own_copy(gm)
     rewriter = _Rewriter(gm)
     for node in reversed([n for n in gm.graph.nodes if _is_launch(n)]):
         try:

@@ -14,7 +14,6 @@ if it is a graph input that receives the result anyway.
 
 from __future__ import annotations
 
-import copy
 import logging
 
 from torch.fx import GraphModule
@@ -27,7 +26,7 @@ from torch_tile.frontend.launches.launch import (
     is_functional,
     is_launch,
 )
-from torch_tile.frontend.launches.rewrite import Rewriter
+from torch_tile.frontend.launches.rewrite import Rewriter, own_copy
 from torch_tile.frontend.launches.trace import NotNative
 
 __all__ = ["identify", "is_launch", "replace_triton_kernels"]
@@ -39,7 +38,7 @@ def replace_triton_kernels(gm: GraphModule) -> GraphModule:
     """The graph with launches of Triton kernels as something that can be compiled; as it is if there are none."""
     if not any(is_functional(n) for n in gm.graph.nodes):
         return gm
-    gm = copy.copy(gm)  # the graph as it was can still run in eager mode
+    gm = own_copy(gm)
     rewriter = Rewriter(gm)
     for node in reversed([n for n in gm.graph.nodes if is_functional(n)]):
         launch = Launch(node)

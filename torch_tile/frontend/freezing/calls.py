@@ -5,15 +5,21 @@ from __future__ import annotations
 import copy
 import dataclasses
 import logging
+import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._functorch._aot_autograd.logging_utils import get_aot_graph_name
+from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule
 
 from torch_tile import _C
 from torch_tile.config import Settings
+from torch_tile.debug import faults
+from torch_tile.frontend import containment
 from torch_tile.frontend.channels_last import put_channels_last
 from torch_tile.frontend.compile import Binding, compile_graph
 from torch_tile.frontend.constants import Constants, Report, fold, freeze_inputs, outside_of_tracing
@@ -59,6 +65,18 @@ class _Frozen:
         )
 
 
+_all_programs: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    for programs in list(_all_programs):
+        programs.lock = threading.RLock()
+
+
+# A thread that a forked child does not have may have held a lock.
+os.register_at_fork(after_in_child=_renew_locks)
+
+
 class _Programs:
     """The programs of one graph: one for each set of parameters, and one that freezes none.
 
@@ -75,6 +93,8 @@ class _Programs:
         self.num_compiled = 0
         self.unfrozen: Callable[..., Any] | None = None
         self.lock = threading.RLock()
+        self.name = get_aot_graph_name()
+        _all_programs.add(self)
 
     def compile(self, sources: Sequence[torch.Tensor | None]) -> Callable[..., Any]:
         self.is_static = [value is not None for value in sources]
@@ -86,6 +106,7 @@ class _Programs:
             if frozen:
                 optimize(constants, report)
             fuse_epilogues(gm, self.settings, constants.value, constants.add)
+        faults.point("freezing")
         gm.graph.eliminate_dead_code()
         constants.remove_unused()
         gm.recompile()
@@ -104,8 +125,22 @@ class _Programs:
     def __call__(self, arguments: list[Any]) -> Any:
         """A call for which the program at hand is not made."""
         with self.lock:
-            program = self.find(arguments)
+            try:
+                program = self.find(arguments)
+            except Exception as error:
+                if containment.is_passed_on(error, self.settings):
+                    raise
+                containment.fall_back(self.name, "inference", error, self.gm)
+                program = self.give_up()
         return program(arguments)
+
+    def give_up(self) -> Callable[..., Any]:
+        """All later calls run in eager mode, with the parameters as inputs."""
+        self.unfrozen = make_boxed_func(self.gm.forward)
+        self.num_compiled = _MOST_PROGRAMS
+        self.programs.clear()
+        self.rebind_first(None)
+        return self.unfrozen
 
     def find(self, arguments: list[Any]) -> Callable[..., Any]:
         for known in self.programs:

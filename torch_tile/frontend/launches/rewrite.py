@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -12,6 +13,13 @@ from torch_tile.frontend.launches.launch import Launch, is_functional, is_unwrit
 from torch_tile.frontend.launches.trace import NotNative, trace
 
 aten = torch.ops.aten
+
+
+def own_copy(gm: GraphModule) -> GraphModule:
+    """The module with a graph of its own, for rewriting: the one that was given can still run in eager mode."""
+    copied = GraphModule(gm, copy.deepcopy(gm.graph))
+    copied.meta.update(gm.meta)
+    return copied
 
 
 class GivenKernel:
