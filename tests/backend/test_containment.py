@@ -113,7 +113,7 @@ def test_training(stage: str, kind: str, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize("kind", ["exception", "bad_alloc", "fatal", "assert", "segv"])
-@pytest.mark.parametrize("stage", ["replace_kernels", "import", "parse", "fusion", "kernel", "load", "program"])
+@pytest.mark.parametrize("stage", ["replace_kernels", "import", "parse", "fusion", "kernel", "program"])
 def test_backward_alone(stage: str, kind: str) -> None:
     """It is compiled when a gradient is asked for, on an autograd thread's behalf."""
     x, w = torch.randn(5, 6), torch.randn(6, 7, requires_grad=True)
@@ -203,7 +203,7 @@ def test_background_store(kind: str, cache_dir: Path) -> None:
         function = torch.compile(lambda x: x * 2 + 1, backend="tile", options={"strict": True})
         assert_same(function(x), x * 2 + 1)
         _C.flush_disk_cache()
-    assert fault.reached == 1
+    assert fault.reached >= 1
     assert_same(torch.compile(lambda x: x * 3, backend="tile", options={"strict": True})(x), x * 3)
     _C.flush_disk_cache()
     assert sum(1 for _ in (cache_dir / "graphs").iterdir()) == 1
