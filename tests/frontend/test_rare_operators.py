@@ -311,7 +311,9 @@ def test_expm1_of_doubles() -> None:
 
 
 @pytest.mark.parametrize(
-    "function", [torch.special.i1, torch.special.i1e, torch.special.bessel_j1, torch.nn.functional.celu], ids=str
+    "function",
+    [torch.special.i1, torch.special.i1e, torch.special.bessel_j1, torch.nn.functional.celu],
+    ids=lambda function: function.__name__,
 )
 def test_sign_of_zero(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     x = torch.tensor([-0.0, 0.0, -1.0])

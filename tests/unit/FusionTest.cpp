@@ -237,7 +237,9 @@ protected:
     SmallVector<Type> results(func.getBody().front().getTerminator()->getOperandTypes());
     unsigned numCalls = llvm::range_size(func.getBody().front().getOps<graph::ExternOp>());
     std::vector<fusion::FusionDecision> decisions;
-    fusion::fuse(func, {isFused}, decisions);
+    fusion::FusionOptions options;
+    options.enabled = isFused;
+    fusion::fuse(func, options, decisions);
     ASSERT_TRUE(succeeded(verify(*module))) << text << fusion::print(decisions);
     ASSERT_TRUE(succeeded(tile_build::buildTileKernels(*module, func, {}, [](graph::FusionOp) {
       return std::string("kernel");

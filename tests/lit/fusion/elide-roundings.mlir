@@ -71,7 +71,7 @@ graph.func @padded(%x: !graph.tensor<[4096], bf16>) -> (!graph.tensor<[5000], f3
     %n = arith.constant 4096 : i64
     %m = arith.cmpi slt, %i, %n : i64
     %zero = arith.constant 0.0 : bf16
-    %v = graph.load %0 ["i0"] mask %m other %zero : !graph.tensor<[4096], bf16> -> bf16
+    %v = graph.load %0 ["i0"] mask %m other %zero : bf16 : !graph.tensor<[4096], bf16> -> bf16
     %w = arith.extf %v : bf16 to f32
     %s = math.exp %w : f32
     graph.yield %s : f32

@@ -24,7 +24,7 @@ graph.func @rounding(%x: !graph.tensor<[8], bf16>) -> !graph.tensor<[8], bf16> {
   // CHECK: %[[V:.*]] = graph.load
   // CHECK-NEXT: %[[W:.*]] = arith.extf %[[V]] : bf16 to f32
   // CHECK-NEXT: %[[E:.*]] = math.exp %[[W]] : f32
-  // CHECK-NEXT: %[[R:.*]] = arith.truncf %[[E]] : f32 to bf16
+  // CHECK-NEXT: %[[R:.*]] = arith.truncf %[[E]] {graph.elidable_rounding} : f32 to bf16
   // CHECK-NEXT: graph.yield %[[R]]
   %0 = graph.exp %x : (!graph.tensor<[8], bf16>) -> !graph.tensor<[8], bf16>
   graph.return %0 : !graph.tensor<[8], bf16>
@@ -192,7 +192,7 @@ graph.func @philox(%seed: !graph.tensor<[], i64>) -> !graph.tensor<[4, "s0"], f3
 // CHECK-LABEL: @fma
 graph.func @fma(%x: !graph.tensor<[8], bf16>, %n: !graph.tensor<[8], i64>, %m: !graph.tensor<[], i64>) -> (!graph.tensor<[8], bf16>, !graph.tensor<[8], i64>) {
   // CHECK: %[[F:.*]] = math.fma %{{.*}} : f32
-  // CHECK-NEXT: arith.truncf %[[F]] : f32 to bf16
+  // CHECK-NEXT: arith.truncf %[[F]] {graph.elidable_rounding} : f32 to bf16
   %0 = graph.fma %x, %x, %x : (!graph.tensor<[8], bf16>, !graph.tensor<[8], bf16>, !graph.tensor<[8], bf16>) -> !graph.tensor<[8], bf16>
   // CHECK: graph.load %{{.*}} []
   // CHECK: %[[P:.*]] = arith.muli
