@@ -167,7 +167,15 @@ def test_views_around_writes(name: str, dynamic: bool) -> None:
         check(write, lambda: [torch.randn(12)], dynamic=dynamic)
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason="a negative view that is a result is a copy"))
+        if name in ("conj_imag", "negative")
+        else name
+        for name in VIEWS
+    ],
+)
 def test_views_of_a_computed_value(name: str) -> None:
     view = VIEWS[name]
 
