@@ -148,6 +148,8 @@ def numbers(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("name", VIEWS)
 def test_views_around_writes(name: str, dynamic: bool) -> None:
     """Read before and after a write through the base and through the view, and given back."""
+    if dynamic and name == "chunk_of_complex":
+        pytest.skip("AOTAutograd cannot make this view again from a base of unknown size, under any backend")
     view = VIEWS[name]
 
     def read(x: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -72,18 +72,6 @@ def test_a_budget_is_said(caplog: pytest.LogCaptureFixture) -> None:
     assert count("kernels") > 1
 
 
-def test_what_one_of_many_places_holds_is_made_once() -> None:
-    """A point of a long cat reads one place; inlined, it would compute what all of them hold."""
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        return torch.cat([heavy(x[i], 10) for i in range(20)])
-
-    fresh()
-    x = torch.rand(20, 16)
-    with torch_tile.config.patch(cache=False):
-        assert "each point would compute what all the places hold" in str(torch_tile.explain(function, x))
-
-
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_a_view_past_the_budget_is_made_in_memory(dynamic: bool) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:

@@ -299,3 +299,23 @@ def test_returned_view_of_a_negative_argument(view: Callable[..., Any], dynamic:
         assert_same(result, expected, exact=True)
         assert result[0].storage_offset() == expected[0].storage_offset()
         assert result[0].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_indexed_writes_of_values_read_from_the_written_tensor(dynamic: bool) -> None:
+    """What a write takes from the tensor it writes is read before it, also where another write made that tensor."""
+    repeated, order = torch.tensor([0, 0]), torch.tensor([1, 2, 3, 4, 0])
+
+    def again(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):
+            x[repeated] = x[repeated] + 1
+        return x
+
+    def reversed_rows(x: torch.Tensor) -> torch.Tensor:
+        y = x.index_put((repeated,), torch.tensor(5.0))
+        return y.index_copy(0, order, y.flip(0)).index_add(0, repeated, y[repeated])
+
+    for function in (again, reversed_rows):
+        x = torch.arange(20.0).view(5, 4)
+        torch.compiler.reset()
+        assert torch.equal(torch.compile(function, backend="tile", dynamic=dynamic)(x.clone()), function(x.clone()))

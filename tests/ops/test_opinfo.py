@@ -17,7 +17,7 @@ from tests.ops import coverage, opinfo
 from tests.ops.opinfo_expected import EXPECTED, reason_for
 
 OPERATORS = opinfo.operators()
-FAST_KINDS = ("forward", "written", "gradient")
+FAST_KINDS = ("forward", "gradient")
 
 
 def is_fast(name: str) -> bool:

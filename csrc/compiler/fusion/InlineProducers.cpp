@@ -79,9 +79,11 @@ private:
     if (writes.empty())
       return first;
     for (Value place : analysis::placesOf(value)) {
-      ArrayRef<unsigned> list = writes.lookup(place);
-      auto next = llvm::upper_bound(list, position);
-      if (next != list.end())
+      auto list = writes.find(place);
+      if (list == writes.end())
+        continue;
+      auto next = llvm::upper_bound(list->second, position);
+      if (next != list->second.end())
         first = std::min(first, *next);
     }
     return first;

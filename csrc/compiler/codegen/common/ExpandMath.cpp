@@ -31,10 +31,12 @@ static Value libraryF64(MathBuilder &b, Value x, StringRef stem, StringRef ulpSu
     return b.callLibrary(stem, ulpSuffix, x);
   Value size = b.abs(x), result;
   if (stem == "asinh" || stem == "acosh") {
-    Value isLarge = b.less(b.fp(0x1p500), size);
-    Value near = b.callLibrary(stem, ulpSuffix, b.select(isLarge, b.mul(x, b.fp(0x1p-450)), x));
-    Value rest = b.copySign(b.fp(450 * 0x1.62e42fefa39efp-1), x);
-    result = b.select(isLarge, b.add(near, rest), near);
+    // Scaled into the range where both are log(2x) and Sleef's do not overflow.
+    Value isLarge = b.less(b.fp(0x1p500), size), isHuge = b.less(b.fp(0x1p800), size);
+    Value scaled = b.mul(x, b.select(isHuge, b.fp(0x1p-600), b.fp(0x1p-450)));
+    Value near = b.callLibrary(stem, ulpSuffix, b.select(isLarge, scaled, x));
+    Value rest = b.select(isHuge, b.fp(600 * 0x1.62e42fefa39efp-1), b.fp(450 * 0x1.62e42fefa39efp-1));
+    result = b.select(isLarge, b.add(near, b.copySign(rest, x)), near);
   } else {
     result = b.callLibrary(stem, ulpSuffix, x);
   }

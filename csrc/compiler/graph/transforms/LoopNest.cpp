@@ -1,7 +1,7 @@
 #include "compiler/graph/transforms/LoopNest.h"
 
-#include "support/ExprBudget.h"
 #include "compiler/analysis/Memory.h"
+#include "support/ExprBudget.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"

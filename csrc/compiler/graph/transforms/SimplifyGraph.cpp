@@ -1,6 +1,6 @@
+#include "compiler/analysis/Memory.h"
 #include "compiler/graph/ir/Marks.h"
 #include "compiler/graph/transforms/Bounds.h"
-#include "compiler/analysis/Memory.h"
 #include "compiler/graph/transforms/LowerOps.h"
 #include "compiler/graph/transforms/Passes.h"
 
