@@ -143,7 +143,8 @@ def test_not_finite() -> None:
         fresh()
         call = torch.compile(Layer(layer, activation), backend="tile", options={"strict": True})
         with torch.no_grad():
-            result, expected = call(x), activation(layer(x))
+            # In float64: on some processors ATen's float32 gelu makes NaN of inf, where its other code keeps inf.
+            result, expected = call(x), activation(layer(x).double()).float()
         assert torch.equal(result.isnan(), expected.isnan()), name
         torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-5, equal_nan=True)
 

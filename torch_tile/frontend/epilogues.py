@@ -9,7 +9,6 @@ an activation.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +18,7 @@ from torch.fx import GraphModule, Node
 
 from torch_tile import _C
 from torch_tile.config import Settings
-from torch_tile.frontend.constants import CASTS, outside_of_tracing
+from torch_tile.frontend.constants import CASTS
 from torch_tile.frontend.sizes import has_strides_of
 
 aten = torch.ops.aten
@@ -83,17 +82,6 @@ def _relu6_of_sum(node: Any, x: Node) -> bool:
     return (low, high) == (0, 6) and is_sum and inner.args[0] is x and _number(inner.args[1]) == 3
 
 
-@functools.cache
-def _keeps_infinities(algorithm: str) -> bool:
-    """Whether oneDNN's gelu of infinities is NaN where ATen's is: it depends on the processor's code in both."""
-    with outside_of_tracing(), torch.no_grad():
-        bias = torch.tensor([float("inf"), -float("inf"), float("nan"), 0.0]).repeat(16)
-        zeros, weight = torch.zeros(4, 64), torch.eye(64)
-        fused = torch.ops.mkldnn._linear_pointwise(zeros, weight, bias, "gelu", [], algorithm)
-        apart = torch.nn.functional.gelu(torch.nn.functional.linear(zeros, weight, bias), approximate=algorithm)
-        return bool(torch.equal(fused.isnan(), apart.isnan()))
-
-
 def _activation(node: Node, x: Node) -> Activation | None:
     """What `node` is, if it is an activation of `x` that oneDNN computes as eager mode does.
 
@@ -107,8 +95,7 @@ def _activation(node: Node, x: Node) -> Activation | None:
         if node.target is aten.sigmoid.default:
             return "sigmoid", [], ""
         if node.target is aten.gelu.default:
-            algorithm = str(node.kwargs.get("approximate", args[1] if len(args) > 1 else "none"))
-            return ("gelu", [], algorithm) if _keeps_infinities(algorithm) else None
+            return "gelu", [], str(node.kwargs.get("approximate", args[1] if len(args) > 1 else "none"))
         if node.target is aten.silu.default:
             return "swish", [1.0], ""
     if _is(node, aten.mul.Tensor) and x in args:
