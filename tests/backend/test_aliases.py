@@ -149,7 +149,7 @@ def numbers(x: torch.Tensor) -> torch.Tensor:
 def test_views_around_writes(name: str, dynamic: bool) -> None:
     """Read before and after a write through the base and through the view, and given back."""
     if dynamic and name == "chunk_of_complex":
-        pytest.skip("AOTAutograd cannot make this view again from a base of unknown size, under any backend")
+        pytest.xfail("open: AOTAutograd refuses to make this view again from what we return; aot_eager is right")
     view = VIEWS[name]
 
     def read(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
