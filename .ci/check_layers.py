@@ -112,18 +112,16 @@ PYTHON: dict[str, list[str]] = {
     "formulas": [],
     "targets": ["errors"],
     "frontend": [*FOUNDATION, "debug", "formulas", "language", "targets", "triton"],
-    "language": [*FOUNDATION, "interpreter", "testing", "formulas", "targets", "__init__"],
+    "language": [*FOUNDATION, "interpreter", "formulas", "targets", "triton_compat", "__init__"],
     "interpreter": FOUNDATION,
     "debug": [*FOUNDATION, "frontend"],
-    "testing": FOUNDATION,
-    "runtime": ["targets"],
-    "tools": [],
+    "triton_compat": ["language", "targets"],
     "triton": [*FOUNDATION, "formulas"],
     "backend": [*FOUNDATION, *MIDDLE],
     "cli": [*FOUNDATION, *MIDDLE, "backend", "cli_cache"],
     "cli_cache": FOUNDATION,
     "__main__": ["cli"],
-    "__init__": ["_build", *FOUNDATION, *MIDDLE, "backend", "testing", "runtime", "tools"],
+    "__init__": ["_build", *FOUNDATION, *MIDDLE, "backend", "triton_compat"],
 }
 # Inductor's compiler: importing it costs over a second and is never needed.
 FORBIDDEN_MODULES = (

@@ -20,12 +20,13 @@ from torch_tile.errors import (
 )
 
 if TYPE_CHECKING:
-    from torch_tile import language, runtime, testing, tools
+    from torch_tile import language
     from torch_tile.debug.explain import explain
     from torch_tile.language.aggregates import aggregate
     from torch_tile.language.autotune import Config, autotune, heuristics
-    from torch_tile.language.foreign import interpret
+    from torch_tile.language.interpret_triton import interpret
     from torch_tile.language.jit import JITFunction, TensorWrapper, constexpr_function, jit, reinterpret
+    from torch_tile.triton_compat import runtime, testing, tools
 
 # The one place of the version: CMake and both distributions read it here.
 __version__ = "0.2.0"
@@ -71,14 +72,15 @@ _LAZY = {
     "constexpr_function": "torch_tile.language.jit",
     "explain": "torch_tile.debug.explain",
     "heuristics": "torch_tile.language.autotune",
-    "interpret": "torch_tile.language.foreign",
+    "interpret": "torch_tile.language.interpret_triton",
     "jit": "torch_tile.language.jit",
-    "language": "",
+    "language": "torch_tile",
     "reinterpret": "torch_tile.language.jit",
-    "runtime": "",
-    "testing": "",
-    "tools": "",
+    "runtime": "torch_tile.triton_compat",
+    "testing": "torch_tile.triton_compat",
+    "tools": "torch_tile.triton_compat",
 }
+_MODULES = frozenset({"language", "runtime", "testing", "tools"})
 
 
 def cdiv(x: Any, y: Any) -> Any:
@@ -132,8 +134,10 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         import importlib
 
-        module = importlib.import_module(_LAZY[name] or f"torch_tile.{name}")
-        value = getattr(module, name) if _LAZY[name] else module
+        if name in _MODULES:
+            value: Any = importlib.import_module(f"{_LAZY[name]}.{name}")
+        else:
+            value = getattr(importlib.import_module(_LAZY[name]), name)
         globals()[name] = value
         return value
     raise AttributeError(f"module 'torch_tile' has no attribute {name!r}")

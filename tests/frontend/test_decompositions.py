@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from tests.compiling import assert_same, compiled, count, fresh
 from torch_tile.formulas.bessel import bessel_functions
-from torch_tile.formulas.special import computed, special_functions
+from torch_tile.formulas.special_functions import computed, special_functions
 from torch_tile.frontend.decompositions import decomposition_table
 
 aten = torch.ops.aten

@@ -14,7 +14,7 @@ import torch
 import torch_tile
 import torch_tile.language as tl
 from tests.language.conftest import has_compiler
-from torch_tile.tools.tensor_descriptor import TensorDescriptor
+from torch_tile.triton_compat.tools.tensor_descriptor import TensorDescriptor
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="this build has no launcher for single kernels")
 

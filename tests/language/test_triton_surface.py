@@ -12,7 +12,7 @@ import torch
 import torch_tile
 import torch_tile.language as tl
 from tests.language.conftest import has_compiler
-from torch_tile.testing import Benchmark, perf_report
+from torch_tile.triton_compat.testing import Benchmark, perf_report
 
 needs_compiler = pytest.mark.skipif(not has_compiler(), reason="this build has no launcher for single kernels")
 
@@ -250,7 +250,7 @@ def test_types_by_name() -> None:
 
 def test_names_of_tritons_modules() -> None:
     from torch_tile.language.core import constexpr_type
-    from torch_tile.language.standard import _log2
+    from torch_tile.triton_compat.standard import _log2
 
     assert tl.core.arange is tl.arange and tl.standard.softmax is tl.softmax and tl.random.rand is tl.rand
     assert _log2(64) == 6 and not tl.target_info.is_cuda()

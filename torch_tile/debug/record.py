@@ -39,7 +39,7 @@ class GraphRecord:
     import_ms: float = 0.0
     compile_ms: float = 0.0
     freezing: Any = None
-    """What freezing parameters made of it (frontend/constants.py, Report); None if it is off."""
+    """What freezing parameters made of it (frontend/constant_folding.py, Report); None if it is off."""
 
     @staticmethod
     def of(

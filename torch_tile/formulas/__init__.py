@@ -14,7 +14,7 @@ def device_functions() -> dict[str, Callable[[Any], Any]]:
     """
     import torch
 
-    from torch_tile.formulas import bessel, special
+    from torch_tile.formulas import bessel, special_functions
 
     def odd(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return lambda x: torch.copysign(function(x), x)  # where it is not negative for positive x
@@ -34,11 +34,11 @@ def device_functions() -> dict[str, Callable[[Any], Any]]:
         "j1": limited(bessel.j1, 0.0, is_odd=True),
         "y0": of_positive(bessel.y0),
         "y1": of_positive(bessel.y1),
-        "cyl_bessel_i0": limited(special.i0, math.inf),
-        "cyl_bessel_i1": limited(odd(special.i1), math.inf, is_odd=True),
-        "erfcx": special.erfcx,
-        "erfinv": special.erfinv,
-        "erfcinv": special.erfcinv,
-        "lgamma": special.lgamma,
-        "normcdfinv": special.ndtri,
+        "cyl_bessel_i0": limited(special_functions.i0, math.inf),
+        "cyl_bessel_i1": limited(odd(special_functions.i1), math.inf, is_odd=True),
+        "erfcx": special_functions.erfcx,
+        "erfinv": special_functions.erfinv,
+        "erfcinv": special_functions.erfcinv,
+        "lgamma": special_functions.lgamma,
+        "normcdfinv": special_functions.ndtri,
     }

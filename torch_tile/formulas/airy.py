@@ -1,6 +1,6 @@
 """Airy's function from Chebyshev series: of itself near 0, of modulus and phase to the left, of the decay to the right.
 
-Computed in float64 by kernels for the CPU, as the functions of `special.py`.
+Computed in float64 by kernels for the CPU, as the functions of `special_functions.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from torch_tile.formulas.bessel import single
-from torch_tile.formulas.special import chebyshev
+from torch_tile.formulas.special_functions import chebyshev
 
 aten = torch.ops.aten
 

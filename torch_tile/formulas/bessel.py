@@ -1,6 +1,6 @@
 """Bessel functions from Chebyshev series: of the even part near 0, of modulus and phase far from it.
 
-Computed in float64 by kernels for the CPU, as the functions of `special.py`.
+Computed in float64 by kernels for the CPU, as the functions of `special_functions.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from torch_tile.formulas.special import chebyshev, computed, i0, i1
+from torch_tile.formulas.special_functions import chebyshev, computed, i0, i1
 
 aten = torch.ops.aten
 

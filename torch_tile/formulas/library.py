@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from torch_tile.formulas.rounding import two_product
-from torch_tile.formulas.special import STIRLING, polynomial
+from torch_tile.formulas.special_functions import STIRLING, polynomial
 
 # Sizes whose squares stay normal, and factors that bring others there.
 _SQUARES = {

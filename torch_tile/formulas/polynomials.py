@@ -1,7 +1,7 @@
 """Chebyshev polynomials of a degree that is data: circular functions within [-1, 1], hyperbolic ones outside. Those of
 Hermite, Laguerre and Legendre of a degree that is a small number, by recurrence.
 
-Computed in float64 by kernels for the CPU, as the functions of `special.py`.
+Computed in float64 by kernels for the CPU, as the functions of `special_functions.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from torch_tile.formulas.special import computed
+from torch_tile.formulas.special_functions import computed
 
 aten = torch.ops.aten
 

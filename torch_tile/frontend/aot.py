@@ -21,7 +21,7 @@ from torch_tile.frontend import containment
 from torch_tile.frontend.attention import keep_attention
 from torch_tile.frontend.channels_last import put_channels_last
 from torch_tile.frontend.compile import compile_graph, reload_graph
-from torch_tile.frontend.constants import Constants, Report, outside_of_tracing
+from torch_tile.frontend.constant_folding import Constants, Report, outside_of_tracing
 from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.freezing import compile_frozen, parameters_of

@@ -16,7 +16,7 @@ import torch
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
-from torch_tile.frontend.constants import Constants, Report
+from torch_tile.frontend.constant_folding import Constants, Report
 from torch_tile.frontend.sizes import has_strides_of
 
 aten = torch.ops.aten

@@ -18,7 +18,7 @@ from torch.fx import GraphModule, Node
 
 from torch_tile import _C
 from torch_tile.config import Settings
-from torch_tile.frontend.constants import CASTS
+from torch_tile.frontend.constant_folding import CASTS
 from torch_tile.frontend.sizes import has_strides_of
 
 aten = torch.ops.aten

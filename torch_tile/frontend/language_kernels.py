@@ -16,7 +16,7 @@ from torch.fx import GraphModule, Node
 
 from torch_tile import config
 from torch_tile.errors import TileError
-from torch_tile.frontend.launches.rewrite import Rewriter, own_copy
+from torch_tile.frontend.launches.embed_kernels import Rewriter, own_copy
 from torch_tile.frontend.launches.trace import NotNative
 
 log = logging.getLogger(__name__)

@@ -19,6 +19,7 @@ import logging
 from torch.fx import GraphModule
 
 from torch_tile.errors import TileError
+from torch_tile.frontend.launches.embed_kernels import Rewriter, own_copy
 from torch_tile.frontend.launches.launch import (
     Launch,
     call_function_instead,
@@ -26,7 +27,6 @@ from torch_tile.frontend.launches.launch import (
     is_functional,
     is_launch,
 )
-from torch_tile.frontend.launches.rewrite import Rewriter, own_copy
 from torch_tile.frontend.launches.trace import NotNative
 
 __all__ = ["identify", "is_launch", "replace_triton_kernels"]

@@ -9,9 +9,9 @@ everything else is Python, run when the kernel is compiled.
 from __future__ import annotations
 
 from torch_tile.language import arith as _arith
-from torch_tile.language import core, extra, math, random, standard, target_info
+from torch_tile.language import core, extra, math, random, target_info
 from torch_tile.language.aggregates import aggregate_replace
-from torch_tile.language.constants import const, constexpr, constexpr_type, tuple_type
+from torch_tile.language.compile_time_values import const, constexpr, constexpr_type, tuple_type
 from torch_tile.language.control import condition, range, static_range
 from torch_tile.language.core import tensor
 from torch_tile.language.dtypes import (
@@ -146,6 +146,7 @@ from torch_tile.language.ops.shapes import (
     zeros_like,
 )
 from torch_tile.language.ops.sorting import bitonic_merge, flip, sort, topk
+from torch_tile.triton_compat import standard
 
 del _arith
 tuple = tuple

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from torch_tile.language.constants import constexpr, unwrap
+from torch_tile.language.compile_time_values import constexpr, unwrap
 
 
 class _Method:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torch_tile.language.casts import cast
-from torch_tile.language.constants import unwrap
+from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import current, emit, error, mlir_type, tensor
 from torch_tile.language.dtypes import dtype_of_number, float32, int1, int64, int_type, tile_type
 from torch_tile.language.values import as_tensor, broadcast_to_dims, common_shape, constant, operand, promote, unify

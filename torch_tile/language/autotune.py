@@ -200,7 +200,7 @@ class Autotuner(_Wrapper):
         return candidates
 
     def _fastest(self, candidates: list[Config], args: Any, kwargs: Any, known: Any, grid: Any) -> Config:
-        from torch_tile.testing import do_bench
+        from torch_tile.language.timing import do_bench
 
         timings: dict[Config, float] = {}
         kept = {name: known[name].clone() for name in self.restore_value}

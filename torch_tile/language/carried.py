@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torch_tile.language.aggregates import is_aggregate, rebuilt
-from torch_tile.language.constants import unwrap
+from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import Undefined, error, tensor
 from torch_tile.language.dtypes import dtype_of_number
 from torch_tile.language.values import constant, describe, is_number

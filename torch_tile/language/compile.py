@@ -13,7 +13,7 @@ import torch
 from torch_tile import _C
 from torch_tile.errors import TileError, UnsupportedError
 from torch_tile.language import kernel_cache, target_info, traceback
-from torch_tile.language.constants import as_constant, constexpr, unwrap
+from torch_tile.language.compile_time_values import as_constant, constexpr, unwrap
 from torch_tile.language.core import state, tensor
 from torch_tile.language.dtypes import dtype, dtype_of_torch, pointer_type
 from torch_tile.language.jit import (

@@ -11,7 +11,7 @@ import numpy as np
 
 from torch_tile.language.arith import logical, logical_not
 from torch_tile.language.casts import cast
-from torch_tile.language.constants import _Variable, as_constant, constexpr, unwrap, variable
+from torch_tile.language.compile_time_values import _Variable, as_constant, constexpr, unwrap, variable
 from torch_tile.language.core import Undefined, current, error, state, tensor
 from torch_tile.language.dtypes import dtype, int1, int32
 from torch_tile.language.values import as_int, as_tensor, describe, is_number

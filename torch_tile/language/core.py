@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from torch_tile.errors import InvalidKernelError
-from torch_tile.language.constants import constexpr, unwrap
+from torch_tile.language.compile_time_values import constexpr, unwrap
 from torch_tile.language.dtypes import tile_type
 
 

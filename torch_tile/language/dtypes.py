@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from torch_tile.errors import InvalidKernelError
-from torch_tile.language.constants import constexpr, unwrap
+from torch_tile.language.compile_time_values import constexpr, unwrap
 
 
 class dtype:

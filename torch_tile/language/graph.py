@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from torch_tile import config
-from torch_tile.language.constants import constexpr
+from torch_tile.language.compile_time_values import constexpr
 from torch_tile.language.dtypes import dtype, dtype_of_name
 
 log = logging.getLogger(__name__)

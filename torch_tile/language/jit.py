@@ -21,7 +21,7 @@ from torch_tile.interpreter import numerics
 from torch_tile.interpreter.memory import Region
 from torch_tile.interpreter.run import Interpreter
 from torch_tile.language import graph, traceback
-from torch_tile.language.constants import as_constant, const, constexpr, unwrap
+from torch_tile.language.compile_time_values import as_constant, const, constexpr, unwrap
 from torch_tile.language.control import runtime
 from torch_tile.language.core import state, tensor
 from torch_tile.language.dtypes import (
@@ -34,7 +34,7 @@ from torch_tile.language.dtypes import (
     pointer_type,
     type_of_annotation,
 )
-from torch_tile.language.rewrite import rewrite
+from torch_tile.language.rewrite_source import rewrite
 from torch_tile.language.values import constant
 
 # Arguments of a launch that tune GPUs.

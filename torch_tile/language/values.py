@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from torch_tile.language.constants import VariableFloat, VariableInt, unwrap
+from torch_tile.language.compile_time_values import VariableFloat, VariableInt, unwrap
 from torch_tile.language.core import Undefined, current, emit, error, mlir_type, state, tensor
 from torch_tile.language.dtypes import dtype, dtype_of_number, float16, float32, float64, pointer_type, tile_type
 
@@ -55,7 +55,7 @@ def describe(x: Any) -> str:
     if isinstance(x, (dtype, pointer_type)):
         return f"the type {x}"
     kind = type(x)
-    if kind.__module__ == "torch_tile.language.constants" and kind.__mro__[2] in (int, float, str):
+    if kind.__module__ == "torch_tile.language.compile_time_values" and kind.__mro__[2] in (int, float, str):
         kind = kind.__mro__[2]  # a number or text of a constant or variable
         x = kind(x)
     name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"

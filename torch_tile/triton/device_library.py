@@ -5,8 +5,8 @@ from __future__ import annotations
 import triton.language as tl
 from triton import jit
 
-from torch_tile.formulas import orders
-from torch_tile.triton import special
+from torch_tile.formulas import bessel_orders
+from torch_tile.triton import formulas_in_triton
 
 # Triton's front end reads these functions; annotations of theirs would be those of constants.
 
@@ -126,6 +126,6 @@ def _largest(n):  # type: ignore[no-untyped-def]
     return tl.max(n) if n.type.is_block() else n
 
 
-_names = {"tl": tl, "bessel": special, "largest": _largest}
-yn = jit(orders.bound(orders.yn, **_names))
-jn = jit(orders.bound(orders.jn, **_names))
+_names = {"tl": tl, "bessel": formulas_in_triton, "largest": _largest}
+yn = jit(bessel_orders.bound(bessel_orders.yn, **_names))
+jn = jit(bessel_orders.bound(bessel_orders.jn, **_names))

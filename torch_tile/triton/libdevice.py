@@ -1,5 +1,5 @@
 """`triton.language.extra.libdevice` on CPU: Triton's own names for CUDA. The compiler knows those that are one
-operation, and the others are made of these (special.py) or are kernels (device_library.py)."""
+operation, and the others are made of these (formulas_in_triton.py) or are kernels (device_library.py)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from triton.language.extra.cuda import libdevice as _cuda
 from triton.language.extra.cuda.libdevice import *  # noqa: F403
 
 from torch_tile.triton import device_library as _kernels
-from torch_tile.triton import special as _special
+from torch_tile.triton import formulas_in_triton as _special
 
 
 def _functions(module: Any) -> dict[str, Any]:

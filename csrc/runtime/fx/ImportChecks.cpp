@@ -1,5 +1,5 @@
 // Conditions on sizes that hold or end the call.
-#include "runtime/fx/Call.h"
+#include "runtime/fx/OpCall.h"
 
 #include <limits>
 

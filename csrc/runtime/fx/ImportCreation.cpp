@@ -1,5 +1,5 @@
 // Tensors from no tensor data.
-#include "runtime/fx/Call.h"
+#include "runtime/fx/OpCall.h"
 
 namespace py = pybind11;
 

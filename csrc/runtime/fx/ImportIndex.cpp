@@ -1,5 +1,5 @@
 // Reads at positions that tensors name.
-#include "runtime/fx/Call.h"
+#include "runtime/fx/OpCall.h"
 
 namespace py = pybind11;
 

@@ -1,7 +1,7 @@
 // Python numbers in a graph: floats and bools that it takes, computes, compares and gives.
-#include "runtime/fx/Call.h"
 #include "runtime/fx/Importer.h"
 #include "runtime/fx/Nodes.h"
+#include "runtime/fx/OpCall.h"
 #include "runtime/fx/TypePromotion.h"
 
 #include <algorithm>

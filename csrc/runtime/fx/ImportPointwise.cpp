@@ -1,6 +1,6 @@
 // Pointwise ops: which operands, promoted to which dtype.
-#include "runtime/fx/Call.h"
 #include "runtime/fx/Casts.h"
+#include "runtime/fx/OpCall.h"
 #include "runtime/fx/TypePromotion.h"
 
 #include <array>

@@ -1,5 +1,5 @@
 // prims ops that differ from an aten op in more than the name: what some of torch's decompositions leave behind.
-#include "runtime/fx/Call.h"
+#include "runtime/fx/OpCall.h"
 
 #include <numeric>
 

@@ -1,5 +1,5 @@
 // Reductions, and the composite ops made of them.
-#include "runtime/fx/Call.h"
+#include "runtime/fx/OpCall.h"
 
 #include <numeric>
 

@@ -1,6 +1,6 @@
 // Writes at positions that tensors name, and scans.
-#include "runtime/fx/Call.h"
 #include "runtime/fx/Casts.h"
+#include "runtime/fx/OpCall.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,5 +1,5 @@
 // Views, and ops that move elements to another layout.
-#include "runtime/fx/Call.h"
+#include "runtime/fx/OpCall.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,7 +1,7 @@
 #include "runtime/fx/Importer.h"
 
-#include "runtime/fx/Call.h"
 #include "runtime/fx/Nodes.h"
+#include "runtime/fx/OpCall.h"
 #include "runtime/fx/TypePromotion.h"
 
 #include <ATen/core/Tensor.h>

@@ -16,7 +16,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch_tile.formulas.airy import airy_functions
 from torch_tile.formulas.bessel import bessel_functions
 from torch_tile.formulas.polynomials import polynomials
-from torch_tile.formulas.special import special_functions
+from torch_tile.formulas.special_functions import special_functions
 from torch_tile.frontend.decompositions.adaptive_pooling import adaptive_pooling
 from torch_tile.frontend.decompositions.distances import distances
 from torch_tile.frontend.decompositions.float_parts import float_parts

@@ -22,7 +22,7 @@ from torch_tile.debug import faults
 from torch_tile.frontend import containment
 from torch_tile.frontend.channels_last import put_channels_last
 from torch_tile.frontend.compile import Binding, compile_graph
-from torch_tile.frontend.constants import Constants, Report, fold, freeze_inputs, outside_of_tracing
+from torch_tile.frontend.constant_folding import Constants, Report, fold, freeze_inputs, outside_of_tracing
 from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.freezing.scaling import scale_weights
 from torch_tile.frontend.input_views import view_inputs

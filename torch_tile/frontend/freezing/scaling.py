@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from torch_tile.frontend.constants import CASTS, Constants, Report
+from torch_tile.frontend.constant_folding import CASTS, Constants, Report
 
 log = logging.getLogger(__name__)
 aten = torch.ops.aten

@@ -15,9 +15,9 @@ from torch_tile.language.values import as_tensor
 
 def _special(name: str, text: str) -> Any:
     def function(arg0: Any, _builder: Any = None) -> tensor:
-        from torch_tile.language.extra import special
+        from torch_tile.language.extra import formulas_on_tiles
 
-        return special.apply(name, arg0)
+        return formulas_on_tiles.apply(name, arg0)
 
     function.__name__ = name
     function.__doc__ = f"{text}. Floats; computed in float64."
@@ -39,16 +39,16 @@ normcdfinv = _special("normcdfinv", "Inverse of the normal distribution function
 
 def jn(arg0: Any, arg1: Any) -> Any:
     """Bessel function of the first kind, of order arg0 (int32); in float64."""
-    from torch_tile.language.extra import orders
+    from torch_tile.language.extra import bessel_kernels
 
-    return orders.jn(as_tensor(arg0), as_tensor(arg1))
+    return bessel_kernels.jn(as_tensor(arg0), as_tensor(arg1))
 
 
 def yn(arg0: Any, arg1: Any) -> Any:
     """Bessel function of the second kind, of order arg0 (int32); in float64."""
-    from torch_tile.language.extra import orders
+    from torch_tile.language.extra import bessel_kernels
 
-    return orders.yn(as_tensor(arg0), as_tensor(arg1))
+    return bessel_kernels.yn(as_tensor(arg0), as_tensor(arg1))
 
 
 def rcp64h(arg0: Any) -> tensor:
@@ -90,9 +90,9 @@ _TEXTS = {
 
 def _made_of_others(name: str) -> Any:
     def function(*arguments: Any, _builder: Any = None) -> tensor:
-        from torch_tile.language.extra import special
+        from torch_tile.language.extra import formulas_on_tiles
 
-        return special.made_of_others(name, *arguments)
+        return formulas_on_tiles.made_of_others(name, *arguments)
 
     function.__name__ = name
     function.__doc__ = f"{_TEXTS[name]}. Floats; computed in float64."

@@ -33,9 +33,9 @@ def _arithmetic(name: str) -> Any:
     kind, mode = name.split("_")
 
     def function(*arguments: Any, _builder: Any = None) -> tensor:
-        from torch_tile.language.extra import special
+        from torch_tile.language.extra import formulas_on_tiles
 
-        return special.directed(name, *arguments)
+        return formulas_on_tiles.directed(name, *arguments)
 
     function.__doc__ = f"{_TEXTS[kind]}, rounded {_MODES[mode]}."
     return function
@@ -46,9 +46,9 @@ def _conversion(name: str) -> Any:
     source, to = _CONVERSIONS[kind]
 
     def function(arg0: Any, _builder: Any = None) -> tensor:
-        from torch_tile.language.extra import special
+        from torch_tile.language.extra import formulas_on_tiles
 
-        return special.float_of(arg0, source, to, mode)
+        return formulas_on_tiles.float_of(arg0, source, to, mode)
 
     function.__doc__ = f"arg0, of type {source}, as {to}, rounded {_MODES[mode]}."
     return function

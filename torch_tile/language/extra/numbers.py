@@ -48,13 +48,13 @@ def nextafter(arg0: Any, arg1: Any) -> tensor:
 
 def ilogb(arg0: Any) -> tensor:
     """Exponent of each element as int32; of 0 and NaN the lowest, of infinity the greatest integer."""
-    from torch_tile.language.extra import special
+    from torch_tile.language.extra import formulas_on_tiles
 
     x = as_tensor(arg0)
     wide = cast(x, float64)
     exponent = cast(floor(log2(abs(wide))), int32)
     # log2 may round across a power of two.
-    low = special.made_of_others("ldexp", constant(1.0, float64), exponent)
+    low = formulas_on_tiles.made_of_others("ldexp", constant(1.0, float64), exponent)
     size = abs(wide)
     exponent = where(size < low, exponent - 1, where(size >= low * 2.0, exponent + 1, exponent))
     exponent = where(size == float("inf"), 0x7FFFFFFF, exponent)

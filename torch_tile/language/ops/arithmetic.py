@@ -9,7 +9,7 @@ import numpy as np
 
 from torch_tile.language import arith
 from torch_tile.language.casts import cast
-from torch_tile.language.constants import unwrap
+from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import current, emit, error, method, named, tensor
 from torch_tile.language.dtypes import tile_type, uint32, uint64
 from torch_tile.language.values import as_tensor, broadcast_to_dims, common_shape, operand, unify

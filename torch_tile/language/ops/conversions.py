@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch_tile.language.casts import cast
-from torch_tile.language.constants import unwrap
+from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import error, method, named, tensor
 from torch_tile.language.values import (
     as_dtype,

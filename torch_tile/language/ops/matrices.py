@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torch_tile.language.casts import bitcast, cast
-from torch_tile.language.constants import unwrap
+from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import current, error, mlir_type, named, tensor
 from torch_tile.language.dtypes import float8e4nv, float8e5, float16, float32, float64, int32, tile_type, uint8, uint32
 from torch_tile.language.ops.math import where

@@ -8,7 +8,7 @@ import numpy as np
 
 from torch_tile.language import arith
 from torch_tile.language.casts import cast
-from torch_tile.language.constants import unwrap
+from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import current, error, method, mlir_type, named, tensor
 from torch_tile.language.dtypes import int1
 from torch_tile.language.values import as_tensor, broadcast_to_dims, constant, describe, is_number, repeats_to

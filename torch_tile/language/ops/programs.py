@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torch_tile.language.casts import cast
-from torch_tile.language.constants import unwrap
+from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import current, emit, error, method, named, tensor
 from torch_tile.language.dtypes import int1, int32
 from torch_tile.language.values import as_int, as_tensor, describe

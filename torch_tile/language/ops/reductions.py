@@ -10,7 +10,7 @@ import numpy as np
 
 from torch_tile.language import arith
 from torch_tile.language.casts import cast
-from torch_tile.language.constants import unwrap
+from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import current, error, method, named, tensor
 from torch_tile.language.dtypes import float32, int1, int32, uint32
 from torch_tile.language.ops.math import where

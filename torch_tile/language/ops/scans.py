@@ -9,7 +9,7 @@ import numpy as np
 
 from torch_tile.language import arith
 from torch_tile.language.casts import cast
-from torch_tile.language.constants import unwrap
+from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import current, emit, error, method, mlir_type, named, tensor
 from torch_tile.language.dtypes import float32, int1, int32, tile_type
 from torch_tile.language.ops.reductions import (

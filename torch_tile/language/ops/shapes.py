@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from torch_tile.language.casts import cast
-from torch_tile.language.constants import unwrap
+from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import emit, error, method, mlir_type, named, tensor
 from torch_tile.language.dtypes import dtype_of_number, int32, tile_type
 from torch_tile.language.values import (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from torch_tile.language.casts import bitcast
-from torch_tile.language.constants import unwrap
+from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import current, error, method, named, tensor
 from torch_tile.language.ops.math import where
 from torch_tile.language.ops.rearranging import split

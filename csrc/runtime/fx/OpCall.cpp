@@ -1,4 +1,4 @@
-#include "runtime/fx/Call.h"
+#include "runtime/fx/OpCall.h"
 #include "runtime/fx/Casts.h"
 
 #include "runtime/fx/TypePromotion.h"

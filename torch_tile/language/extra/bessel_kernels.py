@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch_tile import language
-from torch_tile.formulas import orders
+from torch_tile.formulas import bessel_orders
 from torch_tile.language.extra import derived
 from torch_tile.language.jit import jit
 
@@ -15,5 +15,5 @@ def _largest(n: Any) -> Any:
 
 
 _names = {"tl": language, "bessel": derived, "largest": _largest}
-yn = jit(orders.bound(orders.yn, **_names))
-jn = jit(orders.bound(orders.jn, **_names))
+yn = jit(bessel_orders.bound(bessel_orders.yn, **_names))
+jn = jit(bessel_orders.bound(bessel_orders.jn, **_names))

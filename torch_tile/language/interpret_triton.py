@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 from torch_tile.language.autotune import Autotuner, Config, Heuristics
-from torch_tile.language.constants import constexpr
+from torch_tile.language.compile_time_values import constexpr
 from torch_tile.language.dtypes import dtype_of_name, pointer_type
 from torch_tile.language.jit import Interpreted, JITFunction
 

@@ -1,1 +1,0 @@
-"""What scripts written for Triton import from its `tools`."""

@@ -1,0 +1,1 @@
+"""Triton's `tools`: descriptors of tensors."""
