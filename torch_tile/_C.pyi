@@ -140,6 +140,7 @@ def compile_graph(
     matmul_library: str = "auto",
     threads: int = 0,
     cache_layers: list[str] = ...,
+    dump_on_miss: bool = False,
 ) -> Program:
     """Compile a module of the graph dialect, or load it from the disk cache.
 
@@ -158,6 +159,7 @@ def compile_graph(
         matmul_library: "auto", "aten" or "onednn": who multiplies float32 matrices on the CPU.
         threads: that compile; no part of the key.
         cache_layers: folders that are only read, for what `cache_dir` has not.
+        dump_on_miss: a graph that the disk cache has is loaded, and nothing is dumped.
 
     Raises:
         torch_tile.errors.TileError: one of its subclasses, with stage, text and line.

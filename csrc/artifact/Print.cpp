@@ -217,6 +217,8 @@ private:
       out << (i ? ", " : "; ") << expr(step.integers[i]);
     out << ") programs " << expr(step.numPrograms) << ", ns each " << expr(step.programCostNs) << ", scratch "
         << expr(step.scratchBytes) << ", moves " << expr(step.bytesMoved) << " bytes";
+    for (size_t i = 0; i < step.written.size(); ++i)
+      out << (i ? ", %" : ", writes %") << step.pointers[step.written[i]];
   }
 
   void print(const Value &value) {

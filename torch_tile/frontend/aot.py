@@ -15,7 +15,7 @@ from torch._functorch.aot_autograd import aot_module_simplified
 
 from torch_tile.config import Settings
 from torch_tile.counters import counters
-from torch_tile.debug import faults
+from torch_tile.debug import faults, phases
 from torch_tile.errors import OverlappingInputsError
 from torch_tile.frontend import containment
 from torch_tile.frontend.attention import keep_attention
@@ -104,7 +104,8 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         return untraced(compiled, "do not trace compiled code")
 
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
-        run_passes(gm, settings)
+        with phases.timed("torch_tile.passes", "post_grad_pass_time_us"):
+            run_passes(gm, settings)
         faults.point("run_passes")
         if settings["freezing"]:
             return compile_frozen(gm, example_inputs, parameters, settings)
@@ -117,9 +118,11 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         return compile_graph(gm, example_inputs, "inference", settings)
 
     def partition_joint(joint: torch.fx.GraphModule, joint_inputs: Sequence[Any], **kwargs: Any) -> Any:
-        run_passes(joint, settings)
+        with phases.timed("torch_tile.passes", "joint_graph_pass_time_us"):
+            run_passes(joint, settings)
         faults.point("run_passes")
-        parts = partition(joint, joint_inputs, **kwargs)
+        with phases.timed("torch_tile.partition"):
+            parts = partition(joint, joint_inputs, **kwargs)
         faults.point("partition")
         return parts
 

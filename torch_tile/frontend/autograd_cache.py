@@ -33,7 +33,7 @@ from torch._functorch.aot_autograd import create_aot_state, prepare_aot_module_s
 
 from torch_tile import _C, cache_artifacts, disk_cache
 from torch_tile.config import Settings
-from torch_tile.debug import record
+from torch_tile.debug import observe, phases, record
 from torch_tile.frontend.autograd_key import key_of
 from torch_tile.frontend.tracing import untraced
 
@@ -54,6 +54,7 @@ def is_wanted(settings: Settings) -> bool:
         or settings["force_compile"]
         or settings["cudagraphs"]
         or record.is_active()
+        or observe.needs_stages()
         or not functorch_config.enable_autograd_cache
     )
 
@@ -224,7 +225,10 @@ def compile_module(
             cache = disk_cache.open_cache(settings)
             assert cache is not None  # is_wanted
             place = _Place(key_of(mod, fake_inputs, aot_config, settings), cache)
-            compiled, program = _load(place, fake_inputs, aot_config, settings, reload)
+            with phases.timed("torch_tile.autograd_cache"):
+                compiled, program = _load(place, fake_inputs, aot_config, settings, reload)
+            outcome = "miss" if compiled is None else "hit"
+            phases.cache_event("autograd", outcome, f"aotautograd_local_cache_{outcome}_count", key=str(place))
         except Exception as error:  # a graph without a key, or an entry of which torch cannot make a function
             log.info("no AOTAutograd entry: %s", error)
             log.debug("no AOTAutograd entry", exc_info=True)

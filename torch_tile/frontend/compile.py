@@ -19,7 +19,7 @@ from torch.fx import GraphModule
 from torch_tile import _C, cache_artifacts, config, disk_cache, targets
 from torch_tile.config import Settings
 from torch_tile.counters import counters
-from torch_tile.debug import faults, record
+from torch_tile.debug import faults, observe, phases, record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import TileError
 from torch_tile.frontend import containment, cudagraphs
@@ -98,27 +98,30 @@ def _compile(
         faults.point("view_inputs")
     gm = replace_language_kernels(replace_triton_kernels(gm))
     faults.point("replace_kernels")
-    graph = _C.print_graph(gm)
+    with phases.timed("torch_tile.import"):
+        graph = _C.print_graph(gm)
     printed_ms = (time.perf_counter() - start) * 1e3
     if dump:
         dump.write("05-import.mlir", graph.text)
-    recorded: dict[str, str] = {}
+    stages: dict[str, str] = {}
     try:
-        program = _C.compile_graph(
-            graph.text,
-            {**settings.compiler_options(), **targets.compiler_options(graph.device)},
-            settings.cache_dir(),
-            settings["cache_limit_bytes"],
-            _sink(dump, recorded),
-            make_pycalls(gm, graph.pycalls),
-            force_compile=settings["force_compile"],
-            poison=settings["poison"],
-            device=graph.device,
-            architecture=targets.architecture(graph.device),
-            matmul_library=settings["matmul_library"],
-            threads=settings["threads"],
-            cache_layers=settings.cache_layers(),
-        )
+        with phases.timed("torch_tile.compile", "inductor_cumulative_compile_time_us"):
+            program = _C.compile_graph(
+                graph.text,
+                {**settings.compiler_options(), **targets.compiler_options(graph.device)},
+                settings.cache_dir(),
+                settings["cache_limit_bytes"],
+                _sink(dump, stages),
+                make_pycalls(gm, graph.pycalls),
+                force_compile=settings["force_compile"],
+                poison=settings["poison"],
+                device=graph.device,
+                architecture=targets.architecture(graph.device),
+                matmul_library=settings["matmul_library"],
+                threads=settings["threads"],
+                cache_layers=settings.cache_layers(),
+                dump_on_miss=not (dump or record.is_active() or observe.needs_stages()),
+            )
         disk_cache.report()
     except TileError as error:
         node = _source_of(gm, graph, error.line)
@@ -135,9 +138,12 @@ def _compile(
     settings.writes_inputs |= program.writes_inputs
     inputs = _inputs_of(gm)
     program._input_names = _names_of(inputs, settings)
+    recorded = {file: text for file, text in stages.items() if record.wants(file)}
     record.add(
         record.GraphRecord.of(gm, graph, program, name, kind, recorded, printed_ms, binding.report if binding else None)
     )
+    is_cached = settings.cache_dir() is not None and not settings["force_compile"]
+    observe.compiled(gm, graph, program, name, kind, stages, import_ms=printed_ms, is_cached=is_cached)
     for node_name, op, reason in graph.externs:
         log.debug("%s: %s (%s) runs outside: %s", name, node_name, op, reason)
     if dump:
@@ -214,26 +220,30 @@ def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
     """The program of a graph again, from the `_fx_graph_cache_key` that `compile_graph` gave it."""
     _C.set_buffer_limit(config.get("buffer_limit_bytes"))
     graph = json.loads(payload)
-    program = _C.compile_graph(
-        graph["text"],
-        {**settings.compiler_options(), **targets.compiler_options(graph["device"])},
-        settings.cache_dir(),
-        settings["cache_limit_bytes"],
-        None,
-        [],
-        poison=settings["poison"],
-        device=graph["device"],
-        architecture=targets.architecture(graph["device"]),
-        matmul_library=settings["matmul_library"],
-        threads=settings["threads"],
-        cache_layers=settings.cache_layers(),
-    )
+    stages: dict[str, str] = {}
+    with phases.timed("torch_tile.load", "inductor_cumulative_compile_time_us"):
+        program = _C.compile_graph(
+            graph["text"],
+            {**settings.compiler_options(), **targets.compiler_options(graph["device"])},
+            settings.cache_dir(),
+            settings["cache_limit_bytes"],
+            _sink(None, stages),
+            [],
+            poison=settings["poison"],
+            device=graph["device"],
+            architecture=targets.architecture(graph["device"]),
+            matmul_library=settings["matmul_library"],
+            threads=settings["threads"],
+            cache_layers=settings.cache_layers(),
+            dump_on_miss=True,
+        )
     disk_cache.report()
     cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
     _count(program, graph["name"])
     settings.writes_inputs |= program.writes_inputs
     program._input_names = _names_of(graph.get("inputs", ()), settings)
     record.add(record.GraphRecord(graph["name"], graph["kind"]))
+    observe.compiled(None, graph, program, graph["name"], graph["kind"], stages)
     return program
 
 
@@ -253,16 +263,17 @@ def _count(program: _C.Program, name: str) -> None:
     )  # fmt: skip
 
 
-def _sink(dump: Dump | None, recorded: dict[str, str]) -> Callable[[str, str | bytes], None] | None:
+def _sink(dump: Dump | None, stages: dict[str, str]) -> Callable[[str, str | bytes], None] | None:
     """Where the compiler's stages go; None if nobody looks, for a dump makes the compiler run."""
-    if not dump and not record.is_active():
+    wants_all = observe.wants_stages()
+    if not dump and not record.is_active() and not wants_all:
         return None
 
     def write(file: str, data: str | bytes) -> None:
         if dump:
             dump.write(file, data)
-        if isinstance(data, str) and record.wants(file):
-            recorded[file] = data
+        if isinstance(data, str) and (wants_all or record.wants(file)):
+            stages[file] = data
 
     return write
 

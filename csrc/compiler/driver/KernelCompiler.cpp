@@ -22,6 +22,7 @@ struct Job {
   std::optional<codegen::CompiledKernel> result;
   codegen::KernelDumps dumps;
   codegen::KernelTiming timing;
+  std::chrono::steady_clock::time_point begin;
   std::string error;
 };
 } // namespace
@@ -46,6 +47,7 @@ static MLIRContext &workerContext() {
 /// Kernels travel as text: what is compiled is exactly what was hashed, and no context is shared between threads.
 static void runJob(Job &job, const std::string &name, const CompileOptions &options, bool hasDumps) {
   FaultPoints::reach("kernel");
+  job.begin = std::chrono::steady_clock::now();
   MLIRContext &context = workerContext();
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error && job.error.empty())
@@ -137,7 +139,7 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
         (void)job.release(); // it may be in any state
       continue;
     }
-    stages.addKernel(job->timing.name, std::move(job->timing.stepsMs));
+    stages.addKernel(job->timing.name, job->begin, std::move(job->timing.stepsMs));
     codegen::CompiledKernel &described = result.kernels[jobKernels[index]];
     if (int64_t size = job->result->unoptimizedSize)
       result.notes.push_back("kernel " + described.name + " is compiled without optimisation: " + std::to_string(size) +

@@ -36,8 +36,9 @@ void Stages::dump(const char *file, mlir::Operation *op) {
   last += Clock::now() - before;
 }
 
-void Stages::addKernel(std::string name, std::vector<std::pair<std::string, double>> stepsMs) {
-  kernels.push_back({std::move(name), std::move(stepsMs)});
+void Stages::addKernel(std::string name, Clock::time_point begin, std::vector<std::pair<std::string, double>> stepsMs) {
+  double beginMs = std::chrono::duration<double, std::milli>(begin - start).count();
+  kernels.push_back({std::move(name), beginMs, std::move(stepsMs)});
 }
 
 std::string Stages::timing() const {
@@ -58,6 +59,7 @@ std::string Stages::timing() const {
       for (const Entry &kernel : kernels)
         json.object([&] {
           json.attribute("name", kernel.name);
+          json.attribute("begin_ms", kernel.beginMs);
           json.attributeObject("steps_ms", [&] { writeSteps(kernel.stepsMs); });
         });
     });

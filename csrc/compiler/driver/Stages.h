@@ -30,8 +30,9 @@ public:
   void done(const char *name);
   void dump(const char *file, std::string_view text);
   void dump(const char *file, mlir::Operation *op);
-  /// Time spent on one kernel, by step.
-  void addKernel(std::string name, std::vector<std::pair<std::string, double>> stepsMs);
+  /// Time spent on one kernel, by step; `begin` is when it began.
+  void addKernel(std::string name, std::chrono::steady_clock::time_point begin,
+                 std::vector<std::pair<std::string, double>> stepsMs);
   /// "timing.json".
   std::string timing() const;
 
@@ -39,6 +40,7 @@ private:
   using Clock = std::chrono::steady_clock;
   struct Entry {
     std::string name;
+    double beginMs; // since the start of the compile
     std::vector<std::pair<std::string, double>> stepsMs;
   };
   const CompileHooks &hooks;

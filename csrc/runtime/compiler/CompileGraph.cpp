@@ -223,7 +223,8 @@ Status compileGraph(std::string_view text, const CompileOptions &options, Compil
 
   Artifact artifact;
   Kernels kernels;
-  result.isFromDisk = cache && !options.dump && !options.forceCompile && loadFromDisk(*cache, key, artifact, kernels);
+  result.isFromDisk = cache && (!options.dump || options.dumpOnMiss) && !options.forceCompile &&
+                      loadFromDisk(*cache, key, artifact, kernels);
   if (!result.isFromDisk) {
     KernelSource source(cache.get());
     Status status = compile(text, optionText, options, source, artifact, kernels, result.notes);

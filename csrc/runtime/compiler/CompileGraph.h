@@ -25,6 +25,8 @@ struct CompileOptions {
   std::vector<std::string> cacheLayers;
   /// Dumps need the compiler to run, so with a dump callback nothing is taken from the disk cache.
   std::function<void(const char *file, std::string_view data)> dump;
+  /// A dump shows what is compiled anyway: a graph that the disk cache has is taken from there, without one.
+  bool dumpOnMiss = false;
   bool forceCompile = false;
   /// Of the device, where that is another than the one kernels are compiled for ("sm_121" takes code for sm_120).
   std::string architecture;

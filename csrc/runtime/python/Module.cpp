@@ -38,14 +38,15 @@ py::object compileGraphForPython(const std::string &text, std::map<std::string, 
                                  const std::optional<std::string> &cacheFolder, int64_t cacheLimitBytes,
                                  const std::optional<py::function> &dump, const py::list &callables, bool forceCompile,
                                  bool poison, const std::string &device, std::string architecture,
-                                 const std::string &matmulLibrary, int numThreads,
-                                 std::vector<std::string> cacheLayers) {
+                                 const std::string &matmulLibrary, int numThreads, std::vector<std::string> cacheLayers,
+                                 bool dumpOnMiss) {
   CompileOptions compileOptions;
   compileOptions.compilerOptions = std::move(options);
   compileOptions.cacheFolder = cacheFolder.value_or("");
   compileOptions.cacheLimitBytes = cacheLimitBytes;
   compileOptions.cacheLayers = std::move(cacheLayers);
   compileOptions.numThreads = numThreads;
+  compileOptions.dumpOnMiss = dumpOnMiss;
   compileOptions.forceCompile = forceCompile;
   compileOptions.architecture = std::move(architecture);
   compileOptions.program.poison = poison;
@@ -127,7 +128,7 @@ PYBIND11_MODULE(_C, m) {
         py::arg("cache_limit_bytes"), py::arg("dump"), py::arg("pycalls"), py::arg("force_compile") = false,
         py::arg("poison") = false, py::arg("device") = "cpu", py::arg("architecture") = "",
         py::arg("matmul_library") = "auto", py::arg("threads") = 0,
-        py::arg("cache_layers") = std::vector<std::string>());
+        py::arg("cache_layers") = std::vector<std::string>(), py::arg("dump_on_miss") = false);
   py::class_<TensorState>(m, "TensorState", py::module_local()) // the extension may be loaded twice
       .def(py::init<const at::Tensor &>(), py::arg("tensor"))
       .def("is_same", &TensorState::isSame, py::arg("tensor"))
