@@ -4,7 +4,7 @@
 #   TIER=fast|full|gpu       what `make test` runs
 #   JOBS=2                   parallel compile jobs (default: one per core)
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo fresh lint format bench bundle wheels fuzz clean
+.PHONY: help setup build test demo fresh lint format docs bench bundle wheels fuzz clean
 
 TIER ?= fast
 export PYTHON JOBS
@@ -47,6 +47,9 @@ lint: ## check format, style, types and layers
 format: ## rewrite the sources in the project's format
 	@bash .ci/setup.sh lint
 	@bash .ci/lint.sh --fix
+
+docs: ## build the documentation site in build/site; a warning is an error (ARGS=serve: on localhost:8000)
+	@bash .ci/docs.sh $(ARGS)
 
 clean: ## remove build products; the virtual environment stays
 	rm -rf build build-* dist torch_tile/*.so

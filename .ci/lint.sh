@@ -74,6 +74,7 @@ else
   absent mypy
 fi
 check layers "$python" .ci/check_layers.py
+check "lines of prose" "$python" .ci/check_prose.py
 if [ -x "$llvm/bin/mlir-tblgen" ]; then
   check "generated docs" bash .ci/generate_docs.sh --check
 else
