@@ -39,7 +39,7 @@ static Value expTail(MathBuilder &b, Value r) {
   return b.polynomial(r, {0.000198458814, 0.00139406687, 0.00833338946, 0.0416663604, 0.166666664, 0.500000004});
 }
 
-/// 2^n as two factors of about equal size, since n in [-151, 129] exceeds the exponent range.
+/// 2^n as two factors of about equal size, since n in [-174, 130] exceeds the exponent range.
 static std::pair<Value, Value> powersOfTwo(MathBuilder &b, Value shifted) {
   Value exponent = b.shl(b.bitcast(b.i32(), shifted), b.integer(23));
   Value half = b.andI(b.shrs(exponent, b.integer(1)), b.integer(int32_t(0xff800000)));
@@ -47,13 +47,20 @@ static std::pair<Value, Value> powersOfTwo(MathBuilder &b, Value shifted) {
   return {b.bitcast(b.floatType(), b.addI(half, one)), b.bitcast(b.floatType(), b.addI(b.subI(exponent, half), one))};
 }
 
-/// `factor` is a power of two.
-static Value expOfClamped(MathBuilder &b, Value x, double factor) {
+/// `factor` is a power of two. The result is 0 where `x` is below -104, of which e^x rounds to 0 at the latest; `large`
+/// says that there is no such `x`.
+static Value expOfClamped(MathBuilder &b, Value x, double factor, bool large = false) {
+  bool fillsAvx512 = b.fillsAvx512();
+  Value kept = fillsAvx512 && !large ? b.compare(arith::CmpFPredicate::UGE, x, b.fp(-104.0)) : Value();
+  // A product of powers of two near 2^-150 costs an excursion into microcode on Intel's processors, one below 2^-159
+  // none: -inf, the masked element of an attention, is usual.
+  if (!fillsAvx512 && !large)
+    x = b.clampBelow(x, -120.0);
   auto [r, shifted] = reduceByLn2(b, x, 1.0);
   Value expm1 = b.fma(expTail(b, r), b.mul(r, r), r);
-  if (b.fillsAvx512()) {
+  if (fillsAvx512) {
     Value n = b.sub(shifted, b.fp(kRoundingShift - std::log2(factor)));
-    return b.scaleByPower(b.add(expm1, b.fp(1.0)), n);
+    return b.scaleByPower(b.add(expm1, b.fp(1.0)), n, kept);
   }
   auto [first, second] = powersOfTwo(b, shifted);
   if (factor != 1.0)
@@ -80,17 +87,20 @@ Value expApproximate(MathBuilder &b, Value x) {
 Value expF32(MathBuilder &b, Value x) {
   if (!b.options().hasLibrary)
     return expByInstruction(b, x);
-  // Beyond these bounds the result is inf or rounds to 0.
-  return expOfClamped(b, b.clampBelow(b.clampAbove(x, 89.0), -104.0), 1.0);
+  return expOfClamped(b, b.clampAbove(x, 89.0), 1.0); // inf from there on
 }
 
 Value exp2F32(MathBuilder &b, Value x) {
-  Value clamped = b.clampBelow(b.clampAbove(x, 129.0), -151.0);
+  bool fillsAvx512 = b.fillsAvx512();
+  Value clamped = b.clampAbove(x, 129.0);
+  Value kept = fillsAvx512 ? b.compare(arith::CmpFPredicate::UGE, x, b.fp(-151.0)) : Value();
+  if (!fillsAvx512)
+    clamped = b.clampBelow(clamped, -170.0); // see expOfClamped
   Value shifted = b.add(clamped, b.fp(kRoundingShift));
   Value r = b.sub(clamped, b.sub(shifted, b.fp(kRoundingShift)));
   Value p = b.polynomial(r, {0.000153533206, 0.00133989262, 0.00961843786, 0.0555033235, 0.240226479, 0.693147203});
-  if (b.fillsAvx512())
-    return b.scaleByPower(b.fma(p, r, b.fp(1.0)), b.sub(shifted, b.fp(kRoundingShift)));
+  if (fillsAvx512)
+    return b.scaleByPower(b.fma(p, r, b.fp(1.0)), b.sub(shifted, b.fp(kRoundingShift)), kept);
   auto [first, second] = powersOfTwo(b, shifted);
   return b.mul(b.fma(p, b.mul(r, first), first), second);
 }
@@ -113,7 +123,7 @@ Value expm1F32(MathBuilder &b, Value x) {
 
 /// e^|x| / 2, inf only where cosh is.
 static Value halfExpOfMagnitude(MathBuilder &b, Value magnitude) {
-  return expOfClamped(b, b.clampAbove(magnitude, 90.0), 0.5);
+  return expOfClamped(b, b.clampAbove(magnitude, 90.0), 0.5, /*large=*/true);
 }
 
 Value coshF32(MathBuilder &b, Value x) {

@@ -25,13 +25,14 @@ constexpr double kRoundingShift = 0x1.8p52;
 } // namespace
 
 Value expF64(MathBuilder &b, Value x) {
-  // Beyond, the result is infinite or 0, which the scaling gives.
-  x = b.clampBelow(b.clampAbove(x, 711), -760);
+  // Beyond, the result is infinite, which the scaling gives, or 0.
+  Value kept = b.compare(arith::CmpFPredicate::UGE, x, b.fp(-746));
+  x = b.clampAbove(x, 711);
   Value n = math::RoundEvenOp::create(b, b.mul(x, b.fp(kLog2E)));
   Value r = b.fma(n, b.fp(-kLn2Low), b.fma(n, b.fp(-kLn2High), x));
   Value tail = b.polynomial(r, {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
                                 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0});
-  return b.scaleByPower(b.fma(tail, r, b.fp(1.0)), n);
+  return b.scaleByPower(b.fma(tail, r, b.fp(1.0)), n, kept);
 }
 
 /// 2^n (e^r - 1) + (2^n - 1), of which the second is exact or far larger; twice half of it, so that 2^n need not fit.

@@ -187,18 +187,19 @@ static Value scalarConstant(MathBuilder &b, Type type, int64_t value) {
   return arith::ConstantOp::create(b, b.getIntegerAttr(type, value));
 }
 
-Value MathBuilder::scaleByPower(Value x, Value n) {
-  if (element.isF64())
-    return byRegister(8, {x, n}, [&](ValueRange parts) {
-      Value allLanes = scalarConstant(*this, getI8Type(), -1), currentRounding = scalarConstant(*this, getI32Type(), 4);
-      return callIntrinsic(*this, "llvm.x86.avx512.mask.scalef.pd.512", parts[0].getType(),
-                           {parts[0], parts[1], parts[0], allLanes, currentRounding});
-    });
-  return byRegister(16, {x, n}, [&](ValueRange parts) {
+Value MathBuilder::scaleByPower(Value x, Value n, Value kept) {
+  int64_t width = element.isF64() ? 8 : 16;
+  StringRef name = element.isF64() ? "llvm.x86.avx512.mask.scalef.pd.512" : "llvm.x86.avx512.mask.scalef.ps.512";
+  Type maskType = getIntegerType(width);
+  SmallVector<Value> operands{x, n};
+  if (kept)
+    operands.push_back(kept);
+  return byRegister(width, operands, [&](ValueRange parts) {
     Type type = parts[0].getType();
-    Value allLanes = scalarConstant(*this, getI16Type(), -1), currentRounding = scalarConstant(*this, getI32Type(), 4);
-    return callIntrinsic(*this, "llvm.x86.avx512.mask.scalef.ps.512", type,
-                         {parts[0], parts[1], parts[0], allLanes, currentRounding});
+    Value rounding = scalarConstant(*this, getI32Type(), 4); // that of the thread
+    Value mask = kept ? Value(LLVM::BitcastOp::create(*this, maskType, parts[2])) : scalarConstant(*this, maskType, -1);
+    Value others = kept ? Value(arith::ConstantOp::create(*this, getZeroAttr(type))) : parts[0];
+    return callIntrinsic(*this, name, type, {parts[0], parts[1], others, mask, rounding});
   });
 }
 

@@ -98,8 +98,10 @@ public:
   /// Whether the values fill registers of 512 bits for which there are the instructions below.
   bool fillsAvx512() const { return expandOptions.hasAvx512 && element.isF32() && isVector() && lanes % 16 == 0; }
   bool fillsAvx512F64() const { return expandOptions.hasAvx512 && element.isF64() && isVector() && lanes % 8 == 0; }
-  /// x * 2^n for an integral n, rounded once; for `fillsAvx512` and `fillsAvx512F64`.
-  Value scaleByPower(Value x, Value n);
+  /// x * 2^n for an integral n, rounded once; for `fillsAvx512` and `fillsAvx512F64`. Lanes that are not in `kept` (all
+  /// are, without it) are 0, and their operands cost nothing: where the result underflows, Intel's processors take the
+  /// instruction apart into microcode, 60 ns a register.
+  Value scaleByPower(Value x, Value n, Value kept = {});
   /// f32 -> bf16, for `fillsAvx512`; exact where no lane is subnormal or NaN. And whether some lane is.
   Value truncToBF16ByInstruction(Value x);
   Value hasSubnormalOrNan(Value x);

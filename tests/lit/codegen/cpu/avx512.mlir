@@ -1,10 +1,12 @@
-// Instructions that other processors lack: scaling by a power of two ends exp, and bf16 is rounded by one conversion unless a lane is subnormal or NaN.
+// Instructions that other processors lack: scaling by a power of two ends exp, in lanes whose result is not 0; bf16 is
+// rounded by one conversion unless a lane is subnormal or NaN.
 // RUN: tile-compile %s --emit=60-kernel.s --target=znver5 | FileCheck %s --check-prefixes=CHECK,NEW
 // RUN: tile-compile %s --emit=60-kernel.s --target=x86-64-v4 | FileCheck %s --check-prefixes=CHECK,V4
 // RUN: tile-compile %s --emit=60-kernel.s --target=x86-64-v3 | FileCheck %s --check-prefix=V3
 
 // CHECK-LABEL: # exponential
-// CHECK: vscalefps
+// CHECK: vcmp{{.*}}ps {{.*}}, %k[[KEPT:[0-9]]]
+// CHECK: vscalefps {{.*}} {%k[[KEPT]]} {z}
 // V3-LABEL: # exponential
 // V3-NOT: vscalef
 tile.kernel @exponential(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>) {
