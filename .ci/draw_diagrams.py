@@ -19,6 +19,8 @@ FILLS = {
     "disk": "#efe3b0",
     "user": "#dccdf3",
     "step": "#dfe3e8",
+    "goal": "#dccdf3",
+    "test": "#efe3b0",
 }
 LEGEND = {
     "torch": "PyTorch",
@@ -27,6 +29,8 @@ LEGEND = {
     "disk": "on disk",
     "user": "your program",
     "step": "Python",
+    "goal": "you add",
+    "test": "tests",
 }
 
 
@@ -357,6 +361,54 @@ DIAGRAMS = {
             ("observe", "logs", ""),
             ("observe", "trace", ""),
             ("observe", "phases", ""),
+        ],
+    ),
+    "extending": Diagram(
+        "Where an extension goes",
+        [
+            Box("op", 0, "operator", "goal", 0, 3),
+            Box("pass", 0, "pass", "goal", 1, 3),
+            Box("lang", 0, "language function", "goal", 2, 3),
+            Box("td", 1, "graph/ir\nPointwiseOps.td", "compiler", 0, 3),
+            Box("ptd", 1, "Passes.td,\nPass.cpp", "compiler", 1, 3),
+            Box("lops", 1, "language/ops", "step", 2, 3),
+            Box("import", 2, "runtime/fx\nOpTable.cpp", "runtime", 0, 3),
+            Box("pipe", 2, "pipeline", "compiler", 1, 3),
+            Box("init", 2, "language/\n__init__.py", "step", 2, 3),
+            Box("cases", 3, "tests/ops", "test", 0, 3),
+            Box("lit", 3, "tests/lit", "test", 1, 3),
+            Box("tl", 3, "tests/language", "test", 2, 3),
+        ],
+        [
+            ("op", "td", ""),
+            ("td", "import", ""),
+            ("import", "cases", ""),
+            ("pass", "ptd", ""),
+            ("ptd", "pipe", ""),
+            ("pipe", "lit", ""),
+            ("lang", "lops", ""),
+            ("lops", "init", ""),
+            ("init", "tl", ""),
+        ],
+    ),
+    "glossary": Diagram(
+        "Grid, programs, tiles",
+        [
+            Box("launch", 0, "launch of a kernel over a grid", "runtime"),
+            Box("p0", 1, "program 0", "compiler", 0, 3),
+            Box("p1", 1, "program 1", "compiler", 1, 3),
+            Box("p2", 1, "program 2 ...", "compiler", 2, 3),
+            Box("tile", 2, "tile: 4 x 64 elements", "compiler"),
+            Box("row0", 3, "row: 64 lanes", "compiler", 0),
+            Box("row1", 3, "row: 64 lanes ...", "compiler", 1),
+        ],
+        [
+            ("launch", "p0", ""),
+            ("launch", "p1", ""),
+            ("launch", "p2", ""),
+            ("p1", "tile", "computes with"),
+            ("tile", "row0", ""),
+            ("tile", "row1", ""),
         ],
     ),
     "languages": Diagram(
