@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from torch_tile import cli_cache, config
+from torch_tile import cli_cache, cli_report, config
 
 
 def _version(_: argparse.Namespace) -> int:
@@ -34,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="torch_tile", description=__doc__)
     commands = parser.add_subparsers(required=True)
     cli_cache.add_arguments(commands.add_parser("cache", help="show, check or clear the disk cache"))
+    cli_report.add_arguments(commands.add_parser("report", help="one HTML page on what a program compiled"))
     commands.add_parser("version", help="versions of everything in use").set_defaults(run=_version)
     commands.add_parser("env", help="every setting, its value and its environment variables").set_defaults(run=_env)
     arguments = parser.parse_args(argv)

@@ -104,6 +104,17 @@ def compiled(
         log.debug("%s is not logged", name, exc_info=True)
 
 
+def picture(gm: GraphModule, graph: Any, program: Any, name: str, kind: str) -> str:
+    """The graph of kernels and calls as an SVG file; empty where it cannot be drawn."""
+    from torch_tile.debug.report.picture import write_picture
+
+    try:
+        return write_picture(trace.describe(_describe(gm, graph, program, name, kind, {}, 0.0)))
+    except Exception:
+        log.warning("%s is not drawn", name, exc_info=True)
+        return ""
+
+
 def _stages_ms(seen: Compiled) -> dict[str, float]:
     return {stage: ms for stage, ms in seen.timing().get("stages_ms", {}).items() if stage != "total"}
 

@@ -132,10 +132,19 @@ def parse(listing: str, graph_text: str = "") -> StepProgram:
         reads = [root.get(slot, slot) for slot in step.reads] + [slot for slot in step.writes if slot in written]
         step.reads = list(dict.fromkeys(reads))
         written.update(step.writes)
+        if step.kind != "kernel":
+            step.bytes_moved = _bytes_of({*step.reads, *step.writes}, program)
     for slot in program.outputs:
         if value := program.values.get(root.get(slot, slot)):
             value.is_output = True
     return program
+
+
+def _bytes_of(slots: set[int], program: StepProgram) -> int | None:
+    """Bytes of all of these values; None where one is not known."""
+    sizes = [program.values[slot].bytes if slot in program.values else None for slot in slots]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
 
 
 def _launch(text: str, lines: list[int]) -> Step | None:
@@ -162,9 +171,5 @@ def _call(found: re.Match[str], lines: list[int], graph_lines: list[str], progra
             type_, sizes = types[place] if len(types) == len(places) else ("", [])
             program.values[int(part[1:])] = Value(type_, sizes)
     reads = [int(slot) for slot in _SLOT.findall(arguments)]
-    moved: int | None = 0
-    for slot in {*reads, *writes}:
-        size = program.values[slot].bytes if slot in program.values else None
-        moved = None if size is None or moved is None else moved + size
     kind = "call" if kind == "extern" else "python"
-    return Step(kind, name, list(dict.fromkeys(reads)), writes, lines, moved)
+    return Step(kind, name, list(dict.fromkeys(reads)), writes, lines)

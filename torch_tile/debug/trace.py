@@ -116,6 +116,7 @@ def describe(seen: Compiled) -> dict[str, Any]:
                 "schedule": chosen.get(row["name"], ""),
                 "sources": seen.sources_of(row["lines"]),
                 "lines": row["lines"],
+                "nodes": [seen.nodes[line] for line in row["lines"] if line in seen.nodes],
                 "begin_ms": compiled.get(row["name"], {}).get("begin_ms"),
                 "steps_ms": compiled.get(row["name"], {}).get("steps_ms", {}),
             }

@@ -148,6 +148,7 @@ def _compile(
         log.debug("%s: %s (%s) runs outside: %s", name, node_name, op, reason)
     if dump:
         dump.write_kernels(gm, graph, program)
+        dump.write("70-graph.svg", observe.picture(gm, graph, program, name, kind))
     if settings["cudagraphs"]:
         against = settings.reason_against_recording
         against = against or cudagraphs.reason_against(gm, graph.device, kind, bool(graph.pycalls))
