@@ -118,8 +118,9 @@ PYTHON: dict[str, list[str]] = {
     "triton_compat": ["language", "targets"],
     "triton": [*FOUNDATION, "formulas"],
     "backend": [*FOUNDATION, *MIDDLE],
-    "cli": [*FOUNDATION, *MIDDLE, "backend", "cli_cache"],
+    "cli": [*FOUNDATION, *MIDDLE, "backend", "cli_cache", "cli_report"],
     "cli_cache": FOUNDATION,
+    "cli_report": [*FOUNDATION, *MIDDLE],
     "__main__": ["cli"],
     "__init__": ["_build", *FOUNDATION, *MIDDLE, "backend", "triton_compat"],
 }
