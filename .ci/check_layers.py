@@ -118,9 +118,12 @@ PYTHON: dict[str, list[str]] = {
     "triton_compat": ["language", "targets"],
     "triton": [*FOUNDATION, "formulas"],
     "backend": [*FOUNDATION, *MIDDLE],
-    "cli": [*FOUNDATION, *MIDDLE, "backend", "cli_cache", "cli_report"],
+    "cli": [*FOUNDATION, *MIDDLE, "backend", "cli_cache", "cli_doctor", "cli_explain", "cli_report"],
     "cli_cache": FOUNDATION,
+    "cli_doctor": [*FOUNDATION, "_build", "cli_cache"],
+    "cli_explain": [*FOUNDATION, *MIDDLE],
     "cli_report": [*FOUNDATION, *MIDDLE],
+    "tile_compile": [],
     "__main__": ["cli"],
     "__init__": ["_build", *FOUNDATION, *MIDDLE, "backend", "triton_compat"],
 }

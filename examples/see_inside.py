@@ -1,7 +1,8 @@
 """See inside: what a function compiles to, and the files of every stage.
 
-`explain` lists kernels with their source lines, each fusion decision with its reason, operators called through PyTorch,
-and graph breaks. With the option `debug` every stage of a compile is written to a folder.
+`explain` says in ten lines what matters. With `verbose=True` it lists kernels with their source lines, each fusion
+decision with its reason, operators called through PyTorch, and graph breaks. With the option `debug` every stage of a
+compile is written to a folder.
 
 Run: python examples/see_inside.py
 """
@@ -21,7 +22,7 @@ def attention_scores(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
 
 def main() -> None:
     q, k = torch.randn(2, 16, 32), torch.randn(2, 16, 32)
-    report = torch_tile.explain(attention_scores, q, k)
+    report = torch_tile.explain(attention_scores, q, k, verbose=True)
     print(report)
     assert report.num_kernels >= 1 and not report.graph_breaks
 

@@ -46,6 +46,10 @@ class Program:
     notes: str
     """What the compiler has to say, if it ran: lines of a line of the graph text (0: none) and a message."""
     step_lines: list[list[int]]
+    step_names: list[str]
+    """What each step does, for messages; empty for those that cannot fail."""
+    _note_step: Callable[[BaseException, int, Program], None]
+    """Called with what a step has raised, the step's number and the program."""
     loaded_from: str
     """`compiled` or `disk`."""
     cache_entries: list[str]
@@ -196,6 +200,15 @@ def freeze_program(
         packable: which of the constants are never written, so that oneDNN may keep them in an order of its own.
         otherwise: takes the arguments of a call as a list.
     """
+
+def planned_steps(program: Program, symbols: dict[str, int]) -> list[tuple[str, int, int, int, int, int]]:
+    """What a call does for given values of its symbols (64 where none is given), in the order in which it does it.
+
+    Kind, step, slot, other, amount, position, as `PlannedStep` of csrc/runtime/executor/Program.h has them.
+    """
+
+def set_perf_map(enabled: bool) -> None:
+    """Whether kernels that are loaded from now on get a line in /tmp/perf-PID.map."""
 
 def rebind_program(program: Program, other: Program | None) -> None:
     """Calls of `program`, which freeze_program made, do from now on what those of `other` do, another such program of

@@ -21,6 +21,7 @@ from torch_tile.errors import (
 
 if TYPE_CHECKING:
     from torch_tile import language
+    from torch_tile.debug.expect import expect
     from torch_tile.debug.explain import explain
     from torch_tile.language.aggregates import aggregate
     from torch_tile.language.autotune import Config, autotune, heuristics
@@ -48,6 +49,7 @@ __all__ = [
     "constexpr_function",
     "counters",
     "empty_cache",
+    "expect",
     "explain",
     "heuristics",
     "interpret",
@@ -70,6 +72,7 @@ _LAZY = {
     "aggregate": "torch_tile.language.aggregates",
     "autotune": "torch_tile.language.autotune",
     "constexpr_function": "torch_tile.language.jit",
+    "expect": "torch_tile.debug.expect",
     "explain": "torch_tile.debug.explain",
     "heuristics": "torch_tile.language.autotune",
     "interpret": "torch_tile.language.interpret_triton",
@@ -125,7 +128,10 @@ def _load_extension() -> Any:
             f"torch_tile was built for torch {built}, and this is torch {torch.__version__}; "
             f'run: pip install "torch=={built}.*", or build torch_tile again for this torch'
         )
-    return importlib.import_module("torch_tile._C")
+    extension = importlib.import_module("torch_tile._C")
+    if config.get("perf_map"):
+        extension.set_perf_map(True)
+    return extension
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""python -m torch_tile: the disk cache, versions, the settings in force."""
+"""python -m torch_tile: whether all is well, what a script compiles to, the disk cache, versions, settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from torch_tile import cli_cache, cli_report, config
+from torch_tile import cli_cache, cli_doctor, cli_explain, cli_report, config
 
 
 def _version(_: argparse.Namespace) -> int:
@@ -24,9 +24,15 @@ def _version(_: argparse.Namespace) -> int:
 
 
 def _env(_: argparse.Namespace) -> int:
-    for name, kind, _default, variables, doc in config.table():
-        print(f"{name} = {config.get(name)!r}  ({kind}; {variables})\n    {doc}")
-    return 0
+    status = 0
+    for name, kind, default, variables, doc in config.table():
+        try:
+            value, source = config.value_and_source(name)
+            print(f"{name} = {value!r}  (from {source}; {kind}, default {default}; {variables})\n    {doc}")
+        except ValueError as error:
+            print(f"{name}: {error}\n    {doc}")
+            status = 1
+    return status
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,8 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True)
     cli_cache.add_arguments(commands.add_parser("cache", help="show, check or clear the disk cache"))
     cli_report.add_arguments(commands.add_parser("report", help="one HTML page on what a program compiled"))
+    commands.add_parser("doctor", help="what is installed and there to run on, what would be slow or fail, and why"
+                        ).set_defaults(run=cli_doctor.run)  # fmt: skip
+    cli_explain.add_arguments(commands.add_parser("explain", help="run a script, and say what it compiles to"))
     commands.add_parser("version", help="versions of everything in use").set_defaults(run=_version)
-    commands.add_parser("env", help="every setting, its value and its environment variables").set_defaults(run=_env)
+    commands.add_parser("env", help="every option, its value, and where that comes from").set_defaults(run=_env)
     arguments = parser.parse_args(argv)
     result: int = arguments.run(arguments)
     return result

@@ -29,6 +29,13 @@ def _size(num_bytes: float) -> str:
     return f"{num_bytes:.1f} GB"
 
 
+def entry_summary(folder: str) -> str:
+    """How much there is, and the limit."""
+    sizes = [entry[2] for entry in _library().cache_entries(folder) if entry[1]]
+    limit = config.get("cache_limit_bytes")
+    return f", {len(sizes)} entries of {_size(sum(sizes))}, limit {_size(limit) if limit else 'none'}"
+
+
 def _age(used_at: float) -> str:
     seconds = max(0.0, time.time() - used_at)
     for length, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):

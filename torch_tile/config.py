@@ -108,6 +108,14 @@ KNOBS: dict[str, Knob] = {
             "For the process, not for one call.",
             is_of_process=True,
         ),
+        Knob(
+            "perf_map",
+            bool,
+            False,
+            ("TORCH_TILE_PERF_MAP",),
+            "Name kernels in /tmp/perf-PID.map, where `perf` looks. For the process, not for one call.",
+            is_of_process=True,
+        ),
         Knob("interpret", bool, False, ("TORCH_TILE_INTERPRET",), "Run kernels of the tile language in Python."),
         Knob("force_compile", bool, False, ("TORCH_TILE_FORCE_COMPILE",), "Compile even what the disk cache has."),
         Knob(
@@ -232,11 +240,27 @@ def get(name: str) -> Any:
     return knob.default
 
 
+def value_and_source(name: str) -> tuple[Any, str]:
+    """The value for the process, and where it comes from: code, an environment variable, or the default."""
+    value = get(name)
+    if name in _values:
+        return value, "code"
+    variable = next((each for each in KNOBS[name].environment if each in os.environ), None)
+    return value, f"the environment, {variable}" if variable else "the default"
+
+
 def set(name: str, value: Any) -> None:
     """Set a knob for the process."""
     _values[name] = _find(name).check(value)
-    if name == "buffer_limit_bytes" and (extension := sys.modules.get("torch_tile._C")):
-        extension.set_buffer_limit(value)
+    _tell_extension(name)
+
+
+def _tell_extension(name: str) -> None:
+    if extension := sys.modules.get("torch_tile._C"):
+        if name == "buffer_limit_bytes":
+            extension.set_buffer_limit(get(name))
+        elif name == "perf_map":
+            extension.set_perf_map(get(name))
 
 
 @contextmanager
@@ -251,8 +275,8 @@ def patch(**values: Any) -> Iterator[None]:
         changed = [name for name in values if name in _values]
         _values.clear()
         _values.update(before)
-        if "buffer_limit_bytes" in changed and (extension := sys.modules.get("torch_tile._C")):
-            extension.set_buffer_limit(get("buffer_limit_bytes"))
+        for name in changed:
+            _tell_extension(name)
 
 
 def _find(name: str) -> Knob:

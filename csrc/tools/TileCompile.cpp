@@ -10,6 +10,7 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/WithColor.h"
 
@@ -20,20 +21,31 @@ namespace cl = llvm::cl;
 
 /// The command line. Made by the tool, so that the library registers no options of its own.
 struct Settings {
-  cl::opt<std::string> inputFile{cl::Positional, cl::desc("<input .mlir>"), cl::init("-")};
-  cl::opt<std::string> outputFile{"o", cl::desc("output file"), cl::value_desc("file"), cl::init("-")};
+  cl::OptionCategory category{"Options of tile-compile"};
+  cl::opt<std::string> inputFile{cl::Positional, cl::desc("<input .mlir>"), cl::init("-"), cl::cat(category)};
+  cl::opt<std::string> outputFile{"o", cl::desc("output file"), cl::value_desc("file"), cl::init("-"),
+                                  cl::cat(category)};
   cl::opt<std::string> target{"target", cl::desc("host, a processor by LLVM's name (x86-64-v3), or a GPU (sm_90)"),
-                              cl::init("host")};
-  cl::opt<std::string> features{"features", cl::desc("LLVM's feature list, \"+avx2,-avx512f\"")};
-  cl::opt<bool> sleef{"sleef", cl::desc("kernels may call Sleef"), cl::init(true)};
-  cl::opt<std::string> emit{"emit",
-                            cl::desc("none, object (of one kernel), ptx (of one kernel), artifact, symbols, or "
-                                     "the file name of a dump (50-kernel.ll)"),
-                            cl::init("object")};
-  cl::opt<std::string> dumpDir{"dump-dir", cl::desc("write every stage to this folder"), cl::value_desc("folder")};
-  cl::opt<bool> showTime{"time", cl::desc("print where the time went to standard error")};
-  cl::opt<int> repeat{"repeat", cl::desc("compile this many times; --time shows the last"), cl::init(1)};
+                              cl::init("host"), cl::cat(category)};
+  cl::opt<std::string> features{"features", cl::desc("LLVM's feature list, \"+avx2,-avx512f\""), cl::cat(category)};
+  cl::opt<bool> sleef{"sleef", cl::desc("kernels may call Sleef"), cl::init(true), cl::cat(category)};
+  cl::opt<std::string> emit{
+      "emit",
+      cl::desc("artifact (of a graph; its default), object or ptx (of one kernel; their default on "
+               "CPU and GPU), symbols, none, or the file name of a dump (50-kernel.ll)"),
+      cl::cat(category)};
+  cl::opt<std::string> dumpDir{"dump-dir", cl::desc("write every stage to this folder"), cl::value_desc("folder"),
+                               cl::cat(category)};
+  cl::opt<bool> showTime{"time", cl::desc("print where the time went to standard error"), cl::cat(category)};
+  cl::opt<int> repeat{"repeat", cl::desc("compile this many times; --time shows the last"), cl::init(1),
+                      cl::cat(category)};
 };
+
+static constexpr const char *overview =
+    "Compiles text of the graph dialect (05-import.mlir of a dump, or any later stage) or of tile kernels.\n\n"
+    "  tile-compile 05-import.mlir -o graph.artifact     what the runtime loads\n"
+    "  tile-compile graph.mlir --emit=50-kernel.ll       one stage, as text\n"
+    "  tile-compile graph.mlir --emit=none --dump-dir=d  every stage, as files\n";
 
 static int fail(const llvm::Twine &message) {
   llvm::WithColor::error(llvm::errs(), "tile-compile") << message << '\n';
@@ -64,8 +76,9 @@ static std::string symbolsOf(const std::vector<codegen::CompiledKernel> &kernels
 int ttc_tile_compile(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   Settings settings;
-  auto &[inputFile, outputFile, target, features, sleef, emit, dumpDir, showTime, repeat] = settings;
-  cl::ParseCommandLineOptions(argc, argv, "torch-tile compiler\n");
+  auto &[category, inputFile, outputFile, target, features, sleef, emit, dumpDir, showTime, repeat] = settings;
+  cl::HideUnrelatedOptions(category); // LLVM's own, of which there are 180
+  cl::ParseCommandLineOptions(argc, argv, overview);
   auto input = llvm::MemoryBuffer::getFileOrSTDIN(inputFile);
   if (!input)
     return fail(inputFile + ": " + input.getError().message());
@@ -78,8 +91,15 @@ int ttc_tile_compile(int argc, char **argv) {
   Status status = parseOptions(lines, options);
   if (!status.isOk())
     return fail(status.text);
+  bool isGraph = text.contains("graph.func");
+  if (emit.empty())
+    emit = isGraph ? "artifact" : options.gpu ? "ptx" : "object";
   if ((emit == "ptx" && !options.gpu) || (emit == "object" && options.gpu))
     return fail("expected --emit=ptx for a GPU and --emit=object for a processor");
+  if (emit == "artifact" && !isGraph)
+    return fail("expected a graph (graph.func) to emit an artifact of, got kernels; --emit=object is for those");
+  if ((emit == "artifact" || emit == "object") && outputFile == "-" && llvm::sys::Process::StandardOutIsDisplayed())
+    return fail("what '" + emit + "' emits is binary: name a file with -o");
 
   std::string output, timing;
   bool isDumpWanted = llvm::StringRef(emit).contains('.');
@@ -98,7 +118,6 @@ int ttc_tile_compile(int argc, char **argv) {
 
   std::vector<codegen::CompiledKernel> kernels;
   std::vector<uint8_t> artifact;
-  bool isGraph = text.contains("graph.func");
   for (int round = 0; round < repeat; ++round)
     status = isGraph ? compileGraph(text, options, hooks, artifact) : compileTile(text, options, hooks, kernels);
   if (!status.isOk())

@@ -19,7 +19,7 @@ EXPECTED = {
     "freezing_and_serving": r"40 of 40 answers equal eager mode's\nafter a changed parameter: right",
     "tile_kernel": r"inside torch\.compile: right",
     "triton_kernel": r"inside torch\.compile: right",
-    "see_inside": r"1 graphs(.|\n)*softmax(.|\n)*fallbacks: 0",
+    "see_inside": r"1 graph \(inference\)(.|\n)*softmax(.|\n)*fallbacks: 0",
 }
 
 

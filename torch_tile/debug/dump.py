@@ -1,10 +1,11 @@
-"""Numbered stage files of a graph, in torch's debug directory."""
+"""Numbered stage files of a graph, in torch's debug directory, and the pages that say in which order to read them."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,51 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_MOST_INPUT_BYTES = 256 << 20
+_announced: set[Path] = set()
+
+_FILES = (
+    ("error.txt", "why the graph is not compiled: read this first"),
+    (
+        "kernels.txt",
+        "the result in a table: kernels with their launches, bytes, compile times and source lines; calls outside",
+    ),
+    ("00-fx.py", "the graph as it came from AOTAutograd, with the user's lines"),
+    ("05-import.mlir", "the same in the graph dialect; other files mean its lines where they say `line 12`"),
+    ("10-graph.mlir", "after simplification"),
+    ("15-loops.mlir", "computations as loops, which is all that fusion sees"),
+    ("20-fusion.txt", "what the fuser decided, with reasons"),
+    ("20-fusion.mlir", "which loops share a kernel"),
+    ("30-tile.mlir", "kernels in the tile dialect, with their schedules"),
+    ("35-layout.mlir", "which thread holds what, on GPU"),
+    ("40-llvm.mlir", "kernels in MLIR's LLVM dialect"),
+    ("50-kernel.ll", "LLVM's IR"),
+    ("60-kernel.s", "machine code as text"),
+    ("55-program.txt", "the step program: what one call allocates, launches, calls and frees, in order"),
+    ("70-graph.svg", "a picture of kernels and calls, with the bytes between them"),
+    ("timing.json", "compile time by stage"),
+    ("inputs.pt", "arguments of the graph's first call"),
+    ("90-run.py", "runs the graph again, compares it with eager mode and ends with PASS or FAIL; `--help` lists more"),
+)
+
+_INDEX = """# {name}
+
+Files, in the order in which to read them:
+
+{files}
+
+`tile-compile FILE.mlir --emit=none --dump-dir=FOLDER` goes on from any of the `.mlir` files; `tile-opt` runs passes.
+"""
+
+_BASE_INDEX = """# What torch-tile compiled in this process
+
+One folder for each graph, in the order in which they were compiled. In each, `index.md` says what the files are, and
+`90-run.py` runs the graph again and compares it with eager mode.
+
+| folder | kind | kernels | calls outside | compiled in ms |
+|---|---|---|---|---|
+"""
+
 
 class Dump:
     """The folder of one graph. Trouble with the disk is logged and never stops a compile."""
@@ -24,8 +70,9 @@ class Dump:
         self.folder = folder
 
     @staticmethod
-    def start(graph_name: str) -> Dump:
-        """A new folder `torch_compile_debug/run_.../torch_tile/<graph>.<n>`."""
+    def start(graph_name: str, is_asked_for: bool = False) -> Dump:
+        """A new folder `torch_compile_debug/run_.../torch_tile/<graph>.<n>`. A process announces its first
+        one, where the user asked for dumps."""
         from torch._dynamo.utils import get_debug_dir
 
         base = Path(get_debug_dir()) / "torch_tile"
@@ -36,7 +83,10 @@ class Dump:
         try:
             folder.mkdir(parents=True)
         except OSError as error:
-            log.warning("dumps are off: %s", error)
+            _once(base, f"torch_tile: stages are not written: {error}; TORCH_COMPILE_DEBUG_DIR names another folder")
+        else:
+            if is_asked_for:
+                _once(base, f"torch_tile: every stage is written to {base}; begin with index.md")
         log.info("%s: stages are written to %s", graph_name, folder)
         return Dump(folder)
 
@@ -55,28 +105,89 @@ class Dump:
     def write_script(self, gm: GraphModule, inputs: Sequence[Any] = ()) -> None:
         self.write("90-run.py", runnable_script(gm, inputs))
 
+    def write_stage(self, file: str, data: str | bytes) -> None:
+        """A stage of the compiler."""
+        if file == "20-fusion.txt" and isinstance(data, str):
+            data = "lines are those of 05-import.mlir\n" + data
+        self.write(file, data)
+
     def write_kernels(self, gm: GraphModule, graph: Any, program: Any) -> None:
         """kernels.txt: name, launches, bytes moved, compile time by stage, source lines of the model."""
-        times = self._times()
+        of_graph, of_kernels = self._times()
         rows = ["kernel | launches | bytes moved | compile ms by stage | source"]
         for kernel in record.kernel_records(gm, graph, program):
             size = "symbolic" if kernel.bytes_moved is None else str(kernel.bytes_moved)
-            stages = times.get(kernel.name, {})
-            spent = ", ".join(f"{stage} {ms:.2f}" for stage, ms in stages.items()) or "-"
             sources = kernel.sources or ["-"]
-            rows.append(f"{kernel.name} | {kernel.launches} | {size} | {spent} | {sources[0]}")
+            rows.append(
+                f"{kernel.name} | {kernel.launches} | {size} | {_spent(of_kernels.get(kernel.name, {}))} | {sources[0]}"
+            )
             rows += [f"  {source}" for source in sources[1:]]
-        total = {stage: ms for stage, ms in times.items() if isinstance(ms, (int, float))}
-        rows.append("")
-        rows.append("whole graph, ms: " + (", ".join(f"{k} {v:.2f}" for k, v in total.items()) or "-"))
-        rows.append("")
-        rows.append("calls outside: node | operator | reason")
+        rows += ["", f"whole graph, ms: {_spent(of_graph)}"]
+        rows += ["", "calls outside: node | operator | reason"]
         rows += [f"{node} | {op} | {reason}" for node, op, reason in graph.externs]
         self.write("kernels.txt", "\n".join(rows) + "\n")
 
-    def _times(self) -> dict[str, Any]:
+    def _times(self) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+        """Milliseconds by stage, of the graph and of each kernel."""
         try:
             times = json.loads((self.folder / "timing.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return times if isinstance(times, dict) else {}
+            return times["stages_ms"], {kernel["name"]: kernel["steps_ms"] for kernel in times["kernels"]}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}, {}
+
+    def write_index(self, kind: str = "", program: Any = None) -> None:
+        """index.md of this folder, once all else is written, and a row in that of all graphs."""
+        try:
+            there = {path.name for path in self.folder.iterdir()}
+            listed = [(file, doc) for file, doc in _FILES if file in there]
+            others = sorted(there - {file for file, _ in _FILES} - {"index.md"})
+            files = [f"{n}. `{file}`: {doc}" for n, (file, doc) in enumerate(listed, 1)]
+            files += [f"- `{file}`" for file in others]
+            self.write("index.md", _INDEX.format(name=self.folder.name, files="\n".join(files)))
+            base = self.folder.parent / "index.md"
+            if not base.exists():
+                base.write_text(_BASE_INDEX, encoding="utf-8")
+            numbers = "| | |" if program is None else (
+                f"{program.num_kernels} | {program.num_externs + program.num_pycalls} | {program.compile_ms:.1f} |"
+            )  # fmt: skip
+            with base.open("a", encoding="utf-8") as file:
+                file.write(f"| [{self.folder.name}]({self.folder.name}/index.md) | {kind} | {numbers}\n")
+        except OSError as error:
+            log.warning("index.md is not written: %s", error)
+
+    def keep_inputs(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The boxed callable, which keeps the arguments of its first call for the script."""
+        is_first = True
+
+        def call(inputs: list[Any]) -> Any:
+            nonlocal is_first
+            if is_first:
+                is_first = False
+                self._write_inputs(inputs)
+            return function(inputs)
+
+        call._boxed_call = True  # type: ignore[attr-defined]
+        return call
+
+    def _write_inputs(self, inputs: list[Any]) -> None:
+        import torch
+
+        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+        is_plain = all(type(x) in (torch.Tensor, torch.nn.Parameter) and x.layout is torch.strided for x in tensors)
+        if not is_plain or sum(x.untyped_storage().nbytes() for x in tensors) > _MOST_INPUT_BYTES:
+            return
+        try:
+            # A storage is kept with what lies outside of the view, and views of one storage stay such.
+            torch.save([x.detach() if isinstance(x, torch.Tensor) else x for x in inputs], self.folder / "inputs.pt")
+        except Exception as error:
+            log.warning("inputs.pt is not written: %s", error)
+
+
+def _spent(times: dict[str, float]) -> str:
+    return ", ".join(f"{stage} {ms:.2f}" for stage, ms in times.items()) or "-"
+
+
+def _once(base: Path, message: str) -> None:
+    if base not in _announced:
+        _announced.add(base)
+        print(message, file=sys.stderr)

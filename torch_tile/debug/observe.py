@@ -10,7 +10,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
-from torch_tile.debug import logs, phases, record, steps, trace
+from torch_tile.debug import logs, phases, places, steps, trace
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -126,7 +126,7 @@ def _describe(
         return Compiled(name, kind, graph["text"], graph["device"], program, stages)
     by_name = {node.name: node for node in gm.graph.nodes}
     nodes = {line: node for line, node in graph.lines if node in by_name}
-    sources = {line: record.source_line(by_name[node]) for line, node in nodes.items()}
+    sources = {line: places.source_line(by_name[node]) for line, node in nodes.items()}
     notes = [note.partition(" ") for note in program.notes.splitlines()]
     return Compiled(
         name, kind, graph.text, graph.device, program, stages, import_ms,

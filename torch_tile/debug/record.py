@@ -7,8 +7,12 @@ import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from torch_tile.debug import places
+
 if TYPE_CHECKING:
-    from torch.fx import GraphModule, Node
+    from torch.fx import GraphModule
+
+    from torch_tile.debug.calls import CallRecord
 
 _KEPT_STAGES = ("20-fusion.txt", "timing.json")
 
@@ -21,6 +25,8 @@ class KernelRecord:
     launches: int
     bytes_moved: int | None
     sources: list[str]
+    hinted_bytes: int = 0
+    """Bytes moved with sizes as they were when the graph was compiled."""
 
 
 @dataclasses.dataclass
@@ -40,6 +46,12 @@ class GraphRecord:
     compile_ms: float = 0.0
     freezing: Any = None
     """What freezing parameters made of it (frontend/constant_folding.py, Report); None if it is off."""
+    calls: list[CallRecord] = dataclasses.field(default_factory=list)
+    """The calls outside again, with reasons and sizes."""
+    peak_bytes: int = 0
+    """Memory that is planned at most, beside arguments and parameters."""
+    operations: dict[int, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    """For lines of the text: what the operation is called, and the user's line."""
 
     @staticmethod
     def of(
@@ -54,12 +66,22 @@ class GraphRecord:
     ) -> GraphRecord:
         if not is_active():
             return GraphRecord(name, kind)
+        from torch_tile.debug import calls, memory
+
+        plan = memory.plan_of(gm, graph, program, kind)
+        kernels = kernel_records(gm, graph, program)
+        for number, kernel in enumerate(kernels):
+            kernel.hinted_bytes = plan.kernel_bytes.get(number, 0)
+        found = places.places_of(gm, graph)
         return GraphRecord(
             name=name,
             kind=kind,
             text=graph.text,
-            kernels=kernel_records(gm, graph, program),
+            kernels=kernels,
             externs=list(graph.externs),
+            calls=calls.call_records(gm, graph.externs),
+            peak_bytes=plan.peak_bytes,
+            operations={line: (name, found.get(line, "")) for line, name in graph.lines},
             notes=[note.partition(" ")[2] for note in program.notes.splitlines()],
             stages=stages,
             loaded_from=program.loaded_from,
@@ -96,35 +118,14 @@ def recording() -> Iterator[list[GraphRecord]]:
         _recorders[:] = [r for r in _recorders if r is not graphs]
 
 
-def source_line(node: Node) -> str | None:
-    """`file:line: code` of the innermost frame of the user's program behind a node."""
-    trace = node.meta.get("stack_trace") or node.stack_trace
-    if not trace:
-        return None
-    frames = [line.strip() for line in trace.strip().splitlines()]
-    for i in range(len(frames) - 1, -1, -1):
-        if frames[i].startswith("File "):
-            place = frames[i].removeprefix("File ").split(", in ")[0].replace('"', "").replace(", line ", ":")
-            code = frames[i + 1] if i + 1 < len(frames) else ""
-            return f"{place}: {code}"
-    return None
-
-
-def sources_of_lines(gm: GraphModule, graph: Any, lines: list[int]) -> list[str]:
-    """The user's source lines behind lines of the graph text, in order, each once."""
-    nodes = {node.name: node for node in gm.graph.nodes}
-    names = dict(graph.lines)
-    found: dict[str, None] = {}
-    for line in lines:
-        node = nodes.get(names.get(line, ""))
-        source = source_line(node) if node is not None else None
-        if source:
-            found[source] = None
-    return list(found)
-
-
 def kernel_records(gm: GraphModule, graph: Any, program: Any) -> list[KernelRecord]:
+    found = places.places_of(gm, graph)
     return [
-        KernelRecord(row["name"], row["launches"], row["bytes_moved"], sources_of_lines(gm, graph, row["lines"]))
+        KernelRecord(
+            row["name"],
+            row["launches"],
+            row["bytes_moved"],
+            list(dict.fromkeys(found[line] for line in row["lines"] if line in found)),
+        )
         for row in program.kernels
     ]

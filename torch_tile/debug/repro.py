@@ -11,7 +11,17 @@ import torch
 if TYPE_CHECKING:
     from torch.fx import GraphModule
 
-_TEMPLATE = '''"""Runs one graph through torch_tile and compares it with eager mode."""
+_TEMPLATE = '''"""Runs one graph under torch_tile, compares it with eager mode and ends with PASS or FAIL.
+
+Arguments are those of the graph's first call where inputs.pt beside this file has them, else random ones of their
+shapes.
+"""
+import argparse
+import pathlib
+import statistics
+import sys
+import time
+
 import torch
 from torch import device, inf, nan, tensor
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -34,13 +44,19 @@ def strided(size, stride, dtype, device):
     return flat.to(device).as_strided(size, stride)
 
 
-inputs = [
+def made_inputs():
+    return [
 {inputs}
-]
+    ]
+
+
 needs_gradients = {gradients}
+# Of the largest number of a result: how far apart two orders of rounding may be.
+tolerances = {{torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2,
+              torch.complex64: 1e-4, torch.complex128: 1e-10}}
 
 
-def run(function):
+def run(function, inputs):
     torch.manual_seed(1)
     arguments = [x.clone() if isinstance(x, torch.Tensor) else x for x in inputs]
     leaves = [arguments[i].requires_grad_() for i in needs_gradients]
@@ -53,12 +69,53 @@ def run(function):
     return results
 
 
+def compare(expected, actual):
+    wide = torch.complex128 if expected.is_complex() else torch.float64
+    e, a = expected.detach().to(wide), actual.detach().to(wide)
+    same = (e == a) | (e.isnan() & a.isnan())
+    difference = torch.where(same, 0, (e - a).abs()).nan_to_num(torch.inf, torch.inf).max().item() if e.numel() else 0
+    finite = e[e.isfinite()]
+    largest = finite.abs().max().item() if finite.numel() else 0
+    is_right = expected.dtype == actual.dtype and difference <= tolerances.get(expected.dtype, 0) * max(largest, 1)
+    verdict = "" if is_right else "  <-- FAIL"
+    print(tuple(e.shape), expected.dtype, "largest difference", difference, "of", largest, verdict)
+    return is_right
+
+
+def show_times(functions, inputs):
+    taken = {{name: [] for name in functions}}
+    for _ in range(20):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            run(function, inputs)
+            taken[name].append(time.perf_counter() - start)
+    for name, seconds in taken.items():
+        print(f"{{name}}: {{statistics.median(seconds) * 1e3:.3f}} ms")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--time", action="store_true", help="also time both, the median of 20 calls in turns")
+    parser.add_argument("--random", action="store_true", help="random arguments, even where real ones were kept")
+    parser.add_argument("--explain", action="store_true", help="also print what it is compiled to")
+    options = parser.parse_args()
+    kept = pathlib.Path(__file__).with_name("inputs.pt")
+    is_real = kept.exists() and not options.random
+    inputs = torch.load(kept) if is_real else made_inputs()
+    print("arguments:", "of the first call" if is_real else "random")
+    compiled = torch.compile(module, backend="tile", fullgraph=True, dynamic={dynamic}, options={{"strict": True}})
+    expected, actual = run(module, inputs), run(compiled, inputs)
+    is_right = [compare(e, a) for e, a in zip(expected, actual)]
+    if options.time:
+        show_times({{"eager": module, "tile": compiled}}, inputs)
+    if options.explain:
+        print(torch_tile.explain(module, *inputs, verbose=True))
+    print("PASS" if all(is_right) and len(expected) == len(actual) else "FAIL")
+    return 0 if all(is_right) and len(expected) == len(actual) else 1
+
+
 if __name__ == "__main__":
-    expected = run(module)
-    actual = run(torch.compile(module, backend="tile", fullgraph=True, dynamic={dynamic}, options={{"strict": True}}))
-    for e, a in zip(expected, actual):
-        difference = (e.detach().double() - a.detach().double()).abs().max().item() if e.numel() else 0
-        print(tuple(e.shape), e.dtype, "largest difference", difference)
+    sys.exit(main())
 '''
 
 
@@ -71,12 +128,12 @@ def _hint(value: Any) -> int:
 
 def _input(value: Any) -> str:
     if isinstance(value, torch.SymInt):
-        return f"    {_hint(value)},"
+        return f"        {_hint(value)},"
     if not isinstance(value, torch.Tensor):
-        return f"    {value!r},"
+        return f"        {value!r},"
     sizes = tuple(_hint(n) for n in value.shape)
     strides = tuple(_hint(n) for n in value.stride())
-    return f"    strided({sizes}, {strides}, {value.dtype}, {str(value.device)!r}),"
+    return f"        strided({sizes}, {strides}, {value.dtype}, {str(value.device)!r}),"
 
 
 def _graphs_within(gm: torch.nn.Module, path: str, type_: str) -> list[str]:

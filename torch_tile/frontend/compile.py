@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import logging
 import time
@@ -19,7 +20,7 @@ from torch.fx import GraphModule
 from torch_tile import _C, cache_artifacts, config, disk_cache, targets
 from torch_tile.config import Settings
 from torch_tile.counters import counters
-from torch_tile.debug import faults, observe, phases, record
+from torch_tile.debug import faults, observe, phases, places, record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import TileError
 from torch_tile.frontend import containment, cudagraphs
@@ -70,10 +71,11 @@ def compile_graph(
     dump = None
     try:
         if settings["debug"]:
-            dump = Dump.start(name)
+            dump = Dump.start(name, is_asked_for=True)
             dump.write_graph(gm)
             dump.write_script(gm)
-        return _compile(gm, name, kind, settings, dump, binding)
+        compiled = _compile(gm, name, kind, settings, dump, binding)
+        return dump.keep_inputs(compiled) if dump and kind != "backward" and binding is None else compiled
     except Exception as error:
         dump = containment.dump_failure(gm, name, error, dump=dump)
         with contextlib.suppress(AttributeError):
@@ -139,6 +141,8 @@ def _compile(
     inputs = _inputs_of(gm)
     program._input_names = _names_of(inputs, settings)
     recorded = {file: text for file, text in stages.items() if record.wants(file)}
+    found = places.places_of(gm, graph)
+    program._note_step = places.note_steps(lambda: found, places.callees_of(graph) if graph.pycalls else None)
     record.add(
         record.GraphRecord.of(gm, graph, program, name, kind, recorded, printed_ms, binding.report if binding else None)
     )
@@ -149,6 +153,7 @@ def _compile(
     if dump:
         dump.write_kernels(gm, graph, program)
         dump.write("70-graph.svg", observe.picture(gm, graph, program, name, kind))
+        dump.write_index(kind, program)
     if settings["cudagraphs"]:
         against = settings.reason_against_recording
         against = against or cudagraphs.reason_against(gm, graph.device, kind, bool(graph.pycalls))
@@ -171,8 +176,11 @@ def _compile(
     if not (graph.constants or graph.pycalls or graph.number_inputs or graph.number_outputs):
         # All that the program is made of; Python callables and tensors would have to be kept too.
         program._fx_graph_cache_key = json.dumps(
-            {"name": name, "kind": kind, "text": graph.text, "device": graph.device, "inputs": inputs}
-        )
+            {
+                "name": name, "kind": kind, "text": graph.text, "device": graph.device, "inputs": inputs,
+                "places": places.packed(found),
+            }
+        )  # fmt: skip
         program._fx_graph_cache_debug_lines = []
         program._boxed_call = True  # wrappers copy what an object has, not what its type has
     return _as_torch_calls_it(program, graph)
@@ -184,6 +192,7 @@ def _bind(program: _C.Program, graph: _C.GraphText, binding: Binding) -> Callabl
     packable = [i for i, constant in enumerate(graph.constants) if id(constant) in binding.packable]
     bound = _C.freeze_program(program, list(binding.frozen.items()), graph.constants, packable, binding.otherwise)
     bound.__name__ = program.__name__
+    bound._note_step = program._note_step
     return bound
 
 
@@ -243,6 +252,7 @@ def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
     _count(program, graph["name"])
     settings.writes_inputs |= program.writes_inputs
     program._input_names = _names_of(graph.get("inputs", ()), settings)
+    program._note_step = places.note_steps(functools.partial(places.unpacked, graph.get("places", {})))
     record.add(record.GraphRecord(graph["name"], graph["kind"]))
     observe.compiled(None, graph, program, graph["name"], graph["kind"], stages)
     return program
@@ -272,7 +282,7 @@ def _sink(dump: Dump | None, stages: dict[str, str]) -> Callable[[str, str | byt
 
     def write(file: str, data: str | bytes) -> None:
         if dump:
-            dump.write(file, data)
+            dump.write_stage(file, data)
         if isinstance(data, str) and (wants_all or record.wants(file)):
             stages[file] = data
 
@@ -314,4 +324,4 @@ def _source_of(gm: GraphModule, graph: _C.GraphText, line: int) -> str | None:
     """The user's source line behind a line of the graph text."""
     name = dict(graph.lines).get(line)
     node = next((n for n in gm.graph.nodes if n.name == name), None)
-    return record.source_line(node) if node is not None else None
+    return places.source_line(node) if node is not None else None

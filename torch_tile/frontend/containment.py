@@ -50,14 +50,14 @@ def fall_back(name: str, kind: str, error: Exception, gm: Any, inputs: Sequence[
         inputs: example inputs of a graph of Dynamo's.
     """
     counters.add("fallbacks")
-    record.add(record.GraphRecord(name=name, kind=kind, fallback=True))
+    why = str(error) if isinstance(error, TileError) else f"{type(error).__name__}: {error}"
+    record.add(record.GraphRecord(name=name, kind=kind, fallback=True, notes=[why]))
     log.debug("%s is not compiled", name, exc_info=error)
     dump = getattr(error, "torch_tile_dump", None) or dump_failure(gm, name, error, inputs)
     script = f"a script that shows it is {dump.folder / '90-run.py'}" if dump else "no script could be written"
     what = "is not supported" if isinstance(error, UnsupportedError) else "failed to compile"
-    text = str(error) if isinstance(error, TileError) else f"{type(error).__name__}: {error}"
     warnings.warn(
-        f"torch_tile: graph {name} {what} and runs in eager mode: {text}; {script}; options={{'strict': True}} raises",
+        f"torch_tile: graph {name} {what} and runs in eager mode: {why}; {script}; options={{'strict': True}} raises",
         stacklevel=2,
     )
 
@@ -71,6 +71,7 @@ def dump_failure(gm: Any, name: str, error: Exception, inputs: Sequence[Any] = (
             return None
         dump.write_graph(gm)
         dump.write_script(gm, inputs)
+        dump.write_index("not compiled")
     except Exception as second:
         log.warning("the failure of %s is not written to disk: %s", name, second)
         return None

@@ -1,6 +1,7 @@
 #include "runtime/compiler/KernelTable.h"
 
 #include "runtime/compiler/CompilerLibrary.h"
+#include "runtime/compiler/PerfMap.h"
 #include "support/FaultPoint.h"
 
 #include <pthread.h>
@@ -61,8 +62,10 @@ static Status link(const artifact::Kernel &described, std::span<const uint8_t> c
   }
   void *function = nullptr, *handle = nullptr;
   Status status = CompilerLibrary::get().load(code, described.symbol, function, handle);
-  if (status.isOk())
-    loaded = std::make_shared<const LoadedKernel>(reinterpret_cast<KernelFn>(function), handle);
+  if (!status.isOk())
+    return status;
+  addToPerfMap(function, described.symbol, described.name, code);
+  loaded = std::make_shared<const LoadedKernel>(reinterpret_cast<KernelFn>(function), handle);
   return status;
 }
 

@@ -93,7 +93,8 @@ void Program::groupLaunches() {
         group.levels.push_back({std::move(launches), cost});
         group.costNs += cost;
       }
-      result.push_back({StepKind::Group, static_cast<uint32_t>(groups.size())});
+      result.push_back(
+          {StepKind::Group, static_cast<uint32_t>(groups.size()), this->launches[group.launches[0]].source});
       groups.push_back(std::move(group));
       place([](StepKind kind) { return kind == StepKind::Free; });
     }
@@ -169,16 +170,17 @@ std::vector<std::vector<size_t>> Program::launchGroups() const {
 }
 
 void Call::launchGroup(const Program::GroupStep &step) {
-  // Profilers want to see each kernel.
-  if (step.costNs <= serialCostNs || at::get_num_threads() == 1 || at::in_parallel_region() || at::hasCallbacks()) {
-    for (uint32_t number : step.launches)
-      launch(program.launches[number]);
+  auto launchOne = [&](uint32_t number) {
+    currentStep = program.launches[number].source;
+    launch(program.launches[number]);
+  };
+  if (step.costNs <= serialCostNs || at::get_num_threads() == 1 || at::in_parallel_region()) {
+    std::for_each(step.launches.begin(), step.launches.end(), launchOne);
     return;
   }
   for (const Program::GroupStep::Level &level : step.levels) {
     if (level.costNs <= serialCostNs || level.launches.size() == 1) {
-      for (uint32_t number : level.launches)
-        launch(program.launches[number]);
+      std::for_each(level.launches.begin(), level.launches.end(), launchOne);
       continue;
     }
     c10::SmallVector<CpuLaunch, 64> together;
@@ -194,7 +196,21 @@ void Call::launchGroup(const Program::GroupStep &step) {
     }
     if (!isReleased)
       releaseHost();
-    launchCpuTogether({together.data(), together.size()});
+    // Profilers see each kernel once, where its first program runs, and what other threads do of it under its own name.
+    auto recordPart = [&](at::RecordFunction &event, size_t k, bool isFirst) {
+      const Program::LaunchStep &one = program.launches[level.launches[k]];
+      if (isFirst)
+        record(event, one, one.name);
+      else
+        event.before(one.continuedName);
+    };
+    size_t failed = 0;
+    try {
+      launchCpuTogether({together.data(), together.size()}, recordPart, failed);
+    } catch (...) {
+      currentStep = program.launches[level.launches[failed]].source;
+      throw;
+    }
   }
 }
 

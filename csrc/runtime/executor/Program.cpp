@@ -36,34 +36,42 @@ Program::Program(Artifact artifact, std::vector<std::shared_ptr<const LoadedKern
     if (input.kind == Input::Kind::Tensor)
       tensorInputs.push_back({i, input.slot, toScalarType(input.type), shapeOf(input.sizes, input.strides)});
   }
-  for (const Step &step : source.steps) {
+  for (uint32_t number = 0; number < source.steps.size(); ++number) {
+    const Step &step = source.steps[number];
+    auto push = [&](StepKind kind, size_t index) { steps.push_back({kind, static_cast<uint32_t>(index), number}); };
     if (auto *alloc = std::get_if<Alloc>(&step.action)) {
-      steps.push_back({StepKind::Alloc, static_cast<uint32_t>(allocs.size())});
+      push(StepKind::Alloc, allocs.size());
       allocs.push_back({alloc->slot, toScalarType(alloc->type), shapeOf(alloc->sizes, alloc->strides)});
     } else if (auto *free = std::get_if<Free>(&step.action)) {
-      steps.push_back({StepKind::Free, free->slot});
+      push(StepKind::Free, free->slot);
     } else if (auto *alias = std::get_if<Alias>(&step.action)) {
-      steps.push_back({StepKind::Alias, static_cast<uint32_t>(aliases.size())});
+      push(StepKind::Alias, aliases.size());
       aliases.push_back({alias->result, alias->source, shapeOf(alias->sizes, alias->strides), alias->offset});
     } else if (auto *launch = std::get_if<Launch>(&step.action)) {
-      steps.push_back({StepKind::Launch, static_cast<uint32_t>(launches.size())});
-      LaunchStep compiled{kernels[launch->kernel].get(), launch, source.kernels[launch->kernel].name.c_str(), {}, true};
+      push(StepKind::Launch, launches.size());
+      LaunchStep compiled{kernels[launch->kernel].get(),
+                          launch,
+                          source.kernels[launch->kernel].name.c_str(),
+                          {},
+                          true,
+                          number,
+                          source.kernels[launch->kernel].name + " (continued)"};
       for (ExprId id : launch->integers) {
         compiled.hasConstantIntegers &= sizes.isConstant(id);
         compiled.integers.push_back(sizes.constants()[id]);
       }
       launches.push_back(std::move(compiled));
     } else if (auto *call = std::get_if<Extern>(&step.action)) {
-      steps.push_back({StepKind::Extern, static_cast<uint32_t>(externs.size())});
+      push(StepKind::Extern, externs.size());
       externs.push_back(
           {ExternCall(*call, sizes, options.matmul), &call->results, lateSymbolsOf(call->results, isKnown)});
       callsDispatcher = true;
     } else if (auto *call = std::get_if<PyCall>(&step.action)) {
-      steps.push_back({StepKind::PyCall, static_cast<uint32_t>(pyCalls.size())});
+      push(StepKind::PyCall, pyCalls.size());
       pyCalls.push_back({call, lateSymbolsOf(call->results, isKnown)});
       callsDispatcher = true;
     } else if (auto *check = std::get_if<Check>(&step.action)) {
-      steps.push_back({StepKind::Check, static_cast<uint32_t>(checks.size())});
+      push(StepKind::Check, checks.size());
       checks.push_back(check);
     }
   }

@@ -9,11 +9,13 @@
 #include "runtime/launch/gpu/GpuLaunch.h"
 
 #include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
 #include <c10/util/SmallVector.h>
 
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace torch_tile::runtime {
@@ -45,6 +47,20 @@ struct ProgramOptions {
   c10::Device device{c10::DeviceType::CPU};
 };
 
+/// One thing that a call does, for reports.
+struct PlannedStep {
+  enum class Kind : uint8_t { Input, Alloc, Free, Alias, Launch, Extern, PyCall, Result, Output } kind;
+  /// Among the artifact's; the number of an input or output.
+  uint32_t step = 0;
+  artifact::SlotId slot = 0;
+  /// Alias: the slot whose memory it is. Result: the slot whose memory it may be, or its own. Launch: the kernel.
+  uint32_t other = 0;
+  /// Of Input and Alloc: bytes of the storage. Of Result: elements of the storage. Of Launch: bytes read and written.
+  int64_t amount = 0;
+  /// Of Result: which one of its call.
+  uint32_t position = 0;
+};
+
 class Program {
 public:
   /// `kernels[i]` is the loaded code of artifact.kernels[i]. Throws c10::Error where the artifact does not fit this
@@ -59,6 +75,8 @@ public:
   std::vector<std::vector<size_t>> launchGroups() const;
   MatmulLibrary matmulLibrary() const { return options.matmul; }
   bool writesInputs() const { return !writtenInputs.empty(); }
+  /// What a call does, in the order in which it does it, for given values of the symbols (PlannedSteps.cpp).
+  std::vector<PlannedStep> plannedSteps(std::span<const int64_t> symbols) const;
 
 private:
   friend class Call;
@@ -91,6 +109,8 @@ private:
     const char *name;
     std::vector<int64_t> integers; // when all are constant
     bool hasConstantIntegers;
+    uint32_t source;           // the artifact's step
+    std::string continuedName; // of what other threads do of it, for profilers
   };
   /// Launches on CPU of which many need nothing of each other.
   struct GroupStep {
@@ -122,7 +142,8 @@ private:
   enum class StepKind : uint8_t { Alloc, Free, Alias, Launch, Group, Extern, PyCall, Check };
   struct StepRef {
     StepKind kind;
-    uint32_t index; // into the vector of its kind; for Free the slot
+    uint32_t index;      // into the vector of its kind; for Free the slot
+    uint32_t source = 0; // the artifact's step that it is; of a Group the first launch's
   };
 
   /// Which of `tensorInputs` kernels and operators write; Python callables of graphs are functional.
@@ -164,6 +185,8 @@ public:
   void setTensor(uint32_t input, const at::Tensor &tensor) { slots[program.source.inputs[input].slot] = tensor; }
   void setInt(uint32_t input, int64_t value) { ints[input] = value; }
   void run();
+  /// After `run` has thrown: the artifact's step that failed, if it was one.
+  std::optional<uint32_t> failedStep() const { return currentStep; }
 
   const at::Tensor &tensor(artifact::SlotId slot) const { return slots[slot]; }
   int64_t value(artifact::ExprId id) const { return values[id]; }
@@ -196,6 +219,8 @@ private:
   void alias(const Program::AliasStep &step);
   void checkBounds(const Program::AliasStep &step, const at::Tensor &source, int64_t offset) const;
   void launch(const Program::LaunchStep &step);
+  /// Starts the profiler's event of a launch; `name` is the kernel's, or says that it goes on with one.
+  void record(at::RecordFunction &event, const Program::LaunchStep &step, const char *name) const;
   void launchGroup(const Program::GroupStep &step);
   /// For arguments that are not where a kernel for GPU expects them (CopiedArguments.cpp).
   void launchOnCopies(const GpuKernel &kernel, const artifact::Launch &launch, std::span<void *> pointers,
@@ -213,6 +238,7 @@ private:
   Host &host;
   const FrozenInputs *frozen;
   bool isReleased = false;
+  std::optional<uint32_t> currentStep;
   uint32_t stepsSinceCheck = 0;
   std::chrono::steady_clock::time_point lastCheck; // of interrupts, while released
   std::optional<GpuScope> gpu;

@@ -246,6 +246,7 @@ void Call::checkInterrupts() {
 
 void Call::runSteps() {
   for (Program::StepRef step : program.steps) {
+    currentStep = step.source;
     switch (step.kind) {
     case Program::StepKind::Alloc:
       alloc(program.allocs[step.index]);
@@ -276,6 +277,7 @@ void Call::runSteps() {
       break;
     }
   }
+  currentStep.reset();
 }
 
 at::Tensor Call::allocate(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
@@ -362,6 +364,15 @@ void Call::alias(const Program::AliasStep &step) {
   slots[step.result] = std::move(view);
 }
 
+void Call::record(at::RecordFunction &event, const Program::LaunchStep &step, const char *name) const {
+  if (!event.needsInputs())
+    return event.before(name);
+  std::vector<c10::IValue> tensors;
+  for (SlotId slot : step.launch->pointers)
+    tensors.emplace_back(slots[slot]);
+  event.before(name, c10::ArrayRef<const c10::IValue>(tensors.data(), tensors.size()));
+}
+
 void Call::launch(const Program::LaunchStep &step) {
   const artifact::Launch &launch = *step.launch;
   c10::SmallVector<void *, 16> pointers;
@@ -380,7 +391,9 @@ void Call::launch(const Program::LaunchStep &step) {
       evaluated.push_back(values[id]);
     integers = evaluated.data();
   }
-  RECORD_FUNCTION(step.name, c10::ArrayRef<const c10::IValue>{});
+  at::RecordFunction event(at::RecordScope::FUNCTION);
+  if (C10_UNLIKELY(event.isActive()))
+    record(event, step, step.name);
   if (gpu) {
     GpuGrid grid{values[launch.numPrograms], values[launch.scratchBytes]};
     if (C10_UNLIKELY(!areAligned(*step.kernel->gpu, pointers)))

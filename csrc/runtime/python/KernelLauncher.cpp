@@ -10,6 +10,7 @@
 #include "runtime/python/Errors.h"
 #include "support/PublishedOnce.h"
 
+#include <ATen/record_function.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 #include <c10/util/SmallVector.h>
@@ -20,6 +21,7 @@
 #include <bit>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace py = pybind11;
 
@@ -86,6 +88,8 @@ struct Arguments {
   c10::SmallVector<Range, 16> storages;
   bool mayOverlap = false;
   std::optional<c10::Device> device; // of the tensors, on GPU
+  bool keepsTensors = false;
+  std::vector<c10::IValue> tensors; // for a profiler
 
   void add(PyObject *value) {
     TORCH_CHECK_TYPE(next < types.size(), "a kernel of ", types.size(), " arguments was given more");
@@ -112,6 +116,8 @@ struct Arguments {
       auto begin = reinterpret_cast<uintptr_t>(storage.data());
       addRange({begin, begin + storage.nbytes()});
       pointers.push_back(const_cast<void *>(tensor.const_data_ptr()));
+      if (C10_UNLIKELY(keepsTensors))
+        tensors.emplace_back(tensor);
       return;
     }
     if (value == Py_None) {
@@ -213,6 +219,8 @@ void launch(Launcher &launcher, PyObject *const *values, size_t count) {
   TORCH_CHECK_TYPE(count >= leading, "expected a grid of three sizes and arguments");
   int64_t grid[3] = {toInt(values[0]), toInt(values[1]), toInt(values[2])};
   Arguments arguments(launcher.distinct.info.arguments, launcher.distinct.code->gpu != nullptr);
+  at::RecordFunction event(at::RecordScope::FUNCTION);
+  arguments.keepsTensors = event.isActive() && event.needsInputs();
   size_t position = 0;
   arguments.addAll(values + leading, count - leading, launcher.plan, position);
   TORCH_CHECK_TYPE(arguments.next == arguments.types.size(), "a kernel of ", arguments.types.size(),
@@ -225,6 +233,9 @@ void launch(Launcher &launcher, PyObject *const *values, size_t count) {
                     __builtin_mul_overflow(numPrograms, grid[2], &numPrograms);
   TORCH_CHECK_VALUE(!isTooLarge && grid[0] >= 0 && grid[1] >= 0 && grid[2] >= 0,
                     "expected a grid of sizes from 0 on, got (", grid[0], ", ", grid[1], ", ", grid[2], ")");
+  if (C10_UNLIKELY(event.isActive()))
+    event.before(variant->info.kernel.name.c_str(),
+                 c10::ArrayRef<const c10::IValue>(arguments.tensors.data(), arguments.tensors.size()));
   if (variant->code->gpu)
     return launchOnGpu(*variant->code->gpu, arguments, grid);
   if (variant->info.needsGrid)

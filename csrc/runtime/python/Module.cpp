@@ -1,6 +1,7 @@
 // torch_tile._C: converts arguments and calls; decides nothing.
 #include "runtime/compiler/CompileGraph.h"
 #include "runtime/compiler/CompilerLibrary.h"
+#include "runtime/compiler/PerfMap.h"
 #include "runtime/launch/gpu/Assemble.h"
 #include "runtime/memory/BufferPool.h"
 #include "runtime/memory/OperatorAllocator.h"
@@ -134,6 +135,8 @@ PYBIND11_MODULE(_C, m) {
       .def("is_same", &TensorState::isSame, py::arg("tensor"))
       .def("is_of", &TensorState::isOf, py::arg("tensor"))
       .def_property_readonly("is_expired", &TensorState::isExpired);
+  m.def("planned_steps", &plannedSteps, py::arg("program"), py::arg("symbols"));
+  m.def("set_perf_map", &setPerfMap, py::arg("enabled"));
   m.def("rebind_program", &rebindProgram, py::arg("program"), py::arg("other"));
   m.def("freeze_program", &freezeProgram, py::arg("program"), py::arg("arguments"), py::arg("constants"),
         py::arg("packable"), py::arg("otherwise"));

@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <memory>
+#include <optional>
 #include <set>
 
 #if defined(__linux__)
@@ -155,7 +156,25 @@ PyObject *takeOutputs(const Artifact &artifact, const Call &call) {
   return outputs.release().ptr();
 }
 
-PyObject *callProgram(PyObject *self, PyObject *const *args, size_t flags, PyObject *keywords) {
+/// Adds what the front end knows of a step to the exception that is raised: the operator and the user's line.
+void noteStep(PyObject *self, uint32_t step) {
+  PyObject *attributes = reinterpret_cast<ProgramObject *>(self)->attributes;
+  if (!attributes || !PyErr_ExceptionMatches(PyExc_Exception))
+    return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (PyObject *describe = PyDict_GetItemString(attributes, "_note_step")) {
+    PyObject *result = PyObject_CallFunction(describe, "OIO", value, static_cast<unsigned>(step), self);
+    if (!result)
+      PyErr_Clear(); // the user's exception is what matters
+    Py_XDECREF(result);
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
+PyObject *runProgram(PyObject *self, PyObject *const *args, size_t flags, PyObject *keywords,
+                     std::optional<uint32_t> &failedStep) {
   HANDLE_TH_ERRORS
   auto *object = reinterpret_cast<ProgramObject *>(self);
   TORCH_CHECK_TYPE(!keywords || PyTuple_GET_SIZE(keywords) == 0, "a program takes no keyword arguments");
@@ -191,10 +210,21 @@ PyObject *callProgram(PyObject *self, PyObject *const *args, size_t flags, PyObj
     py::object type = py::module_::import("torch_tile.errors").attr("OverlappingInputsError");
     PyErr_SetObject(type.ptr(), type("run", error.what()).ptr());
     throw python_error();
+  } catch (...) {
+    failedStep = call.failedStep();
+    throw;
   }
   host.takeBack();
   return takeOutputs(program->artifact(), call);
   END_HANDLE_TH_ERRORS
+}
+
+PyObject *callProgram(PyObject *self, PyObject *const *args, size_t flags, PyObject *keywords) {
+  std::optional<uint32_t> failedStep;
+  PyObject *result = runProgram(self, args, flags, keywords, failedStep);
+  if (C10_UNLIKELY(!result && failedStep))
+    noteStep(self, *failedStep);
+  return result;
 }
 
 //===-- attributes ----------------------------------------------------------------------------------------------===//
@@ -264,6 +294,27 @@ py::object stepLines(PyObject *self) {
   return all;
 }
 
+/// What each step does, for messages; empty for those that cannot fail.
+py::object stepNames(PyObject *self) {
+  const Artifact &artifact = artifactOf(self);
+  py::list names;
+  for (const Step &step : artifact.steps) {
+    std::string name;
+    if (auto *launch = std::get_if<Launch>(&step.action))
+      name = "kernel " + artifact.kernels[launch->kernel].name;
+    else if (auto *call = std::get_if<Extern>(&step.action))
+      name = call->op + (call->overload.empty() ? "" : "." + call->overload);
+    else if (std::holds_alternative<PyCall>(step.action))
+      name = "a Python callable of the graph";
+    else if (std::holds_alternative<Alias>(step.action))
+      name = "a view";
+    else if (std::holds_alternative<Check>(step.action))
+      name = "a check of sizes";
+    names.append(name);
+  }
+  return names;
+}
+
 py::object externRows(PyObject *self) {
   py::list rows;
   for (const Step &step : artifactOf(self).steps) {
@@ -328,6 +379,7 @@ PyGetSetDef getters[] = {
     {"steps", getter<stepsText>, nullptr, "listing of the step program", nullptr},
     {"notes", getter<notes>, nullptr, "what the compiler has to say: a line of the graph text, a message", nullptr},
     {"step_lines", getter<stepLines>, nullptr, "lines of the graph text behind each step", nullptr},
+    {"step_names", getter<stepNames>, nullptr, "what each step does, empty for those that cannot fail", nullptr},
     {"loaded_from", getter<loadedFrom>, nullptr, "'compiled' or 'disk'", nullptr},
     {"cache_entries", getter<cacheEntries>, nullptr, "'kind/name' of what the disk cache has of it", nullptr},
     {"compile_ms", getter<compileMs>, nullptr, "from text to loaded program", nullptr},
@@ -447,6 +499,22 @@ py::object freezeProgram(const py::object &program, const std::vector<std::pair<
   self->frozen =
       std::make_shared<const FrozenInputs>(*given->compiled.program, std::move(frozen), std::move(constants), packable);
   return object;
+}
+
+py::list plannedSteps(const py::object &program, const std::map<std::string, int64_t> &symbols) {
+  static constexpr const char *kinds[] = {"input",  "alloc",  "free",   "alias", "launch",
+                                          "extern", "pycall", "result", "output"};
+  const Program &planned = *toProgram(program)->compiled.program;
+  std::vector<int64_t> values;
+  for (const std::string &name : planned.artifact().symbols) {
+    auto it = symbols.find(name);
+    values.push_back(it == symbols.end() ? 64 : it->second);
+  }
+  py::list steps;
+  for (const PlannedStep &step : planned.plannedSteps(values))
+    steps.append(py::make_tuple(kinds[static_cast<size_t>(step.kind)], step.step, step.slot, step.other, step.amount,
+                                step.position));
+  return steps;
 }
 
 void rebindProgram(const py::object &program, const py::object &other) {

@@ -8,6 +8,8 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -29,5 +31,9 @@ pybind11::object freezeProgram(const pybind11::object &program,
 /// From now on calls of `program`, which has frozen arguments, do what those of `other` do; where that is None, all of
 /// them go to `otherwise`. What was made of the old values is freed.
 void rebindProgram(const pybind11::object &program, const pybind11::object &other);
+
+/// What a call does, as tuples of kind, step, slot, other, amount and position (executor/Program.h, PlannedStep).
+/// Symbols that are not named are 64.
+pybind11::list plannedSteps(const pybind11::object &program, const std::map<std::string, int64_t> &symbols);
 
 } // namespace torch_tile::runtime

@@ -3,12 +3,15 @@
 #include "runtime/launch/cpu/FloatEnvironment.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ThreadLocalState.h>
+#include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -116,7 +119,9 @@ void launchCpu(KernelFn kernel, const KernelArgs &args, const CpuGrid &grid) {
     raise(first);
 }
 
-void launchCpuTogether(std::span<const CpuLaunch> launches) {
+void launchCpuTogether(std::span<const CpuLaunch> launches,
+                       c10::function_ref<void(at::RecordFunction &event, size_t launch, bool isFirst)> record,
+                       size_t &failed) {
   // Launch k costs starts[k + 1] - starts[k]; a program belongs to the task in whose share it begins.
   std::vector<int64_t> starts{0};
   for (const CpuLaunch &launch : launches)
@@ -126,8 +131,15 @@ void launchCpuTogether(std::span<const CpuLaunch> launches) {
   std::mutex mutex;
   Failure first;
   std::pair<size_t, int64_t> firstPlace{SIZE_MAX, 0};
+  // A profiler listens to the threads that have its state, which those of OpenMP have not by themselves.
+  std::optional<at::ThreadLocalState> profiled;
+  if (C10_UNLIKELY(at::hasCallbacks()))
+    profiled.emplace();
   at::parallel_for(0, numTasks, 1, [&](int64_t beginTask, int64_t endTask) {
     FloatEnvironmentGuard guard(environment);
+    std::optional<at::ThreadLocalStateGuard> state;
+    if (C10_UNLIKELY(profiled.has_value()))
+      state.emplace(*profiled);
     int64_t from = total / numTasks * beginTask, to = endTask == numTasks ? total : total / numTasks * endTask;
     auto containing = std::upper_bound(starts.begin(), starts.end(), from) - 1;
     for (auto k = static_cast<size_t>(containing - starts.begin()); k < launches.size() && starts[k] < to; ++k) {
@@ -139,6 +151,11 @@ void launchCpuTogether(std::span<const CpuLaunch> launches) {
       int64_t begin = from <= starts[k] ? 0 : firstFrom(from), end = firstFrom(to);
       if (begin >= end)
         continue;
+      std::optional<at::RecordFunction> event;
+      if (C10_UNLIKELY(profiled.has_value()))
+        event.emplace(at::RecordScope::FUNCTION);
+      if (C10_UNLIKELY(event && event->isActive()))
+        record(*event, k, begin == 0);
       Failure failure = runRange(launch.kernel, launch.args, launch.grid.scratchBytes, begin, end);
       if (C10_LIKELY(failure.code == 0))
         continue;
@@ -149,8 +166,10 @@ void launchCpuTogether(std::span<const CpuLaunch> launches) {
       }
     }
   });
-  if (C10_UNLIKELY(first.code != 0))
-    raise(first);
+  if (C10_LIKELY(first.code == 0))
+    return;
+  failed = firstPlace.first;
+  raise(first);
 }
 
 } // namespace torch_tile::runtime

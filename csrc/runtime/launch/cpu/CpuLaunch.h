@@ -3,9 +3,15 @@
 
 #include "artifact/KernelAbi.h"
 
+#include <c10/util/FunctionRef.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <span>
+
+namespace at {
+struct RecordFunction;
+}
 
 namespace torch_tile::runtime {
 
@@ -35,7 +41,11 @@ struct CpuLaunch {
 inline constexpr int64_t serialCostNs = 20000;
 
 /// Launches that need nothing of each other, all in one parallel region: each thread takes an equal share of their
-/// whole cost. As for one launch, the split changes no result, and the first failure in their order is the one raised.
-void launchCpuTogether(std::span<const CpuLaunch> launches);
+/// whole cost. As for one launch, the split changes no result, and the first failure in their order is the one raised;
+/// `failed` is then its number. Where a profiler listens, `record` starts the event of each part of a launch, on the
+/// thread that runs it; `isFirst` for the part that begins with the launch's first program.
+void launchCpuTogether(std::span<const CpuLaunch> launches,
+                       c10::function_ref<void(at::RecordFunction &event, size_t launch, bool isFirst)> record,
+                       size_t &failed);
 
 } // namespace torch_tile::runtime

@@ -1,0 +1,133 @@
+"""python -m torch_tile: doctor, explain, env; tile-compile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.compiling import IS_TILE, ROOT
+from torch_tile import cli, config
+
+if not IS_TILE:
+    pytest.skip("about the backend tile", allow_module_level=True)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    capsys.readouterr()
+    status = cli.main(arguments)
+    return status, capsys.readouterr().out
+
+
+def test_help_lists_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    for command in ("cache", "doctor", "explain", "version", "env"):
+        (line,) = [line for line in lines if line.split()[:1] == [command]]
+        assert len(line.split()) > 3
+
+
+def test_doctor(capsys: pytest.CaptureFixture[str], cache_dir: Path) -> None:
+    status, text = run(capsys, "doctor")
+    assert status == 0 and text.rstrip().endswith("no problems"), text
+    for name in ("torch-tile", "torch", "compiler library", "processor", "threads", "GPU", "cache"):
+        assert any(line.startswith(name) for line in text.splitlines()), name
+    assert "this torch-tile was built for" in text
+    status, text = run(capsys, "doctor")
+    assert f"cache             {cache_dir}, mode 0700, " in text and " entries of " in text
+
+
+def test_doctor_says_what_is_slow(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    monkeypatch.setenv("TORCH_TILE_CACHE_DIR", str(blocker / "cache"))
+    monkeypatch.setenv("TORCH_TILE_FORCE_COMPILE", "1")
+    with config.patch(fusion=False):
+        status, text = run(capsys, "doctor")
+    assert status == 0, text
+    assert (
+        f"slow: nothing is kept in the cache, so every process compiles anew: {blocker} is not a folder; TORCH" in text
+    )
+    assert "slow: option `force_compile` is on: nothing is taken from the cache" in text
+    assert "slow: option `fusion` is off: each operation is a kernel" in text
+
+
+def test_doctor_finds_a_missing_library(capsys: pytest.CaptureFixture[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "from torch_tile import _C; _C.set_compiler_library('/nowhere.so'); "
+         "import sys; from torch_tile import cli; sys.exit(cli.main(['doctor']))"],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+        # The extension's libraries come with torch.
+        env={**os.environ, "PYTHONSTARTUP": ""},
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "problem: the compiler library cannot be opened: cannot open torch-tile's compiler library: " in done.stdout
+    assert done.stdout.rstrip().endswith("1 problems")
+
+
+def test_env_says_where_values_come_from(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_TILE_STRICT", "1")
+    with config.patch(fusion=False):
+        status, text = run(capsys, "env")
+    assert status == 0
+    assert "strict = True  (from the environment, TORCH_TILE_STRICT; bool, default False;" in text
+    assert "fusion = False  (from code; bool, default True;" in text
+    assert "poison = False  (from the default;" in text
+
+
+def test_explains_a_script(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, torch\n"
+        "f = torch.compile(lambda x: torch.softmax(x, -1).sort().values, backend='tile')\n"
+        "f(torch.randn(5, 7))\n"
+        "print('script', sys.argv[1:])\n"
+        "sys.exit(3)\n"
+    )
+    status, text = run(capsys, "explain", str(script), "--flag", "x")
+    assert status == 3
+    assert text.splitlines()[0] == "script ['--flag', 'x']"
+    assert "1 graph (inference), compiled in " in text and "aten::sort: library call (sorting), from " in text
+    script.write_text("print('nothing')\n")
+    status, text = run(capsys, "explain", str(script))
+    assert status == 0 and 'the script compiles nothing with torch.compile(backend="tile")' in text
+
+
+def tile_compile(*arguments: str, text: str = "") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-c", "from torch_tile.tile_compile import main; main()", *arguments],
+        cwd=ROOT, input=text.encode(), capture_output=True, timeout=300,
+    )  # fmt: skip
+
+
+GRAPH = """graph.func @graph(%0: !graph.tensor<[64], f32>) -> (!graph.tensor<[64], f32>) attributes {symbols = []} {
+  %1 = graph.exp %0 : (!graph.tensor<[64], f32>) -> !graph.tensor<[64], f32>
+  graph.return %1 : !graph.tensor<[64], f32>
+}
+"""
+
+
+def test_tile_compile_gives_the_artifact_of_a_graph() -> None:
+    import torch
+
+    from torch_tile import _C
+
+    done = tile_compile(text=GRAPH)
+    assert done.returncode == 0, done.stderr
+    x = torch.randn(64)
+    torch.testing.assert_close(_C.load_artifact(done.stdout)([x])[0], x.exp())
+    done = tile_compile("--emit=artifact", text="tile.kernel")
+    assert done.returncode == 1 and b"expected a graph (graph.func) to emit an artifact of, got kernels" in done.stderr
+
+
+def test_tile_compile_lists_its_own_options() -> None:
+    done = tile_compile("--help")
+    lines = done.stdout.decode().splitlines()
+    assert done.returncode == 0 and len(lines) < 45
+    assert any("--emit" in line for line in lines) and any("05-import.mlir" in line for line in lines)

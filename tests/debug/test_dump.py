@@ -1,0 +1,119 @@
+"""TORCH_COMPILE_DEBUG=1: the folder says how to read it, times are there, the script judges; perf maps."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.compiling import IS_TILE, ROOT
+
+if not IS_TILE:
+    pytest.skip("about the backend tile", allow_module_level=True)
+
+PROGRAM = """
+import os, sys
+import torch
+def f(x, w, i):
+    return torch.softmax((x @ w)[i], -1)
+function = torch.compile(f, backend="tile", options={"strict": True})
+x, w = torch.full((5, 7), 3.0), torch.full((7, 9), 0.5)
+function(x, w, torch.tensor([1, 4, 4]))
+import torch_tile
+import torch_tile.language as tl
+from torch_tile import _C
+print(os.getpid())
+"""
+
+
+@pytest.fixture(scope="module")
+def dumped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    folder = tmp_path_factory.mktemp("dumps")
+    environment = {
+        **os.environ, "TORCH_COMPILE_DEBUG": "1", "TORCH_COMPILE_DEBUG_DIR": str(folder), "TORCH_TILE_PERF_MAP": "1",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    (graph,) = (path.parent for path in folder.rglob("90-run.py"))
+    return graph, done
+
+
+def run_script(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, folder / "90-run.py", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+
+
+def test_says_where(dumped: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    folder, done = dumped
+    assert f"torch_tile: every stage is written to {folder.parent}; begin with index.md" in done.stderr
+
+
+def test_pages_say_what_to_read(dumped: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    folder, _ = dumped
+    page = (folder / "index.md").read_text()
+    listed = re.findall(r"^\d+\. `([^`]*)`", page, re.MULTILINE)
+    assert listed[0] == "kernels.txt" and listed[-1] == "90-run.py"
+    assert set(listed) <= {path.name for path in folder.iterdir()} | {"inputs.pt"}
+    assert {path.name for path in folder.iterdir()} <= set(re.findall(r"`([^`]*)`", page)) | {"index.md", "inputs.pt"}
+    pages = (folder.parent / "index.md").read_text()
+    assert f"[{folder.name}]({folder.name}/index.md) | inference | 1 | 1 |" in pages
+
+
+def test_times_of_kernels(dumped: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    folder, _ = dumped
+    rows = [line.split(" | ") for line in (folder / "kernels.txt").read_text().splitlines()]
+    (kernel,) = [row for row in rows if row[0].startswith("fused_")]
+    assert re.search(r"lower \d+\.\d+, .*emit \d+\.\d+, .*total \d+\.\d+$", kernel[3])
+    (whole,) = [row[0] for row in rows if row[0].startswith("whole graph")]
+    assert re.search(r"fusion \d+\.\d+, .*total \d+", whole)
+    assert (folder / "20-fusion.txt").read_text().startswith("lines are those of 05-import.mlir\n")
+
+
+def test_script_passes_and_fails(dumped: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    folder, _ = dumped
+    done = run_script(folder, "--time")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.splitlines()[0] == "arguments: of the first call"
+    assert done.stdout.splitlines()[-1] == "PASS"
+    assert re.search(r"^eager: \d+\.\d+ ms\ntile: \d+\.\d+ ms$", done.stdout, re.MULTILINE)
+    script = folder / "90-run.py"
+    text = script.read_text()
+    # A program that gives something else.
+    script.write_text(text.replace("run(compiled, inputs)", "[x + 0.1 for x in run(compiled, inputs)]"))
+    try:
+        done = run_script(folder, "--random")
+        assert done.returncode == 1 and done.stdout.splitlines()[-1] == "FAIL"
+        assert "arguments: random" in done.stdout and "<-- FAIL" in done.stdout
+    finally:
+        script.write_text(text)
+    done = run_script(folder, "--help")
+    assert done.returncode == 0 and "--time" in done.stdout and "PASS or FAIL" in done.stdout
+
+
+def test_perf_map(dumped: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    _, done = dumped
+    path = Path(f"/tmp/perf-{int(done.stdout.split()[-1])}.map")
+    lines = path.read_text().splitlines()
+    path.unlink()
+    entries = [re.fullmatch(r"([0-9a-f]+) ([0-9a-f]+) tile::(\S+)", line) for line in lines]
+    assert entries and all(entries)
+    assert any(entry[3].startswith("fused_") and int(entry[2], 16) > 50 for entry in entries if entry)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    done = subprocess.run(
+        [sys.executable, "-c", "import torch; print(torch.compile(lambda x: x + 1, backend='tile')(torch.ones(1)))"],
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "TORCH_COMPILE_DEBUG": "1", "TORCH_COMPILE_DEBUG_DIR": str(blocker)},
+    )  # fmt: skip
+    if done.returncode == 0:  # else torch's own dumps have failed
+        assert "torch_tile: stages are not written: " in done.stderr and done.stdout.strip() == "tensor([2.])"

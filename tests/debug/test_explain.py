@@ -1,0 +1,230 @@
+"""torch_tile.explain and torch_tile.expect: what they say, and that they leave Dynamo alone."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._dynamo.utils import counters as dynamo_counters
+
+import torch_tile
+from tests.compiling import IS_TILE, compiled, fresh
+
+if not IS_TILE:
+    pytest.skip("about the backend tile", allow_module_level=True)
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(32)
+        self.up, self.down = torch.nn.Linear(32, 64), torch.nn.Linear(64, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(F.gelu(self.up(self.norm(x))))  # the user's line
+
+
+def layers(count: int) -> torch.nn.Module:
+    return torch.nn.Sequential(*(Block() for _ in range(count)))
+
+
+def test_summary_of_training() -> None:
+    """Ten lines with all that is asked for, of a compiled module, forward and backward."""
+    model = torch.compile(layers(12), backend="tile")
+    explanation = torch_tile.explain(model, torch.randn(4, 7, 32))
+    text = str(explanation)
+    lines = text.splitlines()
+    assert len(lines) <= 10
+    assert lines[0].startswith("2 graphs (forward, backward), compiled in ")
+    assert " kernels in " in lines[1] and " launches, 72 calls outside, 0 graphs in eager mode" in lines[1]
+    assert lines[2].startswith("bytes moved by a call: ") and " by kernels, " in lines[2]
+    assert (
+        lines[3].startswith("planned peak memory, beside arguments and parameters: ") and "eager mode's: " in lines[3]
+    )
+    assert lines[4] == "largest calls outside:"
+    assert "48 x " in lines[5] and "aten::mm: library call (matrix product), from " in lines[5]
+    assert "test_explain.py:" in lines[5] and "# the user's line" in lines[5]
+    assert lines[-1] == "no graph breaks"
+    assert [g.kind for g in explanation.graphs] == ["forward", "backward"]
+    assert all(parameter.grad is None for parameter in model.parameters())
+    details = explanation.details()
+    assert "12 x kernel fused_gelu: " in details
+    # Of twelve equal layers each decision and each call is said once, with the user's line.
+    assert "  outside 24 x aten::addmm: library call (matrix product), from " in details
+    assert len([line for line in details.splitlines() if "outside" in line and "addmm" in line]) == 1
+    assert "x yes inline native_layer_norm (" in details and "test_explain.py:" in details
+    assert not re.search(r"\bline \d", details)
+
+
+def test_library_calls_and_missing_kernels() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = torch.bucketize(x @ x, x[0].contiguous())
+        return torch.histc((x.sort().values @ x) + y, 4) + torch.linalg.det(x)
+
+    calls = {call.operator: call for graph in torch_tile.explain(f, torch.randn(8, 8)).graphs for call in graph.calls}
+    assert calls["aten::mm"].why == "library call (matrix product)" and calls["aten::mm"].is_by_choice
+    assert calls["aten::sort"].why == "library call (sorting)"
+    assert calls["aten::histc"].why == "no kernel for this operator yet" and not calls["aten::histc"].is_by_choice
+    assert calls["aten::_linalg_det"].why == "library call (linear algebra)"
+    assert calls["aten::mm"].num_bytes == 3 * 8 * 8 * 4
+
+
+def test_an_operator_of_a_library_is_named_so() -> None:
+    with torch.library._scoped_library("tile_explained", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CPU")
+        library.impl("twice", lambda x: torch.empty_like(x), "Meta")
+        text = str(torch_tile.explain(lambda x: torch.ops.tile_explained.twice(x) + 1, torch.randn(5)))
+    assert "tile_explained::twice: operator of the library 'tile_explained', of which nothing is known here" in text
+
+
+def test_graph_breaks_have_places() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        torch._dynamo.graph_break()  # here
+        y = y + 1
+        print("", end="")  # and here
+        return y * 3
+
+    explanation = torch_tile.explain(f, torch.randn(5))
+    assert len(explanation.graph_breaks) == 2 and len(explanation.graphs) == 3
+    first, second = explanation.graph_breaks
+    assert first.place is not None and second.place is not None
+    assert "test_explain.py:" in first.place and first.place.endswith("torch._dynamo.graph_break()  # here")
+    assert second.place.endswith("# and here")
+    assert "2 graph breaks, the first at " in str(explanation)
+    assert "1 x " in explanation.details().partition("graph breaks:")[2]
+
+
+def test_dynamo_is_left_alone() -> None:
+    """A function that was compiled before still is, for the sizes it was compiled for, and nothing is counted."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin() * 2
+        torch._dynamo.graph_break()
+        return y + 1
+
+    function = torch.compile(f, backend="tile")
+    x = torch.randn(5)
+    function(x)
+    fresh_counts = copy.deepcopy({name: Counter(values) for name, values in dynamo_counters.items()})
+    own = torch_tile.counters.snapshot()
+    for other in (torch.randn(6), torch.randn(7), torch.randn(7, 3)):
+        assert torch_tile.explain(function, other).graphs
+    assert torch_tile.explain(function, x, dynamic=True).num_kernels == 2
+    assert {name: Counter(values) for name, values in dynamo_counters.items() if values} == {
+        name: values for name, values in fresh_counts.items() if values
+    }
+    assert torch_tile.counters.snapshot() == own
+    with torch.compiler.set_stance("fail_on_recompile"):
+        function(x)
+    # Other sizes that were explained have not been learnt: the next size is the first other one, and dynamic.
+    function(torch.randn(9))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        function(torch.randn(31))
+        function(x)
+
+
+def test_modules_compiled_in_place() -> None:
+    model = layers(2)
+    model.compile(backend="tile")
+    x = torch.randn(4, 7, 32)
+    model(x)
+    assert [g.kind for g in torch_tile.explain(model, x).graphs] == ["forward", "backward"]
+    with torch.compiler.set_stance("fail_on_recompile"):
+        model(x)
+
+
+def test_options_and_modes_are_taken() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x, -1) * 2
+
+    x = torch.randn(5, 9)
+    fused = torch_tile.explain(f, x).num_launches
+    assert torch_tile.explain(f, x, options={"fusion": False}).num_launches > fused
+    with pytest.raises(torch_tile.OptionError, match="fastest"):
+        torch_tile.explain(f, x, mode="fastest")
+    sizes = torch_tile.explain(f, x, dynamic=True).graphs[0].kernels[0]
+    assert sizes.bytes_moved is None and sizes.hinted_bytes == torch_tile.explain(f, x).kernel_bytes
+
+
+def test_what_falls_back_says_why() -> None:
+    from torch_tile.debug import faults
+
+    with faults.injected("run_passes", "exception"), pytest.warns(UserWarning, match="runs in eager mode"):
+        explanation = torch_tile.explain(lambda x: x + 1, torch.randn(5))
+    assert "1 graph in eager mode" in str(explanation) and "KeyError: 'injected fault'" in str(explanation)
+
+
+def test_a_function_without_tensors() -> None:
+    assert str(torch_tile.explain(lambda: 3)).startswith("no graph was compiled")
+
+
+# expect
+
+
+def fused(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x * 2, -1) + 1
+
+
+def sorted_between(x: torch.Tensor) -> torch.Tensor:
+    return (torch.softmax(x, -1) - torch.softmax(x, 0)) @ x.sort().values  # not one kernel
+
+
+def test_expected() -> None:
+    with torch_tile.expect(kernels=1, outside=0, graphs=1) as explanation:
+        compiled(fused)(torch.randn(5, 9))
+    assert explanation.num_kernels == 1
+    fresh()
+    with torch_tile.expect(kernels=range(1, 4), outside={"mm", "aten::sort"}, graphs=lambda n: n < 3):
+        compiled(sorted_between)(torch.randn(5, 5))
+
+
+def failure(**expected: Any) -> str:
+    fresh()
+    with pytest.raises(AssertionError) as error, torch_tile.expect(**expected):
+        compiled(sorted_between)(torch.randn(5, 5))
+    return str(error.value)
+
+
+def test_unexpected() -> None:
+    text = failure(kernels=1, outside={"mm"}, graphs=2)
+    assert text.startswith("expected graphs=2, got 1; expected kernels=1, got 2; expected outside=['mm'], got aten::s")
+    assert "    kernel fused_" in text and "test_explain.py:" in text
+    assert "# not one kernel" in text and "outside aten::sort: library call (sorting), from " in text
+    assert "    not fused: " in text
+    assert failure(outside={"mm", "sort", "topk"}).startswith(
+        "expected outside=['mm', 'sort', 'topk'], got topk not called"
+    )
+    assert failure(outside=range(1)).startswith("expected outside=range(0, 1), got 2")
+
+
+def test_what_was_compiled_before_is_not_expected() -> None:
+    function = compiled(fused)
+    function(torch.randn(5, 9))
+    with pytest.raises(AssertionError, match=r"(?s)expected kernels=1, got 0.*torch.compiler.reset\(\)"):  # noqa: SIM117
+        with torch_tile.expect(kernels=1):
+            function(torch.randn(5, 9))
+
+
+def test_a_fallback_is_not_expected() -> None:
+    from torch_tile.debug import faults
+
+    function = torch.compile(fused, backend="tile")
+    with (
+        pytest.raises(AssertionError, match=r"(?s)expected fallbacks=0, got 1.*eager mode: KeyError: 'injected fault'"),
+        pytest.warns(UserWarning),
+        torch_tile.expect(),
+        faults.injected("run_passes", "exception"),
+    ):
+        function(torch.randn(5, 9))
+
+
+def test_an_exception_in_the_block_is_what_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError), torch_tile.expect(kernels=5):
+        raise ZeroDivisionError
