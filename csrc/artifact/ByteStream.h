@@ -111,7 +111,8 @@ public:
     return std::bit_cast<double>(bits);
   }
 
-  /// Number of elements that follow. Every element takes at least one byte, so a larger count than bytes left is a lie.
+  /// Number of elements that follow. Every element takes at least one byte, so a count above the
+  /// remaining bytes means corrupt input.
   size_t count() {
     uint64_t value = unsignedInt();
     if (value > remaining()) {

@@ -164,7 +164,7 @@ def _call(found: re.Match[str], lines: list[int], graph_lines: list[str], progra
     results, kind, name, arguments = found.groups()
     writes = [int(slot) for slot in _SLOT.findall(results or "")]
     types = result_types(graph_lines[lines[-1] - 1]) if lines and lines[-1] <= len(graph_lines) else []
-    # A result that nobody uses is printed as "_".
+    # An unused result is printed as "_".
     places: list[str] = re.findall(r"%\d+|(?<![\w\]])_(?!\w)", results or "")
     for place, part in enumerate(places):
         if part.startswith("%"):

@@ -86,7 +86,7 @@ def _hint(size: Any) -> int:
 
 
 def _stand_in(fake: torch.Tensor) -> torch.Tensor | None:
-    """A tensor like `fake` with memory that nobody has written; None if that is not possible."""
+    """A tensor like `fake` with uninitialised memory; None if that is not possible."""
     sizes, strides = [_hint(s) for s in fake.shape], [_hint(s) for s in fake.stride()]
     extent = sum((n - 1) * s for n, s in zip(sizes, strides, strict=True)) + 1
     if min([*sizes, *strides, 1]) < 0 or 0 in sizes or extent > _MOST_ELEMENTS:

@@ -275,7 +275,7 @@ def _count(program: _C.Program, name: str) -> None:
 
 
 def _sink(dump: Dump | None, stages: dict[str, str]) -> Callable[[str, str | bytes], None] | None:
-    """Where the compiler's stages go; None if nobody looks, for a dump makes the compiler run."""
+    """Receiver of the compiler's stages; None without one, since a dump makes the compiler run."""
     wants_all = observe.wants_stages()
     if not dump and not record.is_active() and not wants_all:
         return None

@@ -1,4 +1,4 @@
-"""What decides how torch traces a graph and stands in no graph: definitions of operators that are made in Python.
+"""Definitions of operators made in Python: they decide how torch traces a graph, and are not part of it.
 
 A graph names an operator. What AOTAutograd makes of it comes from functions that were registered for the name: fake
 implementations, backward formulas, compositions of other operators. `describe` digests them with everything that they

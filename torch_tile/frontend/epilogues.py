@@ -35,7 +35,7 @@ _VIEWS = frozenset(
         aten.unsqueeze.default,
     )
 )
-# These read their operands from memory, whoever makes them.
+# These read their operands from memory in any case.
 _STORED = frozenset((aten.convolution.default, aten.mm.default, aten.addmm.default, aten.bmm.default))
 _LOW_PRECISION = (torch.bfloat16, torch.float16)
 # Below this oneDNN's calls cost more than ATen's and a kernel; where it has yet to find its code, twice as much.

@@ -66,7 +66,7 @@ class Stages(Mapping[str, str]):
 
 
 def dump_to(name: str) -> Callable[[str, str], None] | None:
-    """A function that writes stages of a kernel to a folder of its own, or None where nobody asked for them."""
+    """A function that writes stages of a kernel to a folder of its own, or None unless dumps are on."""
     if not config.get("debug"):
         return None
     from torch._dynamo.utils import get_debug_dir

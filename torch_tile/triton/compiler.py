@@ -176,7 +176,7 @@ def _make_tile(module: Any, metadata: dict[str, Any]) -> str:
     from torch_tile import _C
 
     metadata["name"] = module.get_entry_func_name()
-    metadata["shared"] = 1  # in bytes; nobody needs it, but people divide by it
+    metadata["shared"] = 1  # in bytes; unused here, but scripts divide by it
     metadata["tensordesc_meta"] = None
     return str(_C.import_triton(generic_text(module)))
 

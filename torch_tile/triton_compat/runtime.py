@@ -1,4 +1,4 @@
-"""What scripts written for Triton ask of `triton.runtime`: which device kernels run on."""
+"""Triton's `runtime`: the device that kernels run on."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ void foldIndices(FuncOp func, uint32_t maxIndexNodes) {
   for (Operation &op : func.getBody().front())
     if (auto loops = dyn_cast<LoopsOp>(op))
       IndexFolder(loops, facts, maxIndexNodes).run();
-  // Tables that nobody reads any more.
+  // Tables without readers.
   SmallVector<LoopsOp> all = llvm::to_vector(func.getBody().front().getOps<LoopsOp>());
   for (LoopsOp loops : llvm::reverse(all))
     if (loops->use_empty() && loops.getDests().empty())

@@ -73,7 +73,7 @@ public:
   }
 
 private:
-  /// The first op after `position` that writes into what `value` lies in.
+  /// The first op after `position` that writes into the memory of `value`.
   unsigned nextWrite(Value value, unsigned position) {
     unsigned first = never;
     if (writes.empty())

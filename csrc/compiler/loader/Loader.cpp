@@ -33,7 +33,7 @@ struct Session {
   Session(std::unique_ptr<orc::ExecutorProcessControl> control,
           std::unique_ptr<llvm::jitlink::JITLinkMemoryManager> memory)
       : session(std::move(control)), layer(session, std::move(memory)) {
-    // Errors reach whoever looks a symbol up; the session's own report would print them a second time.
+    // A symbol lookup returns its errors; the session's own report would print them a second time.
     session.setErrorReporter([](llvm::Error error) { llvm::consumeError(std::move(error)); });
   }
 };

@@ -10,7 +10,7 @@
 namespace torch_tile::runtime {
 namespace {
 
-// Beyond this many topics nobody reads them.
+// Further topics are dropped.
 constexpr size_t mostTopics = 100;
 
 struct Board {

@@ -126,7 +126,7 @@ void Call::checkOverlaps() const {
     const at::Tensor &tensor = slots[program.tensorInputs[written].slot];
     const c10::Storage &storage = tensor.storage();
     if (C10_LIKELY(storage.use_count() == 1))
-      continue; // nobody else has it
+      continue; // not shared
     for (uint32_t other = 0; other < program.tensorInputs.size(); ++other) {
       const at::Tensor &second = slots[program.tensorInputs[other].slot];
       if (other != written && second.storage().unsafeGetStorageImpl() == storage.unsafeGetStorageImpl() &&

@@ -244,7 +244,7 @@ def _maximum(rank: int) -> Callable[..., Any]:
             return NotImplemented
         lowest = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
         padded = windows.padded(x, lowest)
-        # The values are a chain of their own: where nobody wants the indices, nothing else is computed.
+        # The values are a chain of their own: where the indices are unused, only the chain is computed.
         best: Any = None
         best_index: Any = None
         for at in windows.taps():

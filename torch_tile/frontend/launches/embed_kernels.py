@@ -154,7 +154,7 @@ class Rewriter:
             self.gm.graph.erase_node(result)
 
     def _shares(self, launch: Launch, name: str) -> bool:
-        """Whether another argument of the launch lies in the same memory."""
+        """Whether another argument of the launch shares its memory."""
         group = self.storages.groups[launch.arguments[name]]
         return any(
             isinstance(value, Node) and other != name and self.storages.groups.get(value) is group
@@ -165,7 +165,7 @@ class Rewriter:
         return buffer is not launch.arguments[name] or not self._shares(launch, name)
 
     def _buffer_in_place(self, launch: Launch, name: str) -> Node | None:
-        """The tensor itself, where nobody can tell that it is written."""
+        """The tensor itself, where writing it is unobservable."""
         old: Node = launch.arguments[name]
         storages = self.storages
         if old.op == "placeholder":

@@ -37,7 +37,7 @@ Value RowLowering::updateAtomically(tile::AtomicRmwOp op, Value ptr, Value value
     return LLVM::AtomicRMWOp::create(b, atomicBinary(op.getKind(), isFloat && !isBits), ptr,
                                      isBits ? toStorage(value) : value, LLVM::AtomicOrdering::acq_rel, scope);
   }
-  // Small floats are combined in f32 and rounded: try until nobody came in between.
+  // Small floats are combined in f32 and rounded: try until no other write came between.
   Value first = loadElements(storage, ptr);
   auto loop = scf::WhileOp::create(b, TypeRange{storage}, ValueRange{first});
   OpBuilder::InsertionGuard guard(b);

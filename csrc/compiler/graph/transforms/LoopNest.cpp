@@ -65,7 +65,7 @@ SizeExpr Lowering::offsetOf(const ViewMap &map) {
   SizeExpr offset = sizes.constant(0);
   for (auto [index, stride, size] : llvm::zip(map.indices, base.getStrides(), base.getSizes())) {
     SizeExpr first = substituteAxes(sizes, index, origin);
-    // Nothing lies in an empty tensor; a division by its size has no value.
+    // An empty tensor has no elements; a division by its size has no value.
     if (first.isValid())
       offset = sizes.add(offset, sizes.mul(first, stride));
   }

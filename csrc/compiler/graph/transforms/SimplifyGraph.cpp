@@ -152,7 +152,7 @@ static void simplify(Operation *op, VisibleMemory &visible) {
     result.replaceAllUsesWith(op->getOperand(0));
     return;
   }
-  // A copy may go only if nobody can tell that it is one.
+  // A copy may go only if it is unobservable.
   Value operand = foldToOperand(op);
   if (operand && !visible.contains(result) && !visible.isEverWritten(operand))
     result.replaceAllUsesWith(operand);

@@ -83,7 +83,7 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
       unaligned.push_back(k);
   if (options.isGpu && !unaligned.empty())
     (*kernel)->setAttr("tile.unaligned_args", DenseI64ArrayAttr::get(context, unaligned));
-  if (options.isGpu) // whoever launches sees to it; one branch for every access costs a quarter of the instructions
+  if (options.isGpu) // the launch aligns them; a branch for every access costs a quarter of the instructions
     (*kernel)->setAttr("tile.aligned_args", UnitAttr::get(context));
   if (options.isGpu && !writesInPlace)
     (*kernel)->setAttr("tile.noalias_args", UnitAttr::get(context));

@@ -69,7 +69,7 @@ FailureOr<tile::KernelOp> KernelEmitter::run(StringRef name) {
   builder.setInsertionPointToEnd(entry);
   tile::ReturnOp::create(builder);
   dropUnusedHolds();
-  // Scalars that became tiles, roundings that became nothing: what nobody uses any more.
+  // Unused values: scalars that became tiles, elided roundings.
   kernel.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
     if (isOpTriviallyDead(op))
       op->erase();

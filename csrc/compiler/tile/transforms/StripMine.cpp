@@ -104,7 +104,7 @@ int64_t StripMiner::recomputeCost(Value value) {
     return total > maxRecomputeCost ? -1 : total;
   };
   if (!op || (isAnchor(op) && !isPiecewise(op))) {
-    cost = 1; // lies in scratch, or in registers
+    cost = 1; // in scratch memory or in registers
   } else if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     cost = isa<SplatElementsAttr>(constant.getValue()) ? 0 : -1;
   } else if (isa<IotaOp, SplatOp>(op)) {

@@ -90,7 +90,7 @@ void launchGpu(const GpuKernel &kernel, const GpuScope &scope, std::span<void *c
     values.push_back(reinterpret_cast<uint64_t>(pointer));
   for (int64_t integer : integers)
     values.push_back(static_cast<uint64_t>(integer));
-  // Given back at the end of this function: whoever gets the memory next uses it later in the same stream.
+  // Freed at the end of this function: the next user of the memory runs later in the same stream.
   c10::DataPtr scratch;
   if (grid.scratchBytes > 0) {
     int64_t total;
