@@ -1,4 +1,4 @@
-"""python -m torch_tile cache: what is in the disk cache, whether it is sound, and what may go."""
+"""python -m torch_tile cache: list, verify, prune and clear the disk cache."""
 
 from __future__ import annotations
 

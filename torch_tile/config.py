@@ -1,4 +1,4 @@
-"""Every knob, once: name, type, default, environment variable, whether it is part of the cache key, and what it does.
+"""The table of options: name, type, default, environment variable, part of the cache key or not, documentation.
 
 A knob is read as `config.get("strict")`, set for the process with `config.set("strict", True)`, and for one
 torch.compile call with `options={"strict": True}`. The environment is read whenever a knob is asked for.

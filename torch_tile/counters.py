@@ -1,4 +1,4 @@
-"""What happened in this process, in numbers."""
+"""Counters of the process: compiles, fallbacks, cache hits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The disk cache as Python uses it: which folders, and what to tell the user. The rest is csrc/runtime/cache."""
+"""Folders and messages of the disk cache. The store itself is csrc/runtime/cache."""
 
 from __future__ import annotations
 

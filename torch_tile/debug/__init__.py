@@ -1,1 +1,1 @@
-"""What was compiled, how, and why: dumps, runnable scripts, explanations, counters."""
+"""Tools that show a compile: dumps, runnable scripts, explanations, logs."""

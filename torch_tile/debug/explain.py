@@ -1,4 +1,4 @@
-"""torch_tile.explain: what a call compiles to, and why."""
+"""torch_tile.explain: kernels, fusion decisions and calls outside of one call."""
 
 from __future__ import annotations
 

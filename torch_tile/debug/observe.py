@@ -1,4 +1,4 @@
-"""What a compile made, for whoever watches: TORCH_LOGS (logs.py), TORCH_TRACE and the report (trace.py).
+"""Passes the results of a compile to observers: TORCH_LOGS (logs.py), TORCH_TRACE and the report (trace.py).
 
 A watcher that fails is logged and never stops a compile.
 """

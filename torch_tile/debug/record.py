@@ -1,4 +1,4 @@
-"""Facts about compiled graphs, kept while somebody asks for them."""
+"""Facts about compiled graphs, recorded on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of CUDA's library of device functions that are made of others, as arithmetic and functions of torch.
+"""Composite functions of CUDA's device library, in arithmetic and functions of torch.
 
 Operands are in float64. Where those of a call were float32 the result is off by its own rounding alone; `is_double`
 says that they were not, and that the formula has to care for float64's own ends and roundings.

@@ -1,4 +1,4 @@
-"""Attention: without masks that hide nothing, and on CUDA kept whole, as a call of the kernel that eager would choose.
+"""Attention: no-op masks are removed; on CUDA it stays one call of the kernel that eager mode would choose.
 
 Traced with fake tensors, torch decides for matrix products and a softmax. The choice depends on types, sizes and
 strides only, so tensors without contents of the same kind are asked in their place.

@@ -1,4 +1,4 @@
-"""Masks of attention that the graph itself makes: those that hide nothing, or only what comes later.
+"""Attention masks built in the graph: finds those that hide nothing, and causal ones.
 
 A library of models may skip such a mask in eager mode, where it looks at its values, and build it while it is traced.
 The fused kernels are faster without one.

@@ -1,4 +1,4 @@
-"""What AOTAutograd made of a Dynamo graph, kept on disk: a warm start traces nothing and compiles nothing.
+"""AOTAutograd's results on disk, per Dynamo graph: a warm start traces nothing and compiles nothing.
 
 torch keeps such entries for Inductor (`torch._functorch._aot_autograd.autograd_cache`). The parts of it that know no
 compiler serve here too: entries, their wrappers, their guards. Three things are ours:

@@ -1,4 +1,4 @@
-"""Keys of `autograd_cache.py`: everything beside a graph that decides what AOTAutograd and we make of it."""
+"""Keys of `autograd_cache.py`: everything beside the graph that affects the result of AOTAutograd and the compile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges equal calls of a joint graph before it is cut, so that a value is saved for the backward once.
+"""Merges equal calls of a joint graph before partitioning, so that the backward saves a value once.
 
 The partitioner can do this itself, but its version imports Inductor's lowerings, half a second of every training
 process (torch 2.13).

@@ -1,4 +1,4 @@
-"""Constants of a graph: inputs whose tensors are known, and what depends on them alone, computed once."""
+"""Constants of a graph: frozen inputs, and folding of values that depend on constants alone."""
 
 from __future__ import annotations
 

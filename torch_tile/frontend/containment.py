@@ -1,4 +1,4 @@
-"""A failure of this package never ends the user's program: eager's answer, one warning with a script, one count.
+"""Containment of failures: the user gets eager's answer, one warning with a script, and one count.
 
 Where it happens decides what runs instead. While Dynamo waits for its backend (passes, AOTAutograd, compiling, loading)
 it is the graph as Dynamo captured it, under torch's own autograd: whatever state our passes have left their graphs in,

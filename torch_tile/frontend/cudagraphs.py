@@ -1,4 +1,4 @@
-"""mode="reduce-overhead": a compiled graph recorded as a CUDA graph and replayed, through torch's own trees of those.
+"""mode="reduce-overhead": records a compiled graph as a CUDA graph and replays it, with torch's CUDA graph trees.
 
 What torch's trees need to know is which inputs keep their addresses; what must not be recorded is said with its reason
 and runs as in the default mode.

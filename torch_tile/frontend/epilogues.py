@@ -1,4 +1,4 @@
-"""What follows a product or a convolution on the CPU, done by oneDNN while the result is in registers.
+"""Epilogues of products and convolutions on the CPU: activations and sums as oneDNN post-ops.
 
 An activation behind a linear layer or a convolution, and a sum with another image behind a convolution, need no pass
 over memory of their own then. oneDNN computes activations in float32 to a few units in the last place and rounds once,

@@ -1,4 +1,4 @@
-"""Results that are views of an input which the graph writes become views of that input itself.
+"""Results that view a written input become views of that input itself.
 
 AOTAutograd returns views of the new value. It takes their sizes, strides and, where sizes are symbols, their offset for
 those of views of the input; the offset is the input's only if the view is one of the input's memory. It also saves

@@ -1,4 +1,4 @@
-"""Kernels of the tile language inside graphs: kernels of the graph's own program, as those of Triton.
+"""Kernels of the tile language inside graphs become kernels of the graph's program, as Triton's do.
 
 A launch is the operator `torch_tile::launch`, which AOTAutograd makes functional. What cannot be said as a kernel of
 the program (autotuned kernels, views that are written, other devices) stays a call of that operator, which copies what

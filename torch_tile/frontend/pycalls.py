@@ -1,4 +1,4 @@
-"""Calls of a graph that are no dispatcher ops (higher-order ops and Python functions), as callables for the runtime."""
+"""Higher-order ops and Python functions of a graph as callables for the runtime."""
 
 from __future__ import annotations
 

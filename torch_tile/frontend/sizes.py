@@ -1,4 +1,4 @@
-"""Text of sizes that go through floating point; what strides tell without a guard."""
+"""Text of sizes that go through floating point; facts from strides that need no guard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping Dynamo out of what it need not see."""
+"""Keeps Dynamo from tracing the compiler and compiled code."""
 
 from __future__ import annotations
 

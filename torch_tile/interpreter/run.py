@@ -1,4 +1,4 @@
-"""Runs one launch: the grid loop, and what operations ask of the interpreter."""
+"""Runs one launch: the grid loop, and the services that operations use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tile language: what kernels under `@torch_tile.jit` are written in. Triton's names with Triton's meaning.
+"""The tile language: the language of kernels under `@torch_tile.jit`, with Triton's names and meaning.
 
 Inside a kernel, values are scalars and tiles (`tensor`); functions and operators of this module work on them, and
 everything else is Python, run when the kernel is compiled.

@@ -1,4 +1,4 @@
-"""What blocks of statements assign, and how they are left."""
+"""Analysis of statement blocks: assigned names, and exits."""
 
 from __future__ import annotations
 

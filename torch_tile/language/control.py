@@ -1,4 +1,4 @@
-"""What rewritten control flow calls. Conditions and bounds that Python knows stay Python's."""
+"""The functions that rewritten control flow calls. Conditions and bounds known in Python stay Python's."""
 
 from __future__ import annotations
 

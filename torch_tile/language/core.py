@@ -1,4 +1,4 @@
-"""Values of a kernel, and what every operation is made of.
+"""Values of a kernel, and the parts of every operation.
 
 A kernel runs under a `Run`: the interpreter, where the value of a tensor is a numpy array, or the tracer, where it is
 the name of a value in tile dialect text. An operation checks its operands, finds the type of its result, and calls

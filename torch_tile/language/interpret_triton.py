@@ -1,4 +1,4 @@
-"""Kernels written for Triton, interpreted here: their Python functions with the names of `triton.language` on ours."""
+"""Interprets kernels written for Triton: their functions run with `torch_tile.language` in place of Triton's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Triton's module of random numbers; here they stand with all other functions."""
+"""Triton's module of random numbers: the same functions as in `torch_tile.language`."""
 
 # ruff: noqa: F401
 

@@ -1,4 +1,4 @@
-"""What kernels ask about their target while they are compiled."""
+"""Properties of the target, for kernels at compile time."""
 
 from __future__ import annotations
 

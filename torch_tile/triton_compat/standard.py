@@ -1,4 +1,4 @@
-"""Triton's module of functions that it writes in its own language; here they stand with all others."""
+"""Triton's `language.standard`: the same functions as in `torch_tile.language`."""
 
 from __future__ import annotations
 

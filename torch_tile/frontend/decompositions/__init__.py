@@ -1,4 +1,4 @@
-"""What AOTAutograd writes with simpler ops before this package sees a graph."""
+"""Decompositions that AOTAutograd applies: operators in terms of simpler ones."""
 
 from torch_tile.frontend.decompositions.table import decomposition_table
 

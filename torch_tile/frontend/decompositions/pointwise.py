@@ -1,4 +1,4 @@
-"""Pointwise operators that the graph dialect has no op for, and searches in sorted sequences, from those it has."""
+"""Pointwise operators without an op of the graph dialect, and searches in sorted sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decomposition table: what AOTAutograd writes with simpler ops before this package sees a graph.
+"""The decomposition table of AOTAutograd.
 
 It starts from core ATen and leaves whole what the graph dialect has an op for or what runs better as one library call.
 """

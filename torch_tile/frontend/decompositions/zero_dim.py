@@ -1,4 +1,4 @@
-"""Operators along a dimension, of tensors that have none: ATen takes a 0-d tensor for one of a single element."""
+"""Operators along a dimension of a 0-d tensor: ATen treats it as a tensor of one element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs with frozen parameters, and what happens when a parameter is not what it was."""
+"""Programs with frozen parameters, and recompiles after a parameter has changed."""
 
 from __future__ import annotations
 

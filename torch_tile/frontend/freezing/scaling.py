@@ -1,4 +1,4 @@
-"""Weights take in what is done to each output channel: batch norm in eval mode, biases, scales.
+"""Folds per-channel arithmetic into weights: batch norm in eval mode, biases, scales.
 
 `(convolution(x, w) + b) * s + t` is `convolution(x, w * s) + (b * s + t)`. The new weight and bias are computed in
 float64 and rounded once to the dtype they had, so float32 results differ by roundings alone. In bfloat16 and float16

@@ -1,4 +1,4 @@
-"""A launch of a Triton kernel in a graph: what its node says, how it goes through Python, and what identifies it."""
+"""A launch of a Triton kernel in a graph: its node, its call through Python, its identity."""
 
 from __future__ import annotations
 

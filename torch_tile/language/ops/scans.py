@@ -1,4 +1,4 @@
-"""Scans, and what else looks along an axis."""
+"""Scans, gather and histograms along an axis."""
 
 from __future__ import annotations
 
