@@ -16,16 +16,16 @@ from typing import Any
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "generated" / "op-coverage.md"
 DTYPES = ("float32", "float64", "bfloat16", "float16", "int64", "int32", "bool")
 
-HEADER = """# What becomes of each operator
+HEADER = """# Operator coverage
 
-Made by `python -m tests.ops.coverage`; do not edit. Operators are those of the database of torch (OpInfo) on the CPU,
-a few samples each, forward, with the random numbers of eager mode.
+Made by `python -m tests.ops.coverage`; do not edit. The operators are those of torch's operator database
+(OpInfo), on the CPU, with a few samples each, forward, with eager mode's random numbers.
 
-- `generated`: every operation of the compiled graph is in a kernel.
-- `extern`: some operation is called through the dispatcher of PyTorch (matmul, convolution, sort, fft, linalg, random
-  numbers of eager mode, ...), the rest is in kernels.
-- `eager`: Dynamo left nothing to compile (the size of the result depends on data), or the graph is not representable
-  (a dtype such as complex32) and runs in eager mode.
+- `generated`: kernels perform every operation of the compiled graph.
+- `extern`: some operations are called through PyTorch's dispatcher (matrix products, convolution, sort, FFT,
+  linear algebra, random numbers of eager mode, ...). Kernels perform the rest.
+- `eager`: the graph runs in eager mode. Either Dynamo left nothing to compile (the size of the result depends on
+  data), or the graph is not representable (a dtype such as complex32).
 - `fails`: the result is not eager's; `tests/ops/opinfo_expected.py` says why.
 """
 
@@ -70,7 +70,7 @@ def write_page(rows: list[dict[str, Any]], reference: list[dict[str, Any]]) -> N
     lines.append(
         f"{sum(counts.values())} pairs of operator and dtype: "
         + ", ".join(f"{n} {c}" for c, n in counts.most_common())
-        + f". Of {compiled} compiled pairs {counts['generated'] / max(compiled, 1):.1%} call nothing outside."
+        + f". Of {compiled} compiled pairs {counts['generated'] / max(compiled, 1):.1%} call no operator through the dispatcher."
     )
     if reference:
         passed = {(r["op"], r["dtype"]) for r in reference if r["kind"] == "forward"}
@@ -87,7 +87,7 @@ def write_page(rows: list[dict[str, Any]], reference: list[dict[str, Any]]) -> N
             f"\nForward and gradient: {len(passed)} pairs pass with `aot_eager`, {both} of these "
             f"({both / len(passed):.1%}) with `tile`."
         )
-    lines += ["", "| operator | " + " | ".join(DTYPES) + " | called outside |"]
+    lines += ["", "| operator | " + " | ".join(DTYPES) + " | extern calls |"]
     lines.append("|---|" + "---|" * (len(DTYPES) + 1))
     for name in sorted(found):
         cells = [found[name].get(dtype, "") for dtype in DTYPES]
