@@ -6,7 +6,7 @@ import atexit
 import hashlib
 import logging
 
-from torch_tile import _C
+from torch_tile import _C, config
 from torch_tile.config import Settings
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,12 @@ def key_of(*parts: str) -> bytes:
 
 def report() -> None:
     """Says what came up since the last time, each thing once a process."""
+    named = config.get("cache_dir")
     for is_warning, text in _C.cache_notices():
+        # Whoever names a folder wants it to be used; in the user's own one a read-only disk is nobody's mistake.
+        if not is_warning and named and text.startswith(f"cache folder {named}"):
+            is_warning = True
+            text += "; every process compiles anew: make it writable, or set TORCH_TILE_CACHE_DIR to another folder"
         log.log(logging.WARNING if is_warning else logging.INFO, "%s", text)
 
 

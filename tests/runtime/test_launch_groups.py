@@ -171,12 +171,19 @@ def test_random_programs(runtime: ModuleType, kernel_code: bytes, threads: int, 
     b.check(runtime, live, poison=choose.random() < 0.5)
 
 
-def test_profiler_sees_each_kernel(runtime: ModuleType, kernel_code: bytes) -> None:
+def test_profiler_sees_each_kernel_of_a_group(runtime: ModuleType, kernel_code: bytes, threads: int) -> None:
+    """Each once, with the shapes of its arguments, and on the threads that run them: what is profiled is what runs."""
     b = Adds(kernel_code, 2)
     x, y = b.values
-    for slot in [b.add(x, y), b.add(y, y), b.add(x, x)]:
+    for slot in [b.add(x, y) for _ in range(6)]:
         b.output(slot)
     program = runtime.load_artifact(b.build(), [])
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        program(list(b.arguments))
-    assert [event.count for event in profile.key_averages() if event.key == "add"] == [3]
+    assert program.launch_groups == [[6]]
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
+        for _ in range(5):
+            program(list(b.arguments))
+    events = [event for event in profile.events() if event.name == "add"]
+    assert len(events) == 30
+    assert all(event.input_shapes == [[SIZE]] * 3 for event in events)
+    used = {event.thread for event in profile.events() if event.name.startswith("add")}
+    assert (len(used) > 1) == (threads > 1)
