@@ -45,3 +45,22 @@ def on_files(files: Files, config: Any) -> Files:
     for picture in sorted((ROOT / "benchmarks" / "results").glob("*.svg")):
         files.append(File.generated(config, f"images/{picture.name}", abs_src_path=str(picture)))
     return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """The table of options in two columns, which fit a narrow screen."""
+    if page.file.src_uri != "generated/config.md":
+        return markdown
+    lines = markdown.replace("# Knobs", "# Options").splitlines()
+    for i, line in enumerate(lines):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|") or len(cells) != 5:
+            continue
+        name, kind, default, environment, doc = cells
+        if name == "name":
+            lines[i] = "| option | effect, environment variable |"
+        elif set(name) == {"-"}:
+            lines[i] = "|---|---|"
+        else:
+            lines[i] = f"| {name}<br>{kind}, {default or 'empty'} | {doc}<br>`{environment.replace(', ', '` `')}` |"
+    return "\n".join(lines)
