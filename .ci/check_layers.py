@@ -99,18 +99,20 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
 }
 
 # Part of torch_tile -> parts it may import beside itself.
-FOUNDATION = ["_C", "cache_artifacts", "config", "counters", "disk_cache", "errors"]
+FOUNDATION = ["_C", "cache_artifacts", "config", "counters", "disk_cache", "errors", "inductor_options", "knobs"]
 MIDDLE = ["frontend", "language", "interpreter", "debug"]
 PYTHON: dict[str, list[str]] = {
     "_C": [],
     "_build": [],
     "errors": [],
     "counters": [],
-    "config": ["errors"],
+    "knobs": ["errors"],
+    "inductor_options": ["errors"],
+    "config": ["errors", "inductor_options", "knobs"],
     "disk_cache": ["_C", "config"],
     "cache_artifacts": ["_C", "config", "disk_cache"],
     "formulas": [],
-    "targets": ["errors"],
+    "targets": ["_C", "errors"],
     "frontend": [*FOUNDATION, "debug", "formulas", "language", "targets", "triton"],
     "language": [*FOUNDATION, "interpreter", "formulas", "targets", "triton_compat", "__init__"],
     "interpreter": FOUNDATION,
@@ -118,7 +120,8 @@ PYTHON: dict[str, list[str]] = {
     "triton_compat": ["language", "targets"],
     "triton": [*FOUNDATION, "formulas"],
     "backend": [*FOUNDATION, *MIDDLE],
-    "cli": [*FOUNDATION, *MIDDLE, "backend", "cli_cache", "cli_doctor", "cli_explain", "cli_report"],
+    "cli": [*FOUNDATION, *MIDDLE, "backend", "cli_bisect", "cli_cache", "cli_doctor", "cli_explain", "cli_report"],
+    "cli_bisect": [*FOUNDATION, "debug", "frontend"],
     "cli_cache": FOUNDATION,
     "cli_doctor": [*FOUNDATION, "_build", "cli_cache"],
     "cli_explain": [*FOUNDATION, *MIDDLE],

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# generate_docs.sh [--check]: docs/generated from the .td files, the table of options, the docstrings of the language and the diagrams. --check fails where they are stale.
+# generate_docs.sh [--check]: docs/generated from the .td files, the tables of options and of Inductor's, the docstrings of the language and the diagrams. --check fails where they are stale.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 out=docs/generated
@@ -32,13 +32,14 @@ print("|---|---|---|---|---|")
 for name, kind, default, environment, doc in config.table():
     print(f"| `{name}` | {kind} | {default} | {environment} | {doc} |")
 PY
+"$python" -c "from torch_tile import inductor_options; print(inductor_options.page())" >"$out/inductor-options.md"
 "$python" -m torch_tile.language.reference >"$out/language.md"
 "$python" .ci/draw_diagrams.py "$out"
 # tablegen leaves spaces at line ends.
 sed -i 's/[[:space:]]*$//' "$out"/graph-dialect.md "$out"/tile-dialect.md "$out"/passes.md
 
 if [ "$out" != docs/generated ]; then
-  for file in graph-dialect tile-dialect passes config language; do
+  for file in graph-dialect tile-dialect passes config inductor-options language; do
     diff -u "docs/generated/$file.md" "$out/$file.md" >/dev/null || die "docs/generated/$file.md is stale: run .ci/generate_docs.sh"
   done
   for file in "$out"/*.svg; do

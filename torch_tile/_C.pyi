@@ -267,6 +267,9 @@ def cache_notices() -> list[tuple[bool, str]]:
 def flush_disk_cache() -> None:
     """Wait until everything compiled so far is on disk. Runs by itself when Python exits."""
 
+def describe_processor(name: str) -> tuple[list[str], list[str]]:
+    """Processors that LLVM knows, and the instruction sets that the named one has and this machine lacks."""
+
 def version() -> dict[str, str]:
     """Versions of the extension and of the compiler library (which this opens)."""
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from torch_tile import config
+from torch_tile.config import list_mode_options, list_options
 from torch_tile.counters import counters
 from torch_tile.errors import (
+    ArtifactError,
     CompileError,
     InvalidKernelError,
     MemoryAccessError,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from torch_tile import language
     from torch_tile.debug.expect import expect
     from torch_tile.debug.explain import explain
+    from torch_tile.frontend.standalone import CompiledArtifact, standalone_compile
     from torch_tile.language.aggregates import aggregate
     from torch_tile.language.autotune import Config, autotune, heuristics
     from torch_tile.language.interpret_triton import interpret
@@ -32,7 +35,9 @@ if TYPE_CHECKING:
 # The one place of the version: CMake and both distributions read it here.
 __version__ = "0.2.0"
 __all__ = [
+    "ArtifactError",
     "CompileError",
+    "CompiledArtifact",
     "Config",
     "InvalidKernelError",
     "JITFunction",
@@ -55,17 +60,21 @@ __all__ = [
     "interpret",
     "jit",
     "language",
+    "list_mode_options",
+    "list_options",
     "must_use_result",
     "next_power_of_2",
     "reinterpret",
     "runtime",
     "set_allocator",
+    "standalone_compile",
     "testing",
     "tools",
 ]
 
 # Name -> module it comes from, imported when it is first asked for.
 _LAZY = {
+    "CompiledArtifact": "torch_tile.frontend.standalone",
     "Config": "torch_tile.language.autotune",
     "JITFunction": "torch_tile.language.jit",
     "TensorWrapper": "torch_tile.language.jit",
@@ -80,6 +89,7 @@ _LAZY = {
     "language": "torch_tile",
     "reinterpret": "torch_tile.language.jit",
     "runtime": "torch_tile.triton_compat",
+    "standalone_compile": "torch_tile.frontend.standalone",
     "testing": "torch_tile.triton_compat",
     "tools": "torch_tile.triton_compat",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,18 @@ if TYPE_CHECKING:
 class TileBackend:
     """Called by Dynamo with one FX graph and its example inputs."""
 
-    __name__ = "tile"
+    @property
+    def __name__(self) -> str:
+        _check_at_compile()  # torch.compile asks an object for its name
+        return "tile"
+
+    @property
+    def _tags(self) -> tuple[str, ...]:
+        return ()
+
+    @_tags.setter
+    def _tags(self, tags: tuple[str, ...]) -> None:
+        _check_at_compile()  # torch sets it when torch.compile looks up the name of the backend
 
     def __call__(
         self,
@@ -35,13 +47,62 @@ class TileBackend:
             torch_tile.errors.OptionError: unknown mode or option.
             torch_tile.errors.TileError: the graph cannot be compiled and `strict` is set.
         """
-        from torch_tile import config
+        from torch._functorch import config as functorch_config
+
         from torch_tile.frontend.aot import compile_with_autograd
 
-        return compile_with_autograd(gm, example_inputs, config.resolve(mode, options))
+        settings = self.settings(mode, options)
+        if functorch_config.bundled_autograd_cache and functorch_config.strict_autograd_cache:
+            # torch._dynamo.aot_compile asks for a callable that can be saved.
+            from torch_tile.frontend.standalone import compile_artifact
+
+            return compile_artifact(gm, example_inputs, settings)
+        return compile_with_autograd(gm, example_inputs, settings)
+
+    def settings(self, mode: str | None = None, options: Mapping[str, Any] | None = None) -> Any:
+        """Settings of one torch.compile call.
+
+        Raises:
+            torch_tile.errors.OptionError: unknown mode or option, or a value that is not accepted.
+        """
+        from torch_tile.frontend.options import settings_of
+
+        return settings_of(mode, options)
 
     def reset(self) -> None:
         """Called by torch.compiler.reset(), several times; graphs belong to Dynamo, so there is nothing to forget."""
+
+
+def _check_at_compile() -> None:
+    """Mode and options are refused by torch.compile itself, not by the first call of what it returns.
+
+    torch has no hook for it. torch.compile hands all backends but its own to `torch._dynamo.optimize`; where that is
+    not so, options are still checked with the first graph.
+    """
+    dynamo: Any = sys.modules.get("torch._dynamo")
+    optimize = getattr(dynamo, "optimize", None)
+    if dynamo is None or optimize is None or hasattr(optimize, "_checks_options_of_tile"):
+        return
+
+    @functools.wraps(optimize)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        wrapper = kwargs.get("backend", args[0] if args else None)
+        compiler = getattr(wrapper, "compiler_fn", None)
+        if isinstance(compiler, TileBackend):
+            given = dict(getattr(wrapper, "kwargs", {}))
+            if _asks_for_aoti(sys._getframe(1)):
+                given["options"] = {**given.get("options", {}), "use_aoti": True}
+            compiler.settings(given.get("mode"), given.get("options"))
+        return optimize(*args, **kwargs)
+
+    checked._checks_options_of_tile = True  # type: ignore[attr-defined]
+    dynamo.optimize = checked
+
+
+def _asks_for_aoti(frame: Any) -> bool:
+    """Whether the caller is torch.compile with the option `use_aoti`, which it takes away and ignores."""
+    is_compile = frame.f_code.co_name == "compile" and frame.f_globals.get("__name__") == "torch"
+    return is_compile and bool(frame.f_locals.get("use_aoti"))
 
 
 def _explain_untraceable_launches() -> None:
@@ -64,4 +125,5 @@ if "torch" in sys.modules:
     from torch_tile import cache_artifacts  # noqa: F401
 
 _explain_untraceable_launches()
+_check_at_compile()
 tile = TileBackend()

@@ -1,4 +1,4 @@
-"""python -m torch_tile: whether all is well, what a script compiles to, the disk cache, versions, settings."""
+"""python -m torch_tile: whether all is well, what a script compiles to, bisection, the disk cache, versions, options."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from torch_tile import cli_cache, cli_doctor, cli_explain, cli_report, config
+from torch_tile import cli_bisect, cli_cache, cli_doctor, cli_explain, cli_report, config
 
 
 def _version(_: argparse.Namespace) -> int:
@@ -40,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="torch_tile", description=__doc__)
     commands = parser.add_subparsers(required=True)
     cli_cache.add_arguments(commands.add_parser("cache", help="show, check or clear the disk cache"))
+    cli_bisect.add_arguments(commands.add_parser("bisect", help="which pass, graph and operator make a script fail"))
     cli_report.add_arguments(commands.add_parser("report", help="one HTML page on what a program compiled"))
     commands.add_parser("doctor", help="what is installed and there to run on, what would be slow or fail, and why"
                         ).set_defaults(run=cli_doctor.run)  # fmt: skip

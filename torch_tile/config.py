@@ -1,51 +1,49 @@
-"""The table of options: name, type, default, environment variable, part of the cache key or not, documentation.
+"""Reading and setting knobs (knobs.py), for the process and for one torch.compile call.
 
-A knob is read as `config.get("strict")`, set for the process with `config.set("strict", True)`, and for one
-torch.compile call with `options={"strict": True}`. The environment is read whenever a knob is asked for.
+A knob is read as `config.get("strict")`, set for the process with `config.set("strict", True)` or
+`config.strict = True`, and for one torch.compile call with `options={"strict": True}`. The environment is read whenever
+a knob is asked for.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import difflib
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+import types
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from torch_tile import inductor_options
 from torch_tile.errors import OptionError
+from torch_tile.knobs import KNOBS as KNOBS
+from torch_tile.knobs import Knob
 
 log = logging.getLogger(__name__)
 
+# What each mode of torch.compile sets.
+_MODE_OPTIONS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "lite": {"fusion": False},
+    "reduce-overhead": {"cudagraphs": True},
+    "max-autotune-no-cudagraphs": {"max_autotune": True},
+    "max-autotune": {"max_autotune": True, "cudagraphs": True},
+}
+MODES = tuple(_MODE_OPTIONS)
+# Variables of builds and tests.
+_OTHER_NAMES = (
+    "INDUCTOR_STEP LIBTORCH_CPU LLVM_DIR MODEL_COUNTS NVJITLINK PRECOMPILE SANITIZE SANITIZED SIMULATE_REVERSED THIN "
+    "TORCH ULP_STEP UPDATE_GOLDEN VERSION"
+)
+_OTHER_VARIABLES = frozenset(f"TORCH_TILE_{name}" for name in _OTHER_NAMES.split())
+_OTHER_PREFIXES = ("TORCH_TILE_BUILD_", "TORCH_TILE_TEST_")
+_OLD_VARIABLES = {"TILE_COMPILE_DEBUG": "TORCH_TILE_DEBUG"}
 
-@dataclasses.dataclass(frozen=True)
-class Knob:
-    """One setting. `environment` lists variables by priority; a knob for the compiler is part of the cache key."""
-
-    name: str
-    type: type
-    default: Any
-    environment: tuple[str, ...]
-    doc: str
-    is_for_compiler: bool = False
-    is_of_process: bool = False
-    """There is one value for the process, which options of a torch.compile call cannot change."""
-    choices: tuple[str, ...] = ()
-
-    def parse(self, text: str) -> Any:
-        if self.type is bool:
-            return text.strip().lower() not in ("", "0", "false", "no", "off")
-        return self.check(self.type(text))
-
-    def check(self, value: Any) -> Any:
-        is_number = self.type in (int, float) and isinstance(value, int) and not isinstance(value, bool)
-        if self.choices and value not in self.choices:
-            raise OptionError(f"option {self.name!r} expected one of {', '.join(self.choices)}, got {value!r}")
-        if isinstance(value, self.type) or is_number or (value is None and self.default is None):
-            return value
-        raise OptionError(f"option {self.name!r} expected {self.type.__name__}, got {value!r}")
+_values: dict[str, Any] = {}
+_said: set[str] = set()
 
 
 def _default_cache_dir() -> str | None:
@@ -70,157 +68,6 @@ def _say_once(message: str) -> None:
         log.warning(message)
 
 
-KNOBS: dict[str, Knob] = {
-    knob.name: knob
-    for knob in (
-        Knob("strict", bool, False, ("TORCH_TILE_STRICT",), "Raise instead of falling back to eager mode."),
-        Knob(
-            "fallback_random", bool, False, ("TORCH_TILE_FALLBACK_RANDOM",), "Random numbers of eager mode, not fused."
-        ),
-        Knob("cache", bool, True, ("TORCH_TILE_CACHE",), "Use the disk cache, for whatever is kept there."),
-        Knob(
-            "cache_dir",
-            str,
-            None,
-            ("TORCH_TILE_CACHE_DIR",),
-            "Folder of the disk cache; the user's cache folder if unset.",
-        ),
-        Knob(
-            "cache_layers",
-            str,
-            "",
-            ("TORCH_TILE_CACHE_LAYERS",),
-            "Folders of other disk caches that are only read, separated as in PATH: those baked into an image.",
-        ),
-        Knob(
-            "cache_limit_bytes",
-            int,
-            4 << 30,
-            ("TORCH_TILE_CACHE_LIMIT_BYTES",),
-            "Least recently used entries go beyond this size; 0: no limit.",
-        ),
-        Knob(
-            "buffer_limit_bytes",
-            int,
-            1 << 30,
-            ("TORCH_TILE_BUFFER_LIMIT_BYTES",),
-            "Freed memory of large CPU buffers that the process keeps for its next calls, at most; 0: none. "
-            "For the process, not for one call.",
-            is_of_process=True,
-        ),
-        Knob(
-            "perf_map",
-            bool,
-            False,
-            ("TORCH_TILE_PERF_MAP",),
-            "Name kernels in /tmp/perf-PID.map, where `perf` looks. For the process, not for one call.",
-            is_of_process=True,
-        ),
-        Knob("interpret", bool, False, ("TORCH_TILE_INTERPRET",), "Run kernels of the tile language in Python."),
-        Knob("force_compile", bool, False, ("TORCH_TILE_FORCE_COMPILE",), "Compile even what the disk cache has."),
-        Knob(
-            "debug",
-            bool,
-            False,
-            ("TILE_COMPILE_DEBUG", "TORCH_COMPILE_DEBUG"),
-            "Write every stage to torch's debug folder.",
-        ),
-        Knob(
-            "poison",
-            bool,
-            False,
-            ("TORCH_TILE_POISON",),
-            "Fill freed buffers with NaN, to find reads after the last use.",
-        ),
-        Knob(
-            "emulate_precision_casts",
-            bool,
-            False,
-            ("TORCH_TILE_EMULATE_PRECISION_CASTS",),
-            "Keep every rounding to float16 and bfloat16 that eager mode makes.",
-            is_for_compiler=True,
-        ),
-        Knob(
-            "freezing",
-            bool,
-            False,
-            ("TORCH_TILE_FREEZING",),
-            "Parameters are constants in graphs that need no gradients: computed with once, and packed.",
-        ),
-        Knob(
-            "body_budget",
-            int,
-            600,
-            ("TORCH_TILE_BODY_BUDGET",),
-            "Operations of one fused loop body; a value with which one would grow further goes to memory.",
-            is_for_compiler=True,
-        ),
-        Knob(
-            "index_budget",
-            int,
-            160,
-            ("TORCH_TILE_INDEX_BUDGET",),
-            "Operations of one index expression; views with which one would grow further are made in memory.",
-            is_for_compiler=True,
-        ),
-        Knob(
-            "kernel_budget_ms",
-            int,
-            3000,
-            ("TORCH_TILE_KERNEL_BUDGET_MS",),
-            "Estimated time of code generation for one CPU kernel; a larger kernel is compiled without optimisation.",
-            is_for_compiler=True,
-        ),
-        Knob("fusion", bool, True, ("TORCH_TILE_FUSION",), "Fuse ops into shared kernels.", is_for_compiler=True),
-        Knob(
-            "matmul_library",
-            str,
-            "auto",
-            ("TORCH_TILE_MATMUL_LIBRARY",),
-            "Who multiplies float32 matrices on the CPU: aten (eager's bits), onednn, or auto: the faster one there.",
-            choices=("auto", "aten", "onednn"),
-        ),
-        Knob(
-            "target",
-            str,
-            "host",
-            ("TORCH_TILE_TARGET",),
-            "Processor to compile for, by LLVM's name.",
-            is_for_compiler=True,
-        ),
-        Knob(
-            "threads",
-            int,
-            0,
-            ("TORCH_TILE_COMPILE_THREADS",),
-            "Threads that compile kernels; 0: one per processor, at most 8.",
-        ),
-        Knob(
-            "cudagraphs",
-            bool,
-            False,
-            ("TORCH_TILE_CUDAGRAPHS",),
-            "Record graphs on a CUDA device once and replay them, as mode='reduce-overhead' does.",
-        ),
-        Knob(
-            "deterministic",
-            bool,
-            False,
-            ("TORCH_TILE_DETERMINISTIC",),
-            "Identical bits on every run; kernels have no float atomics, so nothing changes on the CPU.",
-        ),
-    )
-}
-
-# Modes of torch.compile, and those of them that change nothing yet.
-MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
-_MODES_WITH_CUDAGRAPHS = frozenset(("reduce-overhead", "max-autotune"))
-_MODES_WITHOUT_EFFECT = frozenset(MODES) - {"default", "reduce-overhead"}
-
-_values: dict[str, Any] = {}
-_said: set[str] = set()
-
-
 def is_set() -> bool:
     """Whether any value is set for the process, beside the environment."""
     return bool(_values)
@@ -231,10 +78,10 @@ def get(name: str) -> Any:
     if name in _values:
         return _values[name]
     knob = KNOBS[name]
-    for variable in knob.environment:
+    for variable in (*knob.environment, *_old_names(knob)):
         if variable in os.environ:
             try:
-                return knob.parse(os.environ[variable])
+                return knob.parse(os.environ[variable], variable)
             except ValueError as error:
                 raise OptionError(f"environment variable {variable}: {error}") from None
     return knob.default
@@ -245,8 +92,31 @@ def value_and_source(name: str) -> tuple[Any, str]:
     value = get(name)
     if name in _values:
         return value, "code"
-    variable = next((each for each in KNOBS[name].environment if each in os.environ), None)
+    variable = next((each for each in (*KNOBS[name].environment, *_old_names(KNOBS[name])) if each in os.environ), None)
     return value, f"the environment, {variable}" if variable else "the default"
+
+
+def _old_names(knob: Knob) -> list[str]:
+    return [old for old, new in _OLD_VARIABLES.items() if new in knob.environment]
+
+
+def check_environment() -> None:
+    """Warn, once each, of variables with our prefix that nothing reads."""
+    known = {variable for knob in KNOBS.values() for variable in knob.environment}
+    prefix = "TORCH_TILE_"
+    for variable in os.environ:
+        if variable in _OLD_VARIABLES:
+            _say_once(f"environment variable {variable} has a new name: {_OLD_VARIABLES[variable]}")
+        if not variable.startswith(prefix) or variable in known or variable in _OTHER_VARIABLES:
+            continue
+        if not variable.startswith(_OTHER_PREFIXES):
+            nearest = _nearest(variable.removeprefix(prefix), [name.removeprefix(prefix) for name in known])
+            hint = f"; the nearest known is {prefix}{nearest[0]}" if nearest else ""
+            _say_once(f"environment variable {variable} is not known and has no effect{hint}")
+
+
+def _nearest(name: str, known: Iterable[str]) -> list[str]:
+    return difflib.get_close_matches(name, list(known), n=2, cutoff=0.6)
 
 
 def set(name: str, value: Any) -> None:
@@ -281,8 +151,16 @@ def patch(**values: Any) -> Iterator[None]:
 
 def _find(name: str) -> Knob:
     if name not in KNOBS:
-        raise OptionError(f"unknown option {name!r}; known options: {', '.join(sorted(KNOBS))}")
+        raise OptionError(_unknown(name))
     return KNOBS[name]
+
+
+def _unknown(name: str) -> str:
+    nearest = _nearest(name, {*KNOBS, *inductor_options.names()})
+    hint = f"the nearest known: {', '.join(map(repr, nearest))}; " if nearest else ""
+    return (
+        f"unknown option {name!r}; {hint}torch_tile.list_options() lists ours, and Inductor's names are understood too"
+    )
 
 
 class Settings(Mapping[str, Any]):
@@ -296,6 +174,14 @@ class Settings(Mapping[str, Any]):
         """Why CUDA graphs are off for what is compiled later under these settings."""
         self.writes_inputs = False
         """Whether a graph compiled under these settings writes an input."""
+        self.artifact_key: str | None = None
+        """The key under which the graph is kept although nobody looks it up (frontend/standalone.py)."""
+        self.reason_against_keeping = ""
+        """Why it is not."""
+
+    def changed(self, **values: Any) -> Settings:
+        """The same, with other values of some knobs."""
+        return Settings({**self._values, **values})
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -306,13 +192,52 @@ class Settings(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def passes(self, name: str) -> list[Any]:
+        """Callables of a knob that holds passes."""
+        value = self._values[name]
+        return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
+
+    def key(self, irrelevant: Iterable[str]) -> list[tuple[str, str]] | None:
+        """All that decides what is compiled, for keys of caches; None where a pass has no `uuid()` to tell it from
+        others.
+
+        Args:
+            irrelevant: knobs that decide nothing.
+        """
+        parts = []
+        for name in sorted(self._values):
+            if KNOBS[name].is_pass:
+                identities = [_identity(each) for each in self.passes(name)]
+                if None in identities:
+                    without = ", ".join(
+                        _name_of(p) for p, key in zip(self.passes(name), identities, strict=True) if key is None
+                    )
+                    _say_once(
+                        f"warm starts are off: {name} holds a pass without uuid() (torch._inductor.custom_graph_pass), "
+                        f"so graphs that it has changed cannot be told apart: {without}"
+                    )
+                    return None
+                parts.append((name, repr(identities)))
+            elif name not in irrelevant:
+                parts.append((name, str(self._values[name])))
+        return parts
+
+    def disabled_passes(self) -> list[str]:
+        """What `disable_passes` lists."""
+        return [name.strip() for name in self._values["disable_passes"].split(",") if name.strip()]
+
     def compiler_options(self) -> dict[str, str]:
         """What the compiler is told, all of it part of the cache key; defaults are left out."""
-        return {
+        options = {
             name: str(value).lower() if isinstance(value, bool) else str(value)
             for name, value in self._values.items()
             if KNOBS[name].is_for_compiler and value != KNOBS[name].default
         }
+        if "fusion" in self.disabled_passes():
+            options["fusion"] = "false"
+        if "elide_roundings" in self.disabled_passes():
+            options["emulate_precision_casts"] = "true"
+        return options
 
     def cache_dir(self) -> str | None:
         """Folder of the disk cache; None if it is off, or if the user has no place for it."""
@@ -336,30 +261,103 @@ def _torch_disables_caches() -> bool:
     return bool(torch_config.force_disable_caches)
 
 
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
+
+
+def _identity(function: Any) -> Any:
+    """What tells a pass from others in keys of caches: the uuid() of torch._inductor.custom_graph_pass."""
+    uuid = getattr(function, "uuid", None)
+    return uuid() if callable(uuid) else None
+
+
 def resolve(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Settings:
     """Settings of one torch.compile call.
 
+    Args:
+        mode: a mode of torch.compile.
+        options: knobs of ours, or options of Inductor (inductor_options.py).
+
     Raises:
-        OptionError: an unknown mode or option, or a value of the wrong type; lists what is known.
+        OptionError: an unknown mode or option, a value that is not accepted, or an option of Inductor's that asks for
+            something that is not done here.
     """
-    if mode is not None and mode not in MODES:
-        raise OptionError(f"unknown mode {mode!r}; known modes: {', '.join(MODES)}")
-    if mode in _MODES_WITHOUT_EFFECT and mode not in _said:
-        _said.add(mode)
-        log.warning("mode %r does nothing beyond the default yet", mode)
+    check_environment()
     values = {name: get(name) for name in KNOBS}
-    values["cudagraphs"] = values["cudagraphs"] or mode in _MODES_WITH_CUDAGRAPHS
-    for name, value in (options or {}).items():
-        knob = _find(name)
-        if knob.is_of_process:
-            raise OptionError(
-                f"option {name!r} is of the process, not of one torch.compile call: set it with "
-                f"torch_tile.config.set({name!r}, {value!r}) or {knob.environment[0]}"
-            )
-        values[knob.name] = knob.check(value)
+    if mode is not None:
+        values.update(list_mode_options(mode))
+    given: dict[str, tuple[str, Any]] = {}
+    for option, value in _translated(options or {}):
+        for name, wanted in value.items():
+            knob = _find(name)
+            if knob.is_of_process:
+                raise OptionError(
+                    f"option {name!r} is of the process, not of one torch.compile call: set it with "
+                    f"torch_tile.config.set({name!r}, {wanted!r}) or {knob.environment[0]}"
+                )
+            if name in given and given[name][1] != wanted:
+                raise OptionError(f"options {given[name][0]!r} and {option!r} ask for different values of {name!r}")
+            given[name] = option, wanted
+            values[name] = knob.check(wanted)
     return Settings(values)
+
+
+def _translated(options: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each option, and what it sets of ours."""
+    for given, value in options.items():
+        name = given if given in KNOBS else given.replace("-", "_")
+        if name in KNOBS:
+            yield given, {name: value}
+        elif inductor_options.fate_of(name) is not None:
+            yield given, inductor_options.translate(name, value, _say_once)
+        else:
+            raise OptionError(_unknown(given))
+
+
+def list_options() -> list[str]:
+    """Names of the options of torch.compile(..., backend="tile"); those of Inductor are understood beside them."""
+    return sorted(name for name, knob in KNOBS.items() if not knob.is_of_process)
+
+
+def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> dict[str, Any]:
+    """What a mode of torch.compile sets, or, by mode, what each of them does.
+
+    Args:
+        mode: a mode of torch.compile; all of them if None.
+        dynamic: whether sizes are dynamic; no mode depends on it.
+
+    Raises:
+        OptionError: an unknown mode; lists what is known.
+    """
+    if mode is None:
+        return {name: dict(options) for name, options in _MODE_OPTIONS.items()}
+    if mode not in _MODE_OPTIONS:
+        nearest = _nearest(mode, MODES)
+        hint = f"; the nearest is {nearest[0]!r}" if nearest else ""
+        raise OptionError(f"unknown mode {mode!r}{hint}; known modes: {', '.join(MODES)}")
+    return dict(_MODE_OPTIONS[mode])
 
 
 def table() -> list[tuple[str, str, str, str, str]]:
     """Rows of name, type, default, environment variables and doc, for documentation."""
     return [(k.name, k.type.__name__, str(k.default), ", ".join(k.environment), k.doc) for k in KNOBS.values()]
+
+
+class _Config(types.ModuleType):
+    """`config.fusion = False` sets the knob; a name that nothing reads is refused."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in KNOBS:
+            set(name, value)
+        elif name.startswith("_") or name in self.__dict__:
+            super().__setattr__(name, value)
+        else:
+            raise OptionError(_unknown(name))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in KNOBS:
+            return get(name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+
+sys.modules[__name__].__class__ = _Config

@@ -44,6 +44,10 @@ class OverlappingInputsError(TileError):
     """Arguments share memory in another way than those the graph was compiled for; nothing has been written yet."""
 
 
+class ArtifactError(TileError):
+    """A compiled graph cannot be saved, or a file does not hold one that can be used here."""
+
+
 class OptionError(ValueError):
     """An unknown mode or option, or a value of the wrong type."""
 

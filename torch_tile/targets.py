@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 
-from torch_tile.errors import UnsupportedError
+from torch_tile.errors import OptionError, UnsupportedError
 
 # Architectures that the compiler knows, by (major, minor); csrc/compiler/codegen/Targets.def has the same.
 _KNOWN = ((8, 0), (8, 6), (8, 7), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0))
@@ -53,3 +54,26 @@ def target_of(device: torch.device | None) -> Any:
         return SimpleNamespace(backend="cpu", arch="cpu", warp_size=1)
     major, minor = torch.cuda.get_device_capability(device)
     return SimpleNamespace(backend="cuda", arch=10 * major + minor, warp_size=32)
+
+
+@functools.cache
+def check_processor(name: str) -> None:
+    """Whether kernels for a processor can be made and run here.
+
+    Raises:
+        OptionError: LLVM does not know it, or this processor lacks instructions that it has.
+    """
+    from torch_tile import _C
+
+    known, missing = _C.describe_processor(name)
+    if missing:
+        raise OptionError(f"option 'target': {name!r} has instructions that this processor lacks: {', '.join(missing)}")
+    if name in known:
+        return
+    levels = [each for each in known if each.startswith("x86-64")]
+    nearest = [each for each in difflib.get_close_matches(name, known, n=3, cutoff=0.5) if each not in levels]
+    hint = f" (the nearest: {', '.join(nearest)})" if nearest else ""
+    raise OptionError(
+        f"option 'target' expected {', '.join(['host', *levels])} or another of LLVM's names of processors{hint}, "
+        f"got {name!r}"
+    )

@@ -1,11 +1,13 @@
 #include "compiler/c_api.h"
 
+#include "compiler/codegen/cpu/CpuTarget.h"
 #include "compiler/driver/Compile.h"
 #include "compiler/driver/Guard.h"
 #include "compiler/driver/WorkerPool.h"
 #include "compiler/loader/Loader.h"
 #include "support/FaultPoint.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/BLAKE3.h"
 
 #include <cstdlib>
@@ -38,6 +40,12 @@ static ttc_status makeStatus(const Status &status) {
 const char *ttc_version(void) {
   static const std::string version = describeVersion();
   return version.c_str();
+}
+
+ttc_buffer ttc_describe_processor(const char *name) {
+  codegen::Processor processor = codegen::describeProcessor(name);
+  std::string text = llvm::join(processor.known, ",") + "\n" + llvm::join(processor.missing, ",");
+  return makeBuffer(text.data(), text.size());
 }
 
 void ttc_hash(const void *data, size_t size, uint8_t hash[32]) {

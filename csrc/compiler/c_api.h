@@ -53,6 +53,10 @@ typedef struct {
 /// Version of this library, of LLVM, and the host's target features, one per line. Static storage.
 TTC_API const char *ttc_version(void);
 
+/// Two lines of names separated by commas: processors that LLVM knows, and instruction sets that the named one has and
+/// this machine lacks.
+TTC_API ttc_buffer ttc_describe_processor(const char *name);
+
 /// BLAKE3.
 TTC_API void ttc_hash(const void *data, size_t size, uint8_t hash[32]);
 

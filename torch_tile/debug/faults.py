@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from torch_tile import _C
 
@@ -24,6 +25,7 @@ class Fault:
 
 
 _armed: Fault | None = None
+_wrong: tuple[str, Callable[[Any], bool]] | None = None
 
 
 def point(stage: str) -> None:
@@ -44,3 +46,38 @@ def injected(stage: str, kind: str) -> Iterator[Fault]:
     finally:
         _armed = None
         fault.reached += _C.inject_fault("")
+
+
+@contextlib.contextmanager
+def wrong_operator(name: str, only_if: Callable[[Any], bool] = lambda settings: True) -> Iterator[None]:
+    """Inside the block compiled graphs add 1 to each result of an operator, as a wrong kernel might.
+
+    Args:
+        name: the operator, as in `aten.relu.default`.
+        only_if: given the settings of a graph, whether it is wrong.
+    """
+    global _wrong
+    _wrong = name, only_if
+    try:
+        yield
+    finally:
+        _wrong = None
+
+
+def is_wrong() -> bool:
+    """Whether an operator is made wrong, so that nothing may be kept."""
+    return _wrong is not None
+
+
+def make_wrong(gm: Any, settings: Any) -> None:
+    """Makes the operator wrong that a test has asked for."""
+    if _wrong is None or not _wrong[1](settings):
+        return
+    import torch
+
+    for node in list(gm.graph.nodes):
+        if node.op == "call_function" and str(node.target) == _wrong[0]:
+            with gm.graph.inserting_after(node):
+                added = gm.graph.call_function(torch.ops.aten.add.Scalar, (node, 1))
+            added.meta["val"] = node.meta["val"]
+            node.replace_all_uses_with(added, delete_user_cb=lambda user, added=added: user is not added)

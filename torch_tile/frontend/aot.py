@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import logging
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from torch._functorch.aot_autograd import aot_module_simplified
 
 from torch_tile.config import Settings
 from torch_tile.counters import counters
-from torch_tile.debug import faults, phases
+from torch_tile.debug import faults, limits, minify, phases
 from torch_tile.errors import OverlappingInputsError
 from torch_tile.frontend import containment
 from torch_tile.frontend.attention import keep_attention
@@ -23,14 +24,19 @@ from torch_tile.frontend.channels_last import put_channels_last
 from torch_tile.frontend.compile import compile_graph, reload_graph
 from torch_tile.frontend.constant_folding import Constants, Report, outside_of_tracing
 from torch_tile.frontend.decompositions import decomposition_table
+from torch_tile.frontend.deterministic import called_deterministically, deterministic
 from torch_tile.frontend.epilogues import fuse_epilogues
+from torch_tile.frontend.finite import asserts_finite
 from torch_tile.frontend.freezing import compile_frozen, parameters_of
 from torch_tile.frontend.fx_passes import run_passes
 from torch_tile.frontend.partition import partition
 from torch_tile.frontend.tracing import untraced
+from torch_tile.frontend.user_passes import run_user_passes
 
 log = logging.getLogger(__name__)
 
+aten = torch.ops.aten
+_REFUSED_IF_DETERMINISTIC = frozenset((aten.max_unpool2d.default, aten.max_unpool3d.default, aten.put.default))
 _CACHED_VERSIONS = ("2.13.",)
 
 
@@ -41,6 +47,21 @@ def _is_training(example_inputs: Sequence[Any]) -> bool:
 def _calls_foreach(gm: torch.fx.GraphModule) -> bool:
     graphs = (module.graph for module in gm.modules() if isinstance(module, torch.fx.GraphModule))
     return any("_foreach_" in str(getattr(node.target, "__name__", "")) for graph in graphs for node in graph.nodes)
+
+
+def _decompositions(settings: Settings, is_training: bool, has_foreach: bool) -> Any:
+    table = decomposition_table(is_training, has_foreach)
+    if torch.are_deterministic_algorithms_enabled() and not torch.is_deterministic_algorithms_warn_only_enabled():
+        # On every device they are calls that eager mode refuses then, so they stay calls.
+        table = {op: function for op, function in table.items() if op not in _REFUSED_IF_DETERMINISTIC}
+    if not (left_out := settings.disabled_passes()):
+        return table
+    is_ours = {op: str(getattr(function, "__module__", "")).startswith("torch_tile") for op, function in table.items()}
+    return {
+        op: function
+        for op, function in table.items()
+        if str(op) not in left_out and not ("decompositions" in left_out and is_ours[op])
+    }
 
 
 def _compile_by_cache(settings: Settings) -> Callable[..., Any] | None:
@@ -63,19 +84,33 @@ def compile_with_autograd(
         return _compile_with_attention(gm, inputs, settings)
 
     def compile_any() -> Callable[..., Any]:
+        _run_pre_grad(gm, settings)
         if any(isinstance(x, (list, tuple, dict)) for x in example_inputs):
             flat: Callable[..., Any] = flatten_graph_inputs(gm, example_inputs, compile_flat)
             return flat
         return compile_flat(gm, example_inputs)
 
-    return containment.contained(compile_any, gm, example_inputs, settings)
+    with deterministic(settings["deterministic"]):
+        return containment.contained(compile_any, gm, example_inputs, settings)
+
+
+def _run_pre_grad(gm: Any, settings: Settings) -> None:
+    if not settings.passes("pre_grad_pass") or not isinstance(gm, torch.fx.GraphModule):
+        return
+    before = copy.deepcopy(gm.graph)
+    try:
+        run_user_passes("pre_grad_pass", gm, settings)
+    except Exception:
+        gm.graph = before  # what runs in eager mode instead
+        raise
 
 
 def _compile_with_attention(
     gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings
 ) -> Callable[..., Any]:
     # A graph that takes lists (compiled autograd's) comes within a module that makes them.
-    restore = keep_attention(gm) if isinstance(gm, torch.fx.GraphModule) else None
+    is_wanted = isinstance(gm, torch.fx.GraphModule) and limits.is_on(settings, "attention")
+    restore = keep_attention(gm) if is_wanted else None
     if restore is None:
         return _compile(gm, example_inputs, settings)
     try:
@@ -95,34 +130,53 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
     if settings["freezing"] and is_training:
         log.info("parameters are not frozen: gradients are enabled, and an input asks for one (torch.no_grad())")
 
+    def compile_one(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], kind: str) -> Any:
+        run_user_passes("post_grad_post_pass", gm, settings, kind == "inference")
+        with deterministic(settings["deterministic"]):
+            compiled = minify.checked(
+                lambda graph, inputs: compile_graph(graph, inputs, kind, settings), gm, example_inputs
+            )
+        if settings["nan_asserts"]:
+            compiled = asserts_finite(compiled, kind)
+        return called_deterministically(compiled) if settings["deterministic"] else compiled
+
     def forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
-        return compile_graph(gm, example_inputs, "forward", settings)
+        run_user_passes("post_grad_pass", gm, settings)
+        return compile_one(gm, example_inputs, "forward")
 
     def backward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         # Backward graphs are compiled on an autograd thread; Dynamo must trace neither the compile nor its result.
-        compiled = untraced(compile_graph, "do not trace the compiler")(gm, example_inputs, "backward", settings)
+        run_user_passes("post_grad_pass", gm, settings)
+        compiled = untraced(compile_one, "do not trace the compiler")(gm, example_inputs, "backward")
         return untraced(compiled, "do not trace compiled code")
 
-    def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
-        with phases.timed("torch_tile.passes", "post_grad_pass_time_us"):
+    def run_joint(gm: torch.fx.GraphModule, counter: str, is_inference: bool) -> None:
+        with phases.timed("torch_tile.passes", counter):
+            run_user_passes("joint_pass", gm, settings, is_inference)
             run_passes(gm, settings)
         faults.point("run_passes")
+        run_user_passes("joint_post_pass", gm, settings, is_inference)
+
+    def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        run_joint(gm, "post_grad_pass_time_us", is_inference=True)
+        run_user_passes("post_grad_pass", gm, settings, True)
         if settings["freezing"]:
-            return compile_frozen(gm, example_inputs, parameters, settings)
-        if settings["fusion"]:
+            run_user_passes("post_grad_post_pass", gm, settings, True)
+            frozen = compile_frozen(gm, example_inputs, parameters, settings)
+            return called_deterministically(frozen) if settings["deterministic"] else frozen
+        if settings["fusion"] and limits.is_on(settings, "channels_last"):
             with outside_of_tracing():
                 put_channels_last(Constants(gm), Report())
         faults.point("channels_last")
-        fuse_epilogues(gm, settings)
+        if limits.is_on(settings, "epilogues"):
+            fuse_epilogues(gm, settings)
         faults.point("epilogues")
-        return compile_graph(gm, example_inputs, "inference", settings)
+        return compile_one(gm, example_inputs, "inference")
 
     def partition_joint(joint: torch.fx.GraphModule, joint_inputs: Sequence[Any], **kwargs: Any) -> Any:
-        with phases.timed("torch_tile.passes", "joint_graph_pass_time_us"):
-            run_passes(joint, settings)
-        faults.point("run_passes")
+        run_joint(joint, "joint_graph_pass_time_us", is_inference=False)
         with phases.timed("torch_tile.partition"):
-            parts = partition(joint, joint_inputs, **kwargs)
+            parts = partition(joint, joint_inputs, limits.is_on(settings, "common_subexpressions"), **kwargs)
         faults.point("partition")
         return parts
 
@@ -131,7 +185,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         "bw_compiler": backward,
         "inference_compiler": inference,
         "partition_fn": partition_joint,
-        "decompositions": decomposition_table(is_training, _calls_foreach(gm)),
+        "decompositions": _decompositions(settings, is_training, _calls_foreach(gm)),
     }
     faults.point("decompositions")
     dynamo_counters["aot_autograd"]["total"] += 1

@@ -33,7 +33,7 @@ from torch._functorch.aot_autograd import create_aot_state, prepare_aot_module_s
 
 from torch_tile import _C, cache_artifacts, disk_cache
 from torch_tile.config import Settings
-from torch_tile.debug import observe, phases, record
+from torch_tile.debug import faults, limits, minify, observe, phases, record
 from torch_tile.frontend.autograd_key import key_of
 from torch_tile.frontend.tracing import untraced
 
@@ -48,15 +48,33 @@ Reload = Callable[[str, Settings], Any]
 
 def is_wanted(settings: Settings) -> bool:
     """Whether entries are looked up and kept; who looks at stages or kernels needs the graph itself."""
+    if settings.artifact_key is not None:
+        settings.reason_against_keeping = _reason_against(settings)
+        return not settings.reason_against_keeping
     return not (
         disk_cache.open_cache(settings) is None
         or settings["debug"]
         or settings["force_compile"]
         or settings["cudagraphs"]
+        or settings["nan_asserts"]
+        or settings["max_autotune"]
+        or settings["deterministic"]
+        or limits.are_set(settings)
+        or minify.is_wanted()
+        or faults.is_wrong()
         or record.is_active()
         or observe.needs_stages()
         or not functorch_config.enable_autograd_cache
     )
+
+
+def _reason_against(settings: Settings) -> str:
+    """Why a graph cannot be part of an artifact, as far as options say; empty if it can."""
+    if disk_cache.open_cache(settings) is None:
+        return "torch's switch force_disable_caches is on"
+    asked = ("nan_asserts", "deterministic", "cudagraphs", "freezing", "debug")
+    against = [name for name in asked if settings[name]]
+    return f"option {against[0]!r} is set" if against else ""
 
 
 class _Code:
@@ -166,6 +184,26 @@ def _needs_no_wrapper(metadata: ViewAndMutationMeta, subclasses: Any, wrappers: 
     )
 
 
+def load_artifact(key: str, cache: _C.DiskCache, settings: Settings, reload: Reload) -> Callable[..., Any] | None:
+    """The boxed callable of the one entry of an artifact; None where there is none that is sound."""
+    for _, content in _Place(key, cache).entries():
+        entry = pickle.loads(content)
+        entry.guards_expr = None  # who calls it knows what it was compiled for
+        _stand_in(entry, settings, reload)
+        wrapped: Callable[..., Any] = entry.wrap_post_compile([], entry.sanitized_aot_config, {})
+        return wrapped
+    return None
+
+
+def _stand_in(entry: Any, settings: Settings, reload: Reload) -> _Code:
+    """Puts our loaders where an entry has torch's; returns that of the forward."""
+    code = _Code(entry.compiled_fw.fx_graph_cache_info[0], settings, reload)
+    entry.compiled_fw = code
+    if entry.compiled_bw is not None:
+        entry.compiled_bw = _BackwardCode(entry.compiled_bw, settings, reload)
+    return code
+
+
 def _load(place: _Place, inputs: list[Any], aot_config: Any, settings: Settings, reload: Reload) -> Any:
     from torch.fx.experimental.symbolic_shapes import guarding_hint_or_throw
 
@@ -175,10 +213,7 @@ def _load(place: _Place, inputs: list[Any], aot_config: Any, settings: Settings,
         if guards and not AOTAutogradCache.evaluate_guards(guards, hints):
             continue
         entry = pickle.loads(content)  # ours and whole: the cache has seen to that
-        code = _Code(entry.compiled_fw.fx_graph_cache_info[0], settings, reload)
-        entry.compiled_fw = code
-        if entry.compiled_bw is not None:
-            entry.compiled_bw = _BackwardCode(entry.compiled_bw, settings, reload)
+        code = _stand_in(entry, settings, reload)
         wrapped = entry.wrap_post_compile(inputs, aot_config, {})
         is_plain = entry.compiled_bw is None and _needs_no_wrapper(
             entry.runtime_metadata, entry.maybe_subclass_meta, entry.dispatch_wrappers
@@ -224,11 +259,14 @@ def compile_module(
         try:
             cache = disk_cache.open_cache(settings)
             assert cache is not None  # is_wanted
-            place = _Place(key_of(mod, fake_inputs, aot_config, settings), cache)
-            with phases.timed("torch_tile.autograd_cache"):
-                compiled, program = _load(place, fake_inputs, aot_config, settings, reload)
-            outcome = "miss" if compiled is None else "hit"
-            phases.cache_event("autograd", outcome, f"aotautograd_local_cache_{outcome}_count", key=str(place))
+            if settings.artifact_key is not None:
+                place = _Place(settings.artifact_key, cache)
+            else:
+                place = _Place(key_of(mod, fake_inputs, aot_config, settings), cache)
+                with phases.timed("torch_tile.autograd_cache"):
+                    compiled, program = _load(place, fake_inputs, aot_config, settings, reload)
+                outcome = "miss" if compiled is None else "hit"
+                phases.cache_event("autograd", outcome, f"aotautograd_local_cache_{outcome}_count", key=str(place))
         except Exception as error:  # a graph without a key, or an entry of which torch cannot make a function
             log.info("no AOTAutograd entry: %s", error)
             log.debug("no AOTAutograd entry", exc_info=True)
@@ -247,6 +285,7 @@ def compile_module(
             if len(_alias_guards()) != guards_before:
                 # Inputs were found not to overlap. Dynamo checks that in later calls, but an entry does not say so.
                 state.aot_config = dataclasses.replace(state.aot_config, cache_info=None)
+                settings.reason_against_keeping = "it is compiled for inputs that do not overlap, which nothing checks"
             programs: list[Any] = []
 
             def compile_inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:

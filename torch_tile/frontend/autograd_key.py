@@ -55,7 +55,7 @@ class _Details:
         self.processor = [sorted(map(str, dtypes)) for dtypes in fused_dtypes(settings)]
         self.sources = _fingerprint()
         self.definitions = _definitions(gm, inputs)
-        self.options = sorted((name, str(settings[name])) for name in settings if name not in _IRRELEVANT)
+        self.options = settings.key(_IRRELEVANT)
         self.grad = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         self.autocast = [
             (device, torch.get_autocast_dtype(device))
@@ -184,6 +184,8 @@ def key_of(mod: Any, inputs: Sequence[Any], aot_config: Any, settings: Settings)
     """
     if settings["freezing"]:
         raise BypassAOTAutogradCache("parameters are frozen")
+    if settings.key(_IRRELEVANT) is None:
+        raise BypassAOTAutogradCache("a pass of the user's has no uuid()")
     gm = mod.gm if isinstance(mod, torch._dynamo.utils.GmWrapper) else mod
     with sanitize_gm_for_cache(gm):
         check_cacheable(gm)

@@ -20,7 +20,7 @@ from torch.fx import GraphModule
 from torch_tile import _C, cache_artifacts, config, disk_cache, targets
 from torch_tile.config import Settings
 from torch_tile.counters import counters
-from torch_tile.debug import faults, observe, phases, places, record
+from torch_tile.debug import faults, limits, observe, phases, places, record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import TileError
 from torch_tile.frontend import containment, cudagraphs
@@ -68,6 +68,8 @@ def compile_graph(
     if _has_meta_inputs(gm):
         log.info("%s: tensors on the meta device have no values to compute", name)
         return _without_frozen(make_boxed_func(gm.forward), binding)
+    if not limits.is_graph_compiled(settings):
+        return _without_frozen(make_boxed_func(gm.forward), binding)
     dump = None
     try:
         if settings["debug"]:
@@ -100,6 +102,8 @@ def _compile(
         faults.point("view_inputs")
     gm = replace_language_kernels(replace_triton_kernels(gm))
     faults.point("replace_kernels")
+    limits.limit_operators(gm, settings)
+    faults.make_wrong(gm, settings)
     with phases.timed("torch_tile.import"):
         graph = _C.print_graph(gm)
     printed_ms = (time.perf_counter() - start) * 1e3

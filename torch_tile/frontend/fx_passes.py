@@ -16,6 +16,7 @@ from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
 
 from torch_tile.config import Settings
+from torch_tile.debug import limits
 
 aten = torch.ops.aten
 
@@ -232,5 +233,5 @@ def replace_random(gm: GraphModule) -> int:
 
 def run_passes(gm: GraphModule, settings: Settings) -> None:
     """Everything done to a joint or inference graph."""
-    if not settings["fallback_random"]:
+    if not settings["fallback_random"] and limits.is_on(settings, "random"):
         replace_random(gm)

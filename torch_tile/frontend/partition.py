@@ -12,16 +12,17 @@ from torch_tile.frontend.common_subexpressions import merge_common_subexpression
 
 
 def partition(
-    joint: torch.fx.GraphModule, joint_inputs: Any, **kwargs: Any
+    joint: torch.fx.GraphModule, joint_inputs: Any, is_merged: bool = True, **kwargs: Any
 ) -> tuple[torch.fx.GraphModule, torch.fx.GraphModule]:
     """Save what is dear to compute and recompute the rest, by the minimum cut over bytes kept.
 
     Args:
         joint: forward and backward in one graph.
         joint_inputs: (primals, tangents).
+        is_merged: whether equal computations become one.
         kwargs: what AOTAutograd passes on: num_fwd_outputs, static_lifetime_input_indices.
     """
-    if functorch_config.cse:
+    if functorch_config.cse and is_merged:
         merge_common_subexpressions(joint.graph)
     with functorch_config.patch(cse=False):
         # "inductor" selects the heuristics for backends that fuse.

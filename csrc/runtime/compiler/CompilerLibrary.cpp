@@ -132,12 +132,23 @@ CompilerLibrary::CompilerLibrary(const std::string &path) {
   // Kernels that stand for themselves are no part of compiling graphs: a library without them serves those.
   functions.compileKernel = reinterpret_cast<decltype(functions.compileKernel)>(dlsym(library, "ttc_compile_kernel"));
   functions.importTriton = reinterpret_cast<decltype(functions.importTriton)>(dlsym(library, "ttc_import_triton"));
+  functions.describeProcessor =
+      reinterpret_cast<decltype(functions.describeProcessor)>(dlsym(library, "ttc_describe_processor"));
   functions.injectFault = reinterpret_cast<decltype(functions.injectFault)>(dlsym(library, "ttc_inject_fault"));
   find(functions.load, "ttc_load");
   find(functions.unload, "ttc_unload");
   find(functions.bufferFree, "ttc_buffer_free");
   find(functions.statusFree, "ttc_status_free");
   versionText = functions.version();
+}
+
+std::string CompilerLibrary::describeProcessor(const std::string &name) const {
+  if (!functions.describeProcessor)
+    return "";
+  ttc_buffer buffer = functions.describeProcessor(name.c_str());
+  std::string text(buffer.data ? buffer.data : "", buffer.size);
+  functions.bufferFree(&buffer);
+  return text;
 }
 
 artifact::Hash CompilerLibrary::hash(std::span<const uint8_t> bytes) const {

@@ -23,6 +23,8 @@ public:
   static void setPath(std::string path);
 
   const std::string &version() const { return versionText; }
+  /// See ttc_describe_processor.
+  std::string describeProcessor(const std::string &name) const;
   artifact::Hash hash(std::span<const uint8_t> bytes) const;
 
   struct CompileRequest {
@@ -52,6 +54,7 @@ private:
 
   struct {
     decltype(&ttc_version) version;
+    decltype(&ttc_describe_processor) describeProcessor;
     decltype(&ttc_hash) hash;
     decltype(&ttc_compile) compile;
     decltype(&ttc_compile_kernel) compileKernel;

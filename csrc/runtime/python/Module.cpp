@@ -16,6 +16,7 @@
 
 #include <new>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 
 namespace py = pybind11;
@@ -106,6 +107,19 @@ int injectFault(const std::string &fault) {
   return FaultPoints::arm(fault, &raiseFault) + CompilerLibrary::get().injectFault(fault);
 }
 
+std::pair<std::vector<std::string>, std::vector<std::string>> describeProcessor(const std::string &name) {
+  std::istringstream text(CompilerLibrary::get().describeProcessor(name));
+  std::vector<std::string> lists[2];
+  for (auto &list : lists) {
+    std::string line, item;
+    std::getline(text, line);
+    std::istringstream items(line);
+    while (std::getline(items, item, ','))
+      list.push_back(item);
+  }
+  return {lists[0], lists[1]};
+}
+
 py::dict version() {
   py::dict result;
   result["torch_tile"] = TORCH_TILE_VERSION;
@@ -148,6 +162,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("assembler", &assemblerName);
   m.def("set_compiler_library", &CompilerLibrary::setPath, py::arg("path"));
   m.def("version", &version);
+  m.def("describe_processor", &describeProcessor, py::arg("name"));
   m.def("set_buffer_limit", [](size_t numBytes) { BufferPool::get().setLimit(numBytes); }, py::arg("num_bytes"));
   m.def("empty_cache", [] { BufferPool::get().clear(); });
   m.def("inject_fault", &injectFault, py::arg("fault"));

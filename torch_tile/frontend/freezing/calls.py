@@ -18,7 +18,7 @@ from torch.fx import GraphModule
 
 from torch_tile import _C
 from torch_tile.config import Settings
-from torch_tile.debug import faults
+from torch_tile.debug import faults, limits
 from torch_tile.frontend import containment
 from torch_tile.frontend.channels_last import put_channels_last
 from torch_tile.frontend.compile import Binding, compile_graph
@@ -104,8 +104,9 @@ class _Programs:
         with outside_of_tracing():
             frozen = freeze_inputs(constants, sources, report)
             if frozen:
-                optimize(constants, report)
-            fuse_epilogues(gm, self.settings, constants.value, constants.add)
+                optimize(constants, report, self.settings)
+            if limits.is_on(self.settings, "epilogues"):
+                fuse_epilogues(gm, self.settings, constants.value, constants.add)
         faults.point("freezing")
         gm.graph.eliminate_dead_code()
         constants.remove_unused()
@@ -178,11 +179,14 @@ class _Programs:
             known.call = self.first
 
 
-def optimize(constants: Constants, report: Report) -> None:
+def optimize(constants: Constants, report: Report, settings: Settings) -> None:
     """Everything that constants make possible."""
-    fold(constants, report)
-    scale_weights(constants, report)
-    put_channels_last(constants, report)
+    if limits.is_on(settings, "fold"):
+        fold(constants, report)
+    if limits.is_on(settings, "scale_weights"):
+        scale_weights(constants, report)
+    if limits.is_on(settings, "channels_last"):
+        put_channels_last(constants, report)
 
 
 def compile_frozen(

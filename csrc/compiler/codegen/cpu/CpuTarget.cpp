@@ -61,6 +61,29 @@ llvm::Expected<llvm::TargetMachine *> torch_tile::codegen::getTargetMachine(cons
   return machine.get();
 }
 
+Processor torch_tile::codegen::describeProcessor(const std::string &cpu) {
+  Processor result;
+  initializeTarget();
+  llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
+  std::string error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return result;
+  std::unique_ptr<llvm::MCSubtargetInfo> generic(target->createMCSubtargetInfo(triple, "", ""));
+  if (!generic)
+    return result;
+  for (const llvm::SubtargetSubTypeKV &processor : generic->getAllProcessorDescriptions())
+    result.known.push_back(processor.Key);
+  if (!generic->isCPUStringValid(cpu))
+    return result;
+  std::unique_ptr<llvm::MCSubtargetInfo> named(target->createMCSubtargetInfo(triple, cpu, ""));
+  // The host's list holds instruction sets alone, none of LLVM's preferences.
+  for (const auto &feature : llvm::sys::getHostCPUFeatures())
+    if (!feature.getValue() && named->checkFeatures("+" + feature.getKey().str()))
+      result.missing.push_back(feature.getKey().str());
+  return result;
+}
+
 CpuFeatures torch_tile::codegen::queryFeatures(const llvm::TargetMachine &machine) {
   CpuFeatures features;
   if (machine.getTargetTriple().isAArch64()) {

@@ -1,0 +1,162 @@
+"""python -m torch_tile bisect script.py: which pass, graph and operator make a script fail."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from torch_tile.debug import limits
+
+_SWITCHES = (
+    "TORCH_TILE_DISABLE_PASSES",
+    "TORCH_TILE_ONLY_FIRST_GRAPHS",
+    "TORCH_TILE_ONLY_FIRST_OPERATORS",
+    "TORCH_TILE_BISECT_REPORT",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--list", action="store_true", help="list the passes that can be left out, and end")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds of one run; beyond it the run fails")
+    parser.add_argument(
+        "script", nargs="?", help="a Python script that ends with another status than 0 when it is wrong"
+    )
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
+    parser.set_defaults(run=run)
+
+
+def smallest(fails: Callable[[int], bool], most: int) -> int | None:
+    """The least number in [1, most] at which `fails` begins to hold; None where it does not hold at the end.
+
+    Between 0, where it does not hold, and there it is asked at halves.
+    """
+    if most < 1 or not fails(most):
+        return None
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fails(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def culprit(helps: Callable[[Sequence[str]], bool], names: Sequence[str]) -> str | None:
+    """The one of `names` whose absence helps, found by halves; None where the absence of all does not."""
+    if not names or not helps(names):
+        return None
+    names = list(names)
+    while len(names) > 1:
+        half = names[: len(names) // 2]
+        names = half if helps(half) else names[len(names) // 2 :]
+    return names[0] if helps(names) else None
+
+
+@dataclasses.dataclass
+class Script:
+    """A script, run again and again with parts of the compiler turned off."""
+
+    command: list[str]
+    timeout: float
+    report: Path
+    num_runs: int = 0
+
+    def fails(
+        self,
+        without: Sequence[str] = (),
+        graphs: int | None = None,
+        operators: int | None = None,
+        is_shown: bool = False,
+    ) -> bool:
+        """Whether it fails with these passes left out, and with these numbers of graphs and operators compiled."""
+        environment = {name: value for name, value in os.environ.items() if name not in _SWITCHES}
+        environment["TORCH_TILE_DISABLE_PASSES"] = ",".join(without)
+        environment["TORCH_TILE_BISECT_REPORT"] = str(self.report)
+        if graphs is not None:
+            environment["TORCH_TILE_ONLY_FIRST_GRAPHS"] = str(graphs)
+        if operators is not None:
+            environment["TORCH_TILE_ONLY_FIRST_OPERATORS"] = str(operators)
+        self.report.write_text("", encoding="utf-8")
+        self.num_runs += 1
+        try:
+            done = subprocess.run(self.command, env=environment, capture_output=True, text=True, timeout=self.timeout)
+        except subprocess.TimeoutExpired:
+            return True
+        if is_shown and done.returncode:
+            print("".join(f"    {line}\n" for line in done.stderr.strip().splitlines()[-3:]), end="")
+        return done.returncode != 0
+
+    def reported(self, kind: str) -> list[str]:
+        """What the last run compiled: a line for each graph or operator."""
+        lines = self.report.read_text(encoding="utf-8").splitlines()
+        return [line.partition(" ")[2] for line in lines if line.startswith(f"{kind} ")]
+
+
+def _wrong_pass(script: Script) -> str | None:
+    found = culprit(lambda names: not script.fails(names), list(limits.PASSES))
+    if found != "decompositions":
+        return found
+    from torch_tile.frontend.decompositions import decomposition_table
+
+    table = decomposition_table(True, True)
+    ours = [str(op) for op, function in table.items() if str(function.__module__).startswith("torch_tile")]
+    return culprit(lambda names: not script.fails(names), ours) or found
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints what was found. 0: something was; 1: the script fails without us; 2: it is right."""
+    if arguments.list:
+        for name, text in limits.PASSES.items():
+            print(f"{name}: {text}")
+        return 0
+    if arguments.script is None:
+        print("bisect needs a script: python -m torch_tile bisect script.py", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="torch-tile-bisect-") as folder:
+        command = [sys.executable, arguments.script, *arguments.arguments]
+        return _bisect(Script(command, arguments.timeout, Path(folder) / "report"))
+
+
+def _bisect(script: Script) -> int:
+    print(f"running {' '.join(script.command[1:])}")
+    if not script.fails(is_shown=True):
+        print("the script ends with status 0: there is nothing to find")
+        return 2
+    num_graphs = len(script.reported("graph"))
+    if script.fails(graphs=0):
+        print("the script fails with every graph in eager mode, too: torch_tile is not the cause")
+        return 1
+    graph = smallest(lambda n: script.fails(graphs=n), num_graphs)
+    if graph is None:
+        print("the script does not fail every time: nothing can be said")
+        return 1
+    print(f"graph {graph} of {num_graphs} is the first whose compilation makes it fail")
+    script.fails(graphs=graph)
+    operators = script.reported("operator")
+    number = smallest(lambda n: script.fails(graphs=graph, operators=n), len(operators))
+    if number is None:
+        print("no single operator makes it fail: views, writes and calls outside are left")
+    else:
+        _, name, target, *source = operators[number - 1].split(" ", 3)
+        print(f"operator {number} of {len(operators)} is the first: {name} = {target}{_at(source)}")
+    wrong = _wrong_pass(script)
+    if wrong is None:
+        print("no pass is the cause: it fails with all of them left out")
+    else:
+        print(
+            f"pass {wrong} is the cause: without it the script succeeds; {limits.PASSES.get(wrong, 'a decomposition')}"
+        )
+        print(f'until it is right: options={{"disable_passes": "{wrong}"}} or TORCH_TILE_DISABLE_PASSES={wrong}')
+    print(f"{script.num_runs} runs")
+    return 0
+
+
+def _at(source: Sequence[str]) -> str:
+    return f"  ({source[0].strip()})" if source and source[0].strip() else ""

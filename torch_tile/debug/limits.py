@@ -1,0 +1,96 @@
+"""What bisection turns off (cli_bisect.py): passes by name, graphs and operators beyond a number.
+
+Numbers count over the process, in the order in which graphs are compiled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from torch_tile.config import Settings
+from torch_tile.debug.record import source_line
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule, Node
+
+# Passes that may be left out, and what they do.
+PASSES = {
+    "attention": "scaled_dot_product_attention stays whole",
+    "decompositions": "decompositions of ours; each alone by its operator, as in aten.glu.default",
+    "random": "random numbers are made in kernels",
+    "common_subexpressions": "equal computations of a joint graph are merged",
+    "channels_last": "convolutions get inputs with channels last",
+    "epilogues": "activations are computed by the library, behind products and convolutions",
+    "fold": "frozen parameters: what depends on them alone is computed once",
+    "scale_weights": "frozen parameters: weights take in what follows",
+    "elide_roundings": "values of low precision that never reach memory stay in float32",
+    "fusion": "operators share kernels",
+}
+_VIEWS = ("view", "expand", "permute", "slice", "select", "unsqueeze", "squeeze", "alias", "as_strided", "transpose")
+_num_graphs = 0
+_num_operators = 0
+
+
+def is_on(settings: Settings, name: str) -> bool:
+    """Whether a pass of PASSES, or a decomposition by the name of its operator, is not left out."""
+    return name not in settings.disabled_passes()
+
+
+def are_set(settings: Settings) -> bool:
+    """Whether what is compiled depends on what was compiled before."""
+    return (
+        settings["only_first_graphs"] >= 0 or settings["only_first_operators"] >= 0 or bool(settings["bisect_report"])
+    )
+
+
+def is_graph_compiled(settings: Settings) -> bool:
+    """Counts a graph; whether it is among the first ones."""
+    global _num_graphs
+    _num_graphs += 1
+    _report(settings, "graph", str(_num_graphs))
+    limit = settings["only_first_graphs"]
+    return bool(limit < 0 or limit >= _num_graphs)
+
+
+def limit_operators(gm: GraphModule, settings: Settings) -> None:
+    """Operators beyond the first ones become calls of Python functions."""
+    global _num_operators
+    limit = settings["only_first_operators"]
+    if limit < 0 and not settings["bisect_report"]:
+        return
+    for node in gm.graph.nodes:
+        if not _is_computed(node):
+            continue
+        _num_operators += 1
+        _report(settings, "operator", f"{_num_operators} {node.name} {node.target} {source_line(node) or ''}")
+        if 0 <= limit < _num_operators:
+            node.target = _Outside(node.target)
+
+
+def _is_computed(node: Node) -> bool:
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    schema = node.target._schema
+    is_tensor = isinstance(node.meta.get("val"), torch.Tensor)
+    return bool(is_tensor) and not schema.is_mutable and schema.name.rpartition("::")[2] not in _VIEWS
+
+
+def _report(settings: Settings, kind: str, text: str) -> None:
+    if settings["bisect_report"]:
+        with open(settings["bisect_report"], "a", encoding="utf-8") as file:
+            file.write(f"{kind} {text}\n")
+
+
+class _Outside:
+    """An operator as the importer does not know it."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self.__name__ = f"outside_{target.__name__.replace('.', '_')}"
+        self.__module__ = "torch_tile.debug.limits"
+        self.__qualname__ = self.__name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.target(*args, **kwargs)

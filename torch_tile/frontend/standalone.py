@@ -1,0 +1,287 @@
+"""Compiled graphs that outlive their process: `torch_tile.standalone_compile`, and torch.compile(...).aot_compile.
+
+An artifact is what the disk cache keeps of one graph of Dynamo's: the entry of AOTAutograd (autograd_cache.py), the
+programs of its graphs and their kernels. On disk it is a folder that is laid out as a disk cache, or one file with its
+entries. Loading reads them as a cache layer, so what does not fit the compiler or the processor is compiled again from
+the graph's text.
+
+An entry of AOTAutograd is a pickle: load files that you trust.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import json
+import os
+import shutil
+import struct
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch._dynamo.aot_compile_types import SerializableCallable
+from torch._functorch import config as functorch_config
+from torch._guards import TracingContext, tracing
+from torch._subclasses import FakeTensorMode
+from torch.fx import GraphModule
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from torch_tile import _C, config, disk_cache
+from torch_tile.config import Settings
+from torch_tile.errors import ArtifactError
+from torch_tile.frontend import autograd_cache
+from torch_tile.frontend.aot import compile_with_autograd
+from torch_tile.frontend.compile import reload_graph
+from torch_tile.frontend.options import settings_of
+
+_MAGIC = b"torch_tile artifact 1\n"
+_HEADER = "header.json"
+# They say where and how much is kept, not what is compiled.
+_OF_THIS_MACHINE = frozenset(
+    (
+        *("bisect_report", "buffer_limit_bytes", "debug", "force_compile", "threads"),
+        *("cache", "cache_dir", "cache_layers", "cache_limit_bytes"),
+    )
+)
+
+Format = Literal["binary", "unpacked"]
+Entries = dict[str, bytes]
+"""By "kind/name", as in the disk cache."""
+
+
+class CompiledArtifact(SerializableCallable):
+    """A compiled graph that can be saved; called with the inputs of the graph, it returns its outputs."""
+
+    def __init__(
+        self, function: Callable[..., Any], header: dict[str, Any], entries: Entries, reason: str = ""
+    ) -> None:
+        self._function = function
+        self._header = header
+        self._entries = entries
+        self._reason = reason
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def save(self, *, path: str | os.PathLike[str], format: Format = "binary") -> None:
+        """Write the artifact.
+
+        Args:
+            path: a file, or for the format `unpacked` a folder; what is there is replaced.
+            format: `binary`, or `unpacked`: a folder that holds header.json and a disk cache.
+
+        Raises:
+            ArtifactError: the graph holds something that cannot be kept; says what.
+        """
+        _check_format(format)
+        self._check()
+        place = Path(path)
+        if format == "binary":
+            if place.is_dir():
+                raise ArtifactError("save", f"{place} is a folder, and the format binary is a file")
+            temporary = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
+            temporary.write_bytes(self._to_bytes())
+            temporary.replace(place)
+            return
+        if place.is_dir() and any(place.iterdir()) and not (place / _HEADER).is_file():
+            raise ArtifactError("save", f"{place} holds files that are no artifact")
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        (place / _HEADER).write_text(json.dumps(self._header, indent=1), encoding="utf-8")
+        _write_entries(place / "cache", self._entries)
+
+    def _check(self) -> None:
+        if self._reason:
+            raise ArtifactError("save", self._reason)
+
+    def _to_bytes(self) -> bytes:
+        self._check()
+        header = json.dumps(self._header).encode()
+        parts = [struct.pack("<Q", len(header)), header, struct.pack("<Q", len(self._entries))]
+        for name, content in sorted(self._entries.items()):
+            encoded = name.encode()
+            parts += [struct.pack("<QQ", len(encoded), len(content)), encoded, content]
+        body = b"".join(parts)
+        return _MAGIC + hashlib.sha256(body).digest() + body
+
+    @classmethod
+    def serialize_compile_artifacts(cls, fn: CompiledArtifact) -> bytes:
+        """For torch._dynamo.aot_compile."""
+        return fn._to_bytes()
+
+    @classmethod
+    def deserialize_compile_artifacts(cls, data: bytes) -> CompiledArtifact:
+        """For torch._dynamo.aot_compile."""
+        return _from_bytes(data, "the artifact")
+
+    @staticmethod
+    def load(*, path: str | os.PathLike[str], format: Format = "binary") -> CompiledArtifact:
+        """Read what `save` wrote.
+
+        Raises:
+            ArtifactError: it is no artifact, is damaged, or was made by another version of torch.
+            OSError: it cannot be read.
+        """
+        _check_format(format)
+        place = Path(path)
+        if format == "binary":
+            return _from_bytes(place.read_bytes(), str(place))
+        try:
+            header = json.loads((place / _HEADER).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ArtifactError("load", f"{place / _HEADER} is damaged: {error}") from None
+        return CompiledArtifact(_load(header, str(place / "cache"), str(place)), header, _entries_of(place / "cache"))
+
+
+def _check_format(format: str) -> None:
+    if format not in ("binary", "unpacked"):
+        raise ValueError(f"format expected 'binary' or 'unpacked', got {format!r}")
+
+
+def _write_entries(folder: Path, entries: Entries) -> None:
+    cache = _C.DiskCache(str(folder), 0, [])
+    for name, content in entries.items():
+        kind, _, key = name.partition("/")
+        cache.write(kind, bytes.fromhex(key), content)
+    _C.flush_disk_cache()
+
+
+def _entries_of(folder: Path) -> Entries:
+    _C.flush_disk_cache()
+    cache = _C.DiskCache(str(folder), 0, [])
+    found = {}
+    for kind, name, *_ in _C.cache_entries(str(folder)):
+        content = cache.read(kind, bytes.fromhex(name)) if name else None
+        if content is not None:
+            found[f"{kind}/{name}"] = content
+    return found
+
+
+def _from_bytes(data: bytes, source: str) -> CompiledArtifact:
+    def damaged(reason: str) -> ArtifactError:
+        return ArtifactError("load", f"{source} is no artifact of torch_tile that can be used: {reason}")
+
+    if not data.startswith(_MAGIC):
+        other = data[: len(_MAGIC) - 2] == _MAGIC[:-2]
+        raise damaged("another version of torch_tile wrote it" if other else "it begins with something else")
+    digest, body = data[len(_MAGIC) : len(_MAGIC) + 32], data[len(_MAGIC) + 32 :]
+    if hashlib.sha256(body).digest() != digest:
+        raise damaged("its contents do not have the hash that they were saved with")
+    offset = 0
+
+    def take(length: int) -> bytes:
+        nonlocal offset
+        if length > len(body) - offset:
+            raise damaged("a count is above the remaining bytes")
+        offset += length
+        return body[offset - length : offset]
+
+    (length,) = struct.unpack("<Q", take(8))
+    header = json.loads(take(length))
+    entries = {}
+    for _ in range(struct.unpack("<Q", take(8))[0]):
+        name_length, content_length = struct.unpack("<QQ", take(16))
+        name = take(name_length).decode()
+        entries[name] = take(content_length)
+    with tempfile.TemporaryDirectory(prefix="torch-tile-artifact-") as folder:
+        _write_entries(Path(folder) / "cache", entries)
+        return CompiledArtifact(_load(header, str(Path(folder) / "cache"), source), header, entries)
+
+
+def _load(header: dict[str, Any], folder: str, source: str) -> Callable[..., Any]:
+    if header["torch"] != torch.__version__:
+        raise ArtifactError(
+            "load", f"{source} was made with torch {header['torch']}, and this is torch {torch.__version__}"
+        )
+    settings = config.resolve(None, header["options"])
+    settings = settings.changed(cache_layers=os.pathsep.join([folder, *settings.cache_layers()]))
+    cache = _C.DiskCache("", 0, [folder])
+    context = TracingContext.try_get() or TracingContext(FakeTensorMode(shape_env=ShapeEnv()))
+    with tracing(context):
+        loaded = autograd_cache.load_artifact(header["key"], cache, settings, reload_graph)
+    disk_cache.report()
+    if loaded is None:
+        raise ArtifactError("load", f"{source} holds no sound entry of its graph")
+
+    def call(*arguments: Any) -> Any:
+        return loaded(list(arguments))
+
+    return call
+
+
+@contextlib.contextmanager
+def _recorded(settings: Settings) -> Iterator[tuple[Settings, Path]]:
+    """Settings under which all that is compiled goes to a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="torch-tile-artifact-") as folder:
+        place = Path(folder) / "cache"
+        recorded = settings.changed(cache=True, cache_dir=str(place), cache_layers="", cache_limit_bytes=0)
+        recorded.artifact_key = uuid.uuid4().hex
+        yield recorded, place
+
+
+def compile_artifact(gm: GraphModule, example_inputs: Sequence[Any], settings: Settings) -> CompiledArtifact:
+    """A graph of Dynamo's, compiled with its backward if it has one, under the caller's tracing context."""
+    with _recorded(settings) as (recorded, folder):
+        with functorch_config.patch(
+            force_non_lazy_backward_lowering=True, bundled_autograd_cache=False, strict_autograd_cache=False
+        ):
+            function = compile_with_autograd(gm, example_inputs, recorded)
+        entries = _entries_of(folder)
+        options = {
+            name: value
+            for name, value in settings.items()
+            if name not in _OF_THIS_MACHINE and not config.KNOBS[name].is_pass and value != config.KNOBS[name].default
+        }
+        header = {"torch": torch.__version__, "key": recorded.artifact_key, "options": options}
+        reason = ""
+        if not any(name.startswith("autograd/") for name in entries):
+            reason = f"the graph cannot be kept: {recorded.reason_against_keeping or 'it runs in eager mode'}"
+        return CompiledArtifact(function, header, entries, reason)
+
+
+def _fake_mode(gm: GraphModule, dynamic_shapes: str) -> Any:
+    if dynamic_shapes == "from_tracing_context":
+        return TracingContext.get().fake_mode
+    if dynamic_shapes == "from_graph":
+        values = [n.meta.get("example_value", n.meta.get("val")) for n in gm.graph.nodes]
+        found = torch._guards.detect_fake_mode(values)
+        return found or FakeTensorMode(shape_env=ShapeEnv())
+    if dynamic_shapes == "from_example_inputs":
+        return FakeTensorMode(shape_env=ShapeEnv())
+    raise ValueError(
+        f"dynamic_shapes expected 'from_graph', 'from_example_inputs' or 'from_tracing_context', got {dynamic_shapes!r}"
+    )
+
+
+def standalone_compile(
+    gm: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    dynamic_shapes: Literal["from_example_inputs", "from_tracing_context", "from_graph"] = "from_graph",
+    options: dict[str, Any] | None = None,
+) -> CompiledArtifact:
+    """Compile a graph ahead of the calls, as torch._inductor.standalone_compile does.
+
+    Args:
+        gm: a graph with flat inputs and outputs, as Dynamo captures it or make_fx makes it. It is not changed.
+        example_inputs: its inputs.
+        dynamic_shapes: where it is said which sizes are dynamic: the fake tensors of the graph, the example inputs
+            themselves (none is), or the tracing context of the caller.
+        options: as for torch.compile.
+
+    Returns:
+        A callable with `save`; `CompiledArtifact.load` reads what that wrote, in any process.
+
+    Raises:
+        torch_tile.OptionError: an option that is not known, or a value that is not accepted.
+    """
+    settings = settings_of(None, options)
+    mode = _fake_mode(gm, dynamic_shapes)
+    gm = copy.deepcopy(gm)
+    with tracing(TracingContext(mode)):
+        return compile_artifact(gm, example_inputs, settings)
