@@ -244,6 +244,32 @@ def test_modes_set_what_they_list(mode: str, caplog: pytest.LogCaptureFixture) -
     assert not [r.getMessage() for r in caplog.records if "nothing" in r.getMessage()]
 
 
+def test_max_autotune_times_each_library(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch_tile.frontend import time_libraries
+
+    asked: list[str] = []
+    fastest = time_libraries.fastest
+
+    def spy(*args: Any) -> Any:
+        *rest, compile_with = args
+        return fastest(*rest, lambda library: (asked.append(library), compile_with(library))[1])
+
+    monkeypatch.setattr(time_libraries, "fastest", spy)
+    x, w = torch.randn(64, 96), torch.randn(96, 80)
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    with torch.no_grad(), caplog.at_level(logging.INFO, logger="torch_tile"):
+        function = torch.compile(lambda x, w: torch.relu(x @ w), backend="tile", mode="max-autotune-no-cudagraphs")
+        assert_same(function(x, w), torch.relu(x @ w), rtol=1e-5, atol=1e-5)
+    assert asked == ["aten", "onednn"]
+    assert any("max_autotune: aten" in r.getMessage() and "onednn" in r.getMessage() for r in caplog.records)
+    assert torch.equal(torch.get_rng_state(), state), "the user's random numbers are used up"
+    fresh()
+    asked.clear()
+    compiled(lambda x: x * 2, max_autotune=True)(x)
+    assert not asked, "there is no product"
+
+
 # For the process
 
 

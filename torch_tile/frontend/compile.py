@@ -23,7 +23,7 @@ from torch_tile.counters import counters
 from torch_tile.debug import faults, limits, observe, phases, places, record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import TileError
-from torch_tile.frontend import containment, cudagraphs
+from torch_tile.frontend import containment, cudagraphs, time_libraries
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.pycalls import make_pycalls
@@ -111,23 +111,29 @@ def _compile(
         dump.write("05-import.mlir", graph.text)
     stages: dict[str, str] = {}
     try:
-        with phases.timed("torch_tile.compile", "inductor_cumulative_compile_time_us"):
-            program = _C.compile_graph(
+        pycalls = make_pycalls(gm, graph.pycalls)
+
+        def compile_with(library: str) -> _C.Program:
+            return _C.compile_graph(
                 graph.text,
                 {**settings.compiler_options(), **targets.compiler_options(graph.device)},
                 settings.cache_dir(),
                 settings["cache_limit_bytes"],
                 _sink(dump, stages),
-                make_pycalls(gm, graph.pycalls),
+                pycalls,
                 force_compile=settings["force_compile"],
                 poison=settings["poison"],
                 device=graph.device,
                 architecture=targets.architecture(graph.device),
-                matmul_library=settings["matmul_library"],
+                matmul_library=library,
                 threads=settings["threads"],
                 cache_layers=settings.cache_layers(),
                 dump_on_miss=not (dump or record.is_active() or observe.needs_stages()),
             )
+
+        with phases.timed("torch_tile.compile", "inductor_cumulative_compile_time_us"):
+            program = compile_with(settings["matmul_library"])
+            program = time_libraries.fastest(gm, graph, program, kind, settings, compile_with)
         disk_cache.report()
     except TileError as error:
         node = _source_of(gm, graph, error.line)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
 from torch_tile import config
 from torch_tile.config import Settings
+from torch_tile.debug.limits import PASSES
+from torch_tile.errors import OptionError
 
 
 def settings_of(mode: str | None = None, options: Mapping[str, Any] | None = None) -> Settings:
@@ -16,6 +19,14 @@ def settings_of(mode: str | None = None, options: Mapping[str, Any] | None = Non
         OptionError: unknown mode or option, or a value that is not accepted.
     """
     settings = config.resolve(mode, options)
+    for name in settings.disabled_passes():
+        if name not in PASSES and "." not in name:
+            nearest = difflib.get_close_matches(name, PASSES, n=1)
+            hint = f"; the nearest is {nearest[0]!r}" if nearest else ""
+            known = ", ".join(PASSES)
+            raise OptionError(
+                f"option 'disable_passes' expected {known} or operators like aten.glu.default, got {name!r}{hint}"
+            )
     if settings["target"] != "host":
         from torch_tile.targets import check_processor
 

@@ -25,3 +25,12 @@ def has_strides_of(value: torch.Tensor, memory_format: torch.memory_format) -> b
     with torch.no_grad():
         like = torch.empty_like(value, memory_format=memory_format)
     return str(tuple(like.stride())) == str(tuple(value.stride()))
+
+
+def hint_of(value: Any) -> Any:
+    """The number that a size was traced with; what is no size as it is."""
+    if not isinstance(value, torch.SymInt):
+        return value
+    from torch.fx.experimental.symbolic_shapes import guarding_hint_or_throw
+
+    return int(guarding_hint_or_throw(value))

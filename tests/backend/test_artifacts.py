@@ -1,0 +1,174 @@
+"""Compiled graphs that are saved and loaded: standalone_compile, and torch.compile(...).aot_compile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import torch_tile
+from tests.compiling import assert_same, count, fresh, run_python, tile_only
+from torch_tile.errors import ArtifactError, OptionError
+
+pytestmark = tile_only
+if not torch.__version__.startswith("2.13."):
+    pytest.skip("entries of AOTAutograd are kept with torch 2.13", allow_module_level=True)
+
+
+def layer(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return F.gelu(torch.softmax(x @ w, -1) + 1), x.sum(-1)
+
+
+def captured(function: Any, *inputs: Any, dynamic: bool = False) -> torch.fx.GraphModule:
+    return make_fx(function, tracing_mode="symbolic" if dynamic else "fake")(*inputs)
+
+
+X, W = torch.linspace(-1, 1, 35).reshape(5, 7), torch.linspace(0, 1, 63).reshape(7, 9)
+
+
+@pytest.mark.parametrize("format", ["binary", "unpacked"])
+def test_saved_and_loaded(tmp_path: Path, cache_dir: Path, format: Literal["binary", "unpacked"]) -> None:
+    gm = captured(layer, X, W)
+    text = gm.code
+    artifact = torch_tile.standalone_compile(gm, [X, W])
+    assert gm.code == text
+    assert_same(list(artifact(X, W)), list(layer(X, W)))
+    for _ in range(2):  # what is there is replaced
+        artifact.save(path=tmp_path / "artifact", format=format)
+    assert (tmp_path / "artifact").is_dir() == (format == "unpacked")
+    fresh()
+    loaded = torch_tile.CompiledArtifact.load(path=tmp_path / "artifact", format=format)
+    assert count("graphs") == count("graphs_from_disk") == 1, "nothing is compiled again"
+    assert_same(list(loaded(X, W)), list(layer(X, W)))
+    loaded.save(path=tmp_path / "again")
+    assert_same(list(torch_tile.CompiledArtifact.load(path=tmp_path / "again")(X, W)), list(layer(X, W)))
+
+
+def test_training(tmp_path: Path) -> None:
+    x, w = X.clone().requires_grad_(), W.clone().requires_grad_()
+    layer(x, w)[0].square().sum().backward()
+    expected = x.grad, w.grad
+    inputs = [X.clone().requires_grad_(), W.clone().requires_grad_()]
+    torch_tile.standalone_compile(captured(layer, *inputs), inputs).save(path=tmp_path / "artifact")
+    fresh()
+    loaded = torch_tile.CompiledArtifact.load(path=tmp_path / "artifact")
+    assert count("graphs_from_disk") == 2
+    loaded(*inputs)[0].square().sum().backward()
+    assert_same([x.grad for x in inputs], list(expected), rtol=1e-5, atol=1e-5)
+
+
+def test_dynamic_sizes(tmp_path: Path) -> None:
+    gm = captured(layer, X, W, dynamic=True)
+    torch_tile.standalone_compile(gm, _fakes(gm), dynamic_shapes="from_graph").save(path=tmp_path / "artifact")
+    loaded = torch_tile.CompiledArtifact.load(path=tmp_path / "artifact")
+    for rows in (2, 5, 33):
+        x = torch.randn(rows, 7)
+        assert_same(list(loaded(x, W)), list(layer(x, W)), rtol=1e-5, atol=1e-5)
+
+
+def _fakes(gm: torch.fx.GraphModule) -> list[Any]:
+    return [node.meta["val"] for node in gm.graph.find_nodes(op="placeholder")]
+
+
+def test_options(tmp_path: Path) -> None:
+    gm = captured(lambda x: (torch.exp(x) * 2).sum(-1), X)
+    with pytest.raises(OptionError, match="fusoin"):
+        torch_tile.standalone_compile(gm, [X], options={"fusoin": True})
+    artifact = torch_tile.standalone_compile(gm, [X], options={"fusion": False})
+    artifact.save(path=tmp_path / "artifact")
+    kernels = count("kernels")
+    assert kernels > 1
+    fresh()
+    torch_tile.CompiledArtifact.load(path=tmp_path / "artifact")
+    assert count("kernels") == kernels and count("graphs_from_disk") == 1
+    with pytest.raises(ValueError, match="format expected 'binary' or 'unpacked', got 'zip'"):
+        artifact.save(path=tmp_path / "artifact", format="zip")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="dynamic_shapes expected 'from_graph'"):
+        torch_tile.standalone_compile(gm, [X], dynamic_shapes="all")  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_kept_says_why(tmp_path: Path) -> None:
+    gm = captured(lambda x: x * 2, X)
+    artifact = torch_tile.standalone_compile(gm, [X], options={"deterministic": True})
+    assert_same(artifact(X), X * 2)
+    with pytest.raises(ArtifactError, match="the graph cannot be kept: option 'deterministic' is set"):
+        artifact.save(path=tmp_path / "artifact")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "precious.txt").write_text("mine")
+    artifact = torch_tile.standalone_compile(gm, [X])
+    with pytest.raises(ArtifactError, match="holds files that are no artifact"):
+        artifact.save(path=tmp_path / "folder", format="unpacked")
+    with pytest.raises(ArtifactError, match="is a folder"):
+        artifact.save(path=tmp_path / "folder")
+    assert (tmp_path / "folder" / "precious.txt").read_text() == "mine"
+
+
+def test_files_that_are_not_whole(tmp_path: Path) -> None:
+    path = tmp_path / "artifact"
+    torch_tile.standalone_compile(captured(lambda x: x * 2, X), [X]).save(path=path)
+    whole = path.read_bytes()
+    cases = {
+        "begins with something else": b"PK\3\4" + whole[4:],
+        "another version of torch_tile wrote it": whole[:20] + b"9\n" + whole[22:],
+        "do not have the hash": whole[:-1],
+        "begins with something else ": b"",
+    }
+    for reason, content in cases.items():
+        path.write_bytes(content)
+        with pytest.raises(ArtifactError, match=reason.strip()):
+            torch_tile.CompiledArtifact.load(path=path)
+    for place in range(0, len(whole), max(1, len(whole) // 40)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x40]) + whole[place + 1 :])
+        with pytest.raises(ArtifactError):
+            torch_tile.CompiledArtifact.load(path=path)
+    with pytest.raises(FileNotFoundError):
+        torch_tile.CompiledArtifact.load(path=tmp_path / "missing")
+
+
+def test_another_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "artifact"
+    torch_tile.standalone_compile(captured(lambda x: x * 2, X), [X]).save(path=path)
+    monkeypatch.setattr(torch, "__version__", "2.13.9")
+    with pytest.raises(ArtifactError, match=r"was made with torch 2\.13\.\S+, and this is torch 2\.13\.9"):
+        torch_tile.CompiledArtifact.load(path=path)
+
+
+# torch.compile(...).aot_compile
+
+
+def test_aot_compile(tmp_path: Path) -> None:
+    """Saved here and loaded in a process with an empty cache."""
+    module = tmp_path / "model_of_test.py"
+    module.write_text(
+        "import torch\n"
+        "def model(x, w):\n"
+        "    return torch.nn.functional.gelu(torch.softmax(x @ w, -1)) + x.shape[0]\n"
+    )  # fmt: skip
+    path = tmp_path / "compiled"
+    common = f"import sys, torch; sys.path.insert(0, {str(tmp_path)!r}); from model_of_test import model\n"
+    common += "x, w = torch.linspace(-1, 1, 35).reshape(5, 7), torch.linspace(0, 1, 63).reshape(7, 9)\n"
+    first = f"""
+with torch._dynamo.config.patch(enable_aot_compile=True):
+    function = torch.compile(model, backend="tile", fullgraph=True).aot_compile(((x, w), {{}}))
+torch.testing.assert_close(function(x, w), model(x, w))
+function.save_compiled_function({str(path)!r})
+"""
+    run_python(common + first, TORCH_TILE_CACHE_DIR=str(tmp_path / "one"))
+    second = f"""
+import torch_tile
+with open({str(path)!r}, "rb") as file, torch._dynamo.config.patch(enable_aot_compile=True):
+    function = torch.compiler.load_compiled_function(file)
+torch.testing.assert_close(function(x, w), model(x, w))
+assert torch_tile.counters["graphs"] == torch_tile.counters["graphs_from_disk"] == 1
+try:
+    function(x.double(), w.double())
+except RuntimeError as error:
+    assert "GuardManager check failed" in str(error)
+else:
+    raise SystemExit("guards are not checked")
+"""
+    run_python(common + second, TORCH_TILE_CACHE_DIR=str(tmp_path / "two"))

@@ -1,0 +1,187 @@
+"""Bisection and torch's minifier: each names what a seeded mistake makes wrong."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.compiling import ROOT, compiled, fresh, tile_only
+from torch_tile.cli_bisect import culprit, smallest
+from torch_tile.debug import faults
+
+pytestmark = tile_only
+
+
+def test_smallest() -> None:
+    for most in range(1, 20):
+        for first in range(1, most + 1):
+            asked: list[int] = []
+            assert smallest(lambda n, first=first, asked=asked: asked.append(n) or n >= first, most) == first
+            assert len(asked) <= most.bit_length() + 1
+        assert smallest(lambda n: False, most) is None
+    assert smallest(lambda n: True, 0) is None
+
+
+def test_culprit() -> None:
+    names = [str(n) for n in range(13)]
+    for name in names:
+        assert culprit(lambda without, name=name: name in without, names) == name
+    assert culprit(lambda without: False, names) is None
+    assert culprit(lambda without: True, []) is None
+    # Two together: neither alone is the cause.
+    assert culprit(lambda without: {"1", "9"} <= set(without), names) is None
+
+
+SCRIPT = """
+import torch
+from torch_tile.debug import faults
+
+def first(x):
+    return torch.exp(x) * 2
+
+def second(x):
+    y = torch.cos(x) + 1
+    z = torch.relu(y - 1.5)   # this line is wrong
+    return torch.tanh(z) * 3
+
+x = torch.linspace(-2, 2, 65)
+with faults.wrong_operator("aten.relu.default"{condition}):
+    for function in (first, second):
+        compiled = torch.compile(function, backend="tile", options={{"strict": True}})
+        torch.testing.assert_close(compiled(x), function(x))
+"""
+
+
+def run_bisect(path: Path, text: str) -> subprocess.CompletedProcess[str]:
+    path.write_text(textwrap.dedent(text))
+    return subprocess.run(
+        [sys.executable, "-m", "torch_tile", "bisect", str(path)],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=500,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_bisect_names_graph_operator_and_pass(tmp_path: Path) -> None:
+    condition = ', lambda settings: "random" not in settings.disabled_passes()'
+    done = run_bisect(tmp_path / "script.py", SCRIPT.format(condition=condition))
+    assert done.returncode == 0, done.stdout + done.stderr
+    for expected in (
+        "graph 2 of 2 is the first",
+        "= aten.relu.default  (",
+        "script.py:10: z = torch.relu(y - 1.5)",
+        "pass random is the cause",
+        'options={"disable_passes": "random"}',
+    ):
+        assert expected in done.stdout, done.stdout
+
+
+def test_bisect_where_nothing_is_wrong(tmp_path: Path) -> None:
+    done = run_bisect(tmp_path / "right.py", "print('fine')")
+    assert done.returncode == 2 and "nothing to find" in done.stdout
+    done = run_bisect(tmp_path / "wrong.py", "raise SystemExit(3)")
+    assert done.returncode == 1 and "torch_tile is not the cause" in done.stdout
+
+
+def test_first_operators_alone_are_compiled() -> None:
+    """What is beyond the number is a call outside; the result is the same."""
+    from torch_tile import counters
+    from torch_tile.debug import limits
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(torch.relu(torch.cos(x) + 1) * 2)
+
+    x = torch.linspace(-2, 2, 65)
+    calls = []
+    for number in range(6):
+        fresh()
+        limits._num_operators = 0
+        torch.testing.assert_close(compiled(f, only_first_operators=number)(x), f(x))
+        calls.append(int(counters["pycalls"]))
+    assert calls == [5, 4, 3, 2, 1, 0]
+    fresh()
+    limits._num_graphs = 0
+    function = compiled(f, only_first_graphs=0)
+    torch.testing.assert_close(function(x), f(x))
+    assert counters["graphs"] == 0 and counters["fallbacks"] == 0
+
+
+def test_every_pass_can_be_left_out() -> None:
+    from torch_tile.debug.limits import PASSES
+
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = torch.nn.functional.scaled_dot_product_attention(x, x, x)
+        return torch.nn.functional.glu(torch.nn.functional.gelu(y @ w)).to(torch.bfloat16) * 2
+
+    x, w = torch.randn(2, 3, 16, 32), torch.randn(32, 32)
+    for name in [*PASSES, "aten.glu.default", ",".join(PASSES)]:
+        fresh()
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(f, disable_passes=name)(x, w), f(x, w), rtol=2e-2, atol=2e-2)
+    with pytest.raises(ValueError, match="got 'fuson'; the nearest is 'fusion'"):
+        torch.compile(f, backend="tile", options={"disable_passes": "fuson"})
+
+
+# torch's minifier
+
+
+@pytest.fixture
+def minifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(torch._dynamo.config, "debug_dir_root", str(tmp_path))
+    with torch._dynamo.config.patch(repro_level=4):
+        yield tmp_path
+    torch._dynamo.config.repro_after = None
+
+
+def wrong(x: torch.Tensor) -> torch.Tensor:
+    y = torch.cos(x) + 1
+    z = torch.relu(y - 1.5)
+    return torch.tanh(z) * 3
+
+
+def launcher(folder: Path) -> Path:
+    found = list(folder.rglob("minifier_launcher.py"))
+    assert len(found) == 1, found
+    return found[0]
+
+
+@pytest.mark.parametrize("after", ["aot", "dynamo"])
+def test_accuracy_minifier_finds_a_wrong_operator(minifier: Path, after: str) -> None:
+    x = torch.linspace(-2, 2, 65)
+    with faults.wrong_operator("aten.relu.default"):
+        with torch._dynamo.config.patch(repro_after=after), pytest.raises(Exception, match="Bad accuracy detected"):
+            compiled(wrong)(x)
+        script = launcher(minifier)
+        assert "aten.relu" in script.read_text() or "torch.relu" in script.read_text()
+        fresh()
+        # It ends the process with status 0 once nothing can be left out any more.
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(script), run_name="__main__")
+        assert not ended.value.code
+    smallest = (minifier / "repro.py").read_text()
+    assert "relu" in smallest and "tanh" not in smallest and "cos" not in smallest, smallest
+
+
+def test_minifier_says_nothing_about_what_is_right(minifier: Path) -> None:
+    x = torch.linspace(-2, 2, 65, requires_grad=True)
+    with torch._dynamo.config.patch(repro_after="aot"):
+        y = compiled(wrong)(x)
+        y.sum().backward()
+    torch.testing.assert_close(y, wrong(x))
+    assert not list(minifier.rglob("minifier_launcher.py"))
+
+
+def test_minifier_of_failures(minifier: Path) -> None:
+    x = torch.linspace(-2, 2, 65)
+    after_aot = torch._dynamo.config.patch(repro_after="aot", repro_level=2)
+    with faults.injected("view_inputs", "exception"), after_aot, pytest.raises(Exception, match="injected fault"):
+        compiled(wrong)(x)
+    assert launcher(minifier)
