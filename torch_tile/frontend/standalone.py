@@ -279,8 +279,11 @@ def standalone_compile(
 
     Raises:
         torch_tile.OptionError: an option that is not known, or a value that is not accepted.
+        ValueError: the graph does not return a tuple or list.
     """
     settings = settings_of(None, options)
+    if not isinstance(gm.graph.output_node().args[0], (list, tuple)):
+        raise ValueError("gm expected to return a tuple or list, got a graph that returns one value")
     mode = _fake_mode(gm, dynamic_shapes)
     gm = copy.deepcopy(gm)
     with tracing(TracingContext(mode)):
