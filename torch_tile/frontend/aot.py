@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.utils import counters as dynamo_counters
-from torch._dynamo.utils import flatten_graph_inputs
+from torch._dynamo.utils import GmWrapper, flatten_graph_inputs
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_module_simplified
 
@@ -197,6 +197,8 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
                 compiled: Callable[..., Any] = cached(gm, example_inputs, settings, reload_graph, **compilers)
             else:
                 compiled = aot_module_simplified(gm, example_inputs, keep_inference_input_mutations=True, **compilers)
+                # torch copies the mark from the program, and takes its inputs one by one all the same.
+                compiled._boxed_call = isinstance(gm, GmWrapper)  # type: ignore[attr-defined]
         faults.point("autograd")
     except Exception:
         dynamo_counters["aot_autograd"]["not_ok"] += 1

@@ -449,6 +449,9 @@ void bindProgram(py::module_ &m) {
     throw py::error_already_set();
   // What AOTAutograd asks before it hands inputs over in a list.
   type.attr("_boxed_call") = true;
+  // A copy of what never changes is the same; torch's minifier copies what it compares.
+  type.attr("__deepcopy__") =
+      py::cpp_function([](py::object self, const py::object &) { return self; }, py::is_method(type));
   programType = reinterpret_cast<PyTypeObject *>(type.ptr());
   m.attr("Program") = type;
   type.release(); // lives as long as the process
