@@ -121,10 +121,11 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     with tempfile.TemporaryDirectory(prefix="torch-tile-bisect-") as folder:
         command = [sys.executable, arguments.script, *arguments.arguments]
-        return _bisect(Script(command, arguments.timeout, Path(folder) / "report"))
+        return bisect(Script(command, arguments.timeout, Path(folder) / "report"))
 
 
-def _bisect(script: Script) -> int:
+def bisect(script: Script) -> int:
+    """As `run`, for a script."""
     print(f"running {' '.join(script.command[1:])}")
     if not script.fails(is_shown=True):
         print("the script ends with status 0: there is nothing to find")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._dynamo.utils import counters as dynamo_counters
 from torch._dynamo.utils import GmWrapper, flatten_graph_inputs
+from torch._dynamo.utils import counters as dynamo_counters
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_module_simplified
 
