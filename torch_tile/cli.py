@@ -1,4 +1,4 @@
-"""python -m torch_tile: whether all is well, what a script compiles to, bisection, the disk cache, versions, options."""
+"""python -m torch_tile: whether all is well, what a script compiles to, bisection, disk cache, versions, options."""
 
 from __future__ import annotations
 

@@ -186,9 +186,7 @@ def launcher(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("after", ["aot", "dynamo"])
-def test_accuracy_minifier_finds_a_wrong_operator(
-    minifier: Path, after: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_accuracy_minifier_finds_a_wrong_operator(minifier: Path, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.linspace(-2, 2, 65)
     with faults.wrong_operator("aten.relu.default"):
         with torch._dynamo.config.patch(repro_after=after), pytest.raises(Exception, match="Bad accuracy detected"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torch_tile.config import Settings
-from torch_tile.debug.record import source_line
+from torch_tile.debug.places import source_line
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule, Node
