@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
+from collections.abc import Iterator, Mapping
 
 
-class Counters:
-    """Named counts, thread-safe; a name nothing was counted under is 0.
+class Counters(Mapping[str, float]):
+    """Named counts, thread-safe; a name nothing was counted under is 0. Iteration is over a copy of the names.
 
     graphs: compiled or loaded; graphs_from_disk: of these, by the disk cache. kernels, launches, externs, pycalls: sums
     over graphs of what one call of each runs. fallbacks: graphs that run in eager mode. compile_ms: from graph text to
@@ -30,6 +31,15 @@ class Counters:
 
     def __getitem__(self, name: str) -> float:
         return self._counts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.snapshot())
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._counts
 
     def snapshot(self) -> dict[str, float]:
         """A copy of all counts."""

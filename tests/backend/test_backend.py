@@ -344,3 +344,12 @@ def test_failure_of_the_compiler_falls_back(monkeypatch: pytest.MonkeyPatch) -> 
         assert_same(torch.compile(lambda x: x * 2 + 1, backend="tile")(x), x * 2 + 1)
     with pytest.raises(Exception, match="no such thing"):
         compiled(lambda x: x * 2 - 1)(x)
+
+
+@tile_only
+def test_counters_are_a_mapping() -> None:
+    torch_tile.counters.clear()
+    assert dict(torch_tile.counters) == {} and torch_tile.counters["graphs"] == 0
+    torch_tile.counters.add("graphs", 2)
+    assert dict(torch_tile.counters) == {"graphs": 2} == torch_tile.counters.snapshot()
+    assert "graphs" in torch_tile.counters and "kernels" not in torch_tile.counters and len(torch_tile.counters) == 1

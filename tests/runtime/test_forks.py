@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
-from tests.compiling import run_python, tile_only
+from tests.compiling import ROOT, run_python, tile_only
 
 pytestmark = [tile_only, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
 
@@ -116,3 +117,14 @@ def test_data_loader_workers() -> None:
         """
     )
     assert "fine" in done
+
+
+def test_static_locks_survive_a_fork() -> None:
+    """A file with a lock that lives as long as the process says what a child does with it."""
+    unsafe = []
+    for path in (ROOT / "csrc" / "runtime").rglob("*.cpp"):
+        text = path.read_text()
+        is_static = re.search(r"^\s*static std::(recursive_)?mutex|^std::mutex|->mutex|\(\)\.mutex", text, re.MULTILINE)
+        if is_static and "pthread_atfork" not in text:
+            unsafe.append(path.name)
+    assert not unsafe

@@ -27,6 +27,7 @@ from torch_tile.frontend import containment, cudagraphs, time_libraries
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.pycalls import make_pycalls
+from torch_tile.frontend.tracked_views import tracking, views_to_track
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
 log = logging.getLogger(__name__)
@@ -183,6 +184,8 @@ def _compile(
         log.log(level, "%s is not recorded as a CUDA graph: %s", name, against)
     if binding is not None:
         return _bind(program, graph, binding)
+    if views := views_to_track(gm) if kind != "backward" else []:
+        return tracking(_as_torch_calls_it(program, graph), views)
     if not (graph.constants or graph.pycalls or graph.number_inputs or graph.number_outputs):
         # All that the program is made of; Python callables and tensors would have to be kept too.
         program._fx_graph_cache_key = json.dumps(

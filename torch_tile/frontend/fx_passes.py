@@ -141,6 +141,9 @@ def _bernoulli(e: _Emitter, node: Node) -> Any:
     if node.target is aten.bernoulli.p:
         below = e.call(aten.lt.Scalar, e.uniform(value, node), float(_argument(node, 1, "p", 0.5)))
     else:
+        is_inside = e.call(aten.logical_and.default, e.call(aten.ge.Scalar, x, 0), e.call(aten.le.Scalar, x, 1))
+        message = "Expected p_in >= 0 && p_in <= 1 to be true, but got false."
+        e.call(aten._assert_async.msg, e.call(aten.all.default, is_inside), message)
         below = e.call(aten.lt.Tensor, e.uniform(value, node), x)
     return e.call(torch.ops.prims.convert_element_type.default, below, value.dtype)
 

@@ -7,6 +7,7 @@ keeping the new value beside the input.
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -19,6 +20,8 @@ _copy = torch.ops.aten.copy_.default
 
 
 def _is_view(node: Node) -> bool:
+    if node.target is operator.getitem:  # of several views
+        return isinstance(node.args[0], Node) and node.args[0].op == "call_function" and _is_view(node.args[0])
     if not isinstance(node.target, torch._ops.OpOverload) or node.target is torch.ops.aten.as_strided.default:
         return False
     schema = node.target._schema

@@ -50,6 +50,7 @@ Dependences::Dependences(FuncOp func) {
   std::optional<unsigned> lastEffect;
   llvm::StringMap<Operation *> madeSymbols = symbolsMadeByOps(func);
   llvm::StringMap<SmallVector<unsigned, 1>> checksOfSymbols;
+  std::optional<unsigned> lastConstantCheck; // it always fails
 
   for (Operation &op : func.getBody().front()) {
     if (op.hasTrait<OpTrait::IsTerminator>())
@@ -79,9 +80,12 @@ Dependences::Dependences(FuncOp func) {
         if (operand.getParentBlock() == &func.getBody().front())
           collect(operand);
     });
-    bool isCheck = isa<CheckOp>(op);
+    bool isCheck = isa<CheckOp>(op), hasSymbols = false;
+    if (lastConstantCheck)
+      need(*lastConstantCheck);
     if (isCheck || !madeSymbols.empty() || !checksOfSymbols.empty())
       collectSymbols(&op, [&](std::string_view name) {
+        hasSymbols = true;
         if (Operation *maker = madeSymbols.lookup(name); maker && units.contains(maker))
           need(units[maker]);
         if (auto it = checksOfSymbols.find(name); it != checksOfSymbols.end())
@@ -89,6 +93,8 @@ Dependences::Dependences(FuncOp func) {
         if (isCheck)
           checksOfSymbols[name].push_back(number);
       });
+    if (isCheck && !hasSymbols)
+      lastConstantCheck = number;
     // An alias reads nothing; only what is made of it does.
     if (isa<AliasOp>(op))
       read.clear();

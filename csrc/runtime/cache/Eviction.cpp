@@ -4,6 +4,7 @@
 #include "runtime/cache/Folders.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +21,21 @@ struct Candidate {
 
 bool isOlder(const Candidate &a, const Candidate &b) {
   return std::pair(a.file.used.tv_sec, a.file.used.tv_nsec) < std::pair(b.file.used.tv_sec, b.file.used.tv_nsec);
+}
+
+struct Written {
+  std::mutex mutex;
+  std::map<std::string, int64_t> bytesSinceListing; // by the cache's folder
+};
+
+Written &written() {
+  // Never destroyed: the writing thread may outlive static destructors.
+  static Written *instance = [] {
+    // A child must not inherit the lock of a thread that it does not have.
+    pthread_atfork([] { written().mutex.lock(); }, [] { written().mutex.unlock(); }, [] { written().mutex.unlock(); });
+    return new Written;
+  }();
+  return *instance;
 }
 
 } // namespace
@@ -68,13 +84,12 @@ Evicted evict(const std::string &root, int64_t limitBytes) {
 }
 
 void evictIfDue(const std::string &root, int64_t limitBytes, size_t writtenBytes) {
-  static std::mutex mutex;
-  static auto *bytesSinceListing = new std::map<std::string, int64_t>; // the writing thread may outlive destructors
   if (limitBytes <= 0)
     return;
   {
-    std::lock_guard lock(mutex);
-    auto [entry, isFirst] = bytesSinceListing->try_emplace(root, 0);
+    Written &since = written();
+    std::lock_guard lock(since.mutex);
+    auto [entry, isFirst] = since.bytesSinceListing.try_emplace(root, 0);
     entry->second += static_cast<int64_t>(writtenBytes);
     if (!isFirst && entry->second < limitBytes / 16)
       return;

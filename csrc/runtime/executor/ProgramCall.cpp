@@ -4,6 +4,7 @@
 #include "runtime/executor/SharedMemory.h"
 #include "runtime/memory/BufferPool.h"
 #include "runtime/memory/OperatorAllocator.h"
+#include "support/CheckMessage.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
@@ -34,6 +35,12 @@ std::string describe(at::ScalarType type, at::IntArrayRef sizes, at::IntArrayRef
     return text + "]";
   };
   return std::string(scalarTypeName(type)) + " " + list(sizes) + " with strides " + list(strides);
+}
+
+[[noreturn]] void failCheck(std::string_view message) {
+  bool isIndexError = message.starts_with(indexErrorPrefix);
+  TORCH_CHECK_INDEX(!isIndexError, message.substr(isIndexError ? indexErrorPrefix.size() : 0));
+  TORCH_CHECK(false, message);
 }
 
 } // namespace
@@ -163,8 +170,8 @@ at::Tensor Call::resolved(const at::Tensor &negative) {
   return result;
 }
 
-/// Programs write to inputs without saying to which. Results that view one lie in the input's own memory:
-/// AOTAutograd reads where they begin.
+/// Programs write to inputs without saying to which. Results that view an input, or what a call returned, lie in its
+/// own memory: AOTAutograd reads where they begin, and later writes show in them.
 void Call::writeNegatives() {
   c10::impl::ExcludeDispatchKeyGuard guard(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   for (const artifact::Output &output : program.artifact().outputs) {
@@ -172,7 +179,7 @@ void Call::writeNegatives() {
       continue;
     at::Tensor &result = slots[output.ref];
     for (const Negative &negative : negatives)
-      if (negative.isInput && result.is_alias_of(negative.resolved)) {
+      if (result.is_alias_of(negative.resolved)) {
         int64_t offset = negative.original.storage_offset() + result.storage_offset();
         result = negative.original.as_strided(result.sizes(), result.strides(), offset);
         break;
@@ -272,9 +279,12 @@ void Call::runSteps() {
     case Program::StepKind::PyCall:
       callPython(program.pyCalls[step.index]);
       break;
-    case Program::StepKind::Check:
-      TORCH_CHECK(values[program.checks[step.index]->condition] != 0, program.checks[step.index]->message);
+    case Program::StepKind::Check: {
+      const artifact::Check &check = *program.checks[step.index];
+      if (C10_UNLIKELY(values[check.condition] == 0))
+        failCheck(check.message);
       break;
+    }
     }
   }
   currentStep.reset();

@@ -1,5 +1,6 @@
 // Reductions, and the composite ops made of them.
 #include "runtime/fx/OpCall.h"
+#include "support/CheckMessage.h"
 
 #include <numeric>
 
@@ -13,6 +14,29 @@ constexpr const char *kNoTensor = "expected a tensor operand";
 /// Nothing to reduce: the element itself is the result of every reduction that keeps values.
 bool isPlainCopy(const Value &x) { return x.type.rank() == 0; }
 
+/// ATen's checks of what has no identity; `dims` are those reduced, none for all. They hold where nothing is empty.
+void checkNotEmpty(Call &call, const Value &x, const std::vector<int64_t> &dims) {
+  SizeContext &context = call.importer.sizes.context;
+  SizeExpr one = context.constant(1);
+  std::string name = call.info.name.substr(call.info.name.find("::") + 2) + "(): Expected reduction dim ";
+  std::string indexError(indexErrorPrefix);
+  if (!dims.empty()) {
+    for (int64_t dim : dims)
+      call.importer.emitCheck(context.min(one, x.type.sizes[dim]),
+                              indexError + name + std::to_string(dim) + " to have non-zero size.");
+    return;
+  }
+  SizeExpr any = one;
+  for (SizeExpr size : x.type.sizes)
+    any = context.mul(any, context.min(one, size));
+  bool isPosition = call.type().dtype == at::kLong && std::string_view(call.op()).starts_with("arg");
+  name += "to be specified for input.numel() == 0.";
+  call.importer.emitCheck(any, isPosition ? indexError + name
+                                          : name + " Specify the reduction dim with the 'dim' argument.");
+}
+
+bool isExtremum(std::string_view op) { return op == "amax" || op == "amin"; }
+
 const char *setReduced(Call &call, const Value &x, std::vector<int64_t> dims, bool keepdim) {
   std::string_view op = call.op();
   if (x.type.dtype == at::kBool && (op == "amax" || op == "amin"))
@@ -22,6 +46,8 @@ const char *setReduced(Call &call, const Value &x, std::vector<int64_t> dims, bo
     call.set(call.importer.cast(x, isLogical ? at::kBool : call.type().dtype));
     return nullptr;
   }
+  if (isExtremum(call.op()))
+    checkNotEmpty(call, x, dims);
   if (dims.empty()) {
     dims.resize(x.type.rank());
     std::iota(dims.begin(), dims.end(), 0);
@@ -60,6 +86,7 @@ const char *importArgReduction(Call &call) {
   std::optional<int64_t> dim;
   if (!call.isNone(1))
     dim = call.dim(1, x->type.rank());
+  checkNotEmpty(call, *x, dim ? std::vector<int64_t>{*dim} : std::vector<int64_t>());
   call.set(call.importer.emit(call.op(), {*x}, argAttrs(dim, call.flag(2)), call.type()));
   return nullptr;
 }
@@ -77,6 +104,7 @@ const char *importMaxDim(Call &call) {
   int64_t dim = call.dim(1, x->type.rank());
   bool keepdim = call.flag(2), isMax = std::string_view(call.op()) == "amax";
   const int64_t dims[] = {dim};
+  checkNotEmpty(call, *x, {dim});
   std::string attrs = joinAttrs({dimsAttr("dims", dims), keepdim ? "keepdim = true" : ""});
   std::string_view values = call.op();
   if (x->type.dtype == at::kBool)

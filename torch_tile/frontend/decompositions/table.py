@@ -29,6 +29,7 @@ from torch_tile.frontend.decompositions.padding import padding
 from torch_tile.frontend.decompositions.pointwise import pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
 from torch_tile.frontend.decompositions.products import products
+from torch_tile.frontend.decompositions.value_checks import value_checks
 from torch_tile.frontend.decompositions.variances import of_norm, variances
 from torch_tile.frontend.decompositions.views import views
 from torch_tile.frontend.decompositions.zero_dim import zero_dim
@@ -242,6 +243,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         padding,
         products,
         special_functions,
+        value_checks,
         variances,
         views,
         zero_dim,

@@ -1,16 +1,38 @@
+#include "compiler/graph/ir/CheckLocation.h"
 #include "compiler/graph/transforms/LowerOps.h"
+#include "support/CheckMessage.h"
 
 using namespace mlir;
 using namespace mlir::graph;
 using torch_tile::SizeExpr;
 
-/// An index element as i64, checked against the size it indexes and known as x<number> in index expressions.
-static Value checkedIndex(Lowering &lowering, LoopNest &nest, Value index, Type type, SizeExpr size, bool wrap,
-                          unsigned number) {
+/// A dimension that positions in memory name has elements, unless there are no `points` at which one is named: no index
+/// lies in an empty one, and a kernel that finds that out has no element to read instead.
+static void checkNotEmpty(Lowering &lowering, OpBuilder &builder, Location loc, int64_t dim, SizeExpr size,
+                          ArrayRef<SizeExpr> points) {
+  if (lowering.facts.range(size).min > 0)
+    return;
+  torch_tile::SizeContext &sizes = lowering.sizes;
+  SizeExpr one = sizes.constant(1), hasPoints = one;
+  for (SizeExpr extent : points)
+    hasPoints = sizes.mul(hasPoints, sizes.min(one, extent));
+  SizeExpr condition = sizes.sub(sizes.add(one, sizes.min(one, size)), hasPoints);
+  condition = lowering.facts.simplify(condition);
+  if (lowering.facts.range(condition).min > 0)
+    return;
+  std::string message(torch_tile::indexErrorPrefix);
+  message += "index is out of bounds for dimension " + std::to_string(dim) + " with size 0";
+  CheckOp::create(builder, loc, ExprAttr::get(builder.getContext(), condition), builder.getStringAttr(message));
+}
+
+/// An index element as i64, checked against the size of `dim`, which it indexes, and known as x<number> in index
+/// expressions.
+static Value checkedIndex(Lowering &lowering, LoopNest &nest, Value index, Type type, int64_t dim, SizeExpr size,
+                          bool wrap, unsigned number) {
   ScalarBuilder &s = nest.scalars();
   index = s.cast(index, type, s.builder.getI64Type());
   lowering.facts.setExtent("x" + std::to_string(number), size);
-  return CheckIndexOp::create(s.builder, s.loc, s.builder.getI64Type(), index,
+  return CheckIndexOp::create(s.builder, locationOfCheck(s.loc, dim), s.builder.getI64Type(), index,
                               ExprAttr::get(s.builder.getContext(), size), wrap ? s.builder.getUnitAttr() : UnitAttr(),
                               Value(), /*division=*/UnitAttr());
 }
@@ -54,6 +76,8 @@ struct IndexedShape {
 LogicalResult mlir::graph::lowerIndex(Lowering &lowering, OpBuilder &builder, IndexTensorOp op) {
   ArrayRef<SizeExpr> sourceSizes = op.getX().getType().getSizes();
   IndexedShape shape(op);
+  for (int64_t dim : shape.dims)
+    checkNotEmpty(lowering, builder, op.getLoc(), dim, sourceSizes[dim], op.getType().getSizes());
   LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), op.getType().getSizes());
   ArrayRef<SizeExpr> point = nest.at().slice(shape.first, shape.rank);
   SmallVector<SizeExpr> rest(nest.at().take_front(shape.first));
@@ -63,7 +87,7 @@ LogicalResult mlir::graph::lowerIndex(Lowering &lowering, OpBuilder &builder, In
   ArrayRef<SizeExpr> extents = op.getType().getSizes().slice(shape.first, shape.rank);
   for (auto [k, index] : llvm::enumerate(op.getIndices())) {
     Value value = nest.load(index, broadcastIndices(lowering.sizes, tensorType(index).getSizes(), point, extents));
-    dynamic.push_back(checkedIndex(lowering, nest, value, elementType(index), sourceSizes[shape.dims[k]],
+    dynamic.push_back(checkedIndex(lowering, nest, value, elementType(index), shape.dims[k], sourceSizes[shape.dims[k]],
                                    isSet(op.getWrapAttr()), k));
   }
   Value result = nest.load(op.getX(), shape.indices(lowering.sizes, rest), dynamic);
@@ -72,13 +96,16 @@ LogicalResult mlir::graph::lowerIndex(Lowering &lowering, OpBuilder &builder, In
 }
 
 LogicalResult mlir::graph::lowerGather(Lowering &lowering, OpBuilder &builder, GatherOp op) {
+  ArrayRef<SizeExpr> sourceSizes = op.getX().getType().getSizes();
+  if (!sourceSizes.empty())
+    checkNotEmpty(lowering, builder, op.getLoc(), op.getDim(), sourceSizes[op.getDim()], op.getType().getSizes());
   LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), op.getType().getSizes());
   SmallVector<SizeExpr> indices(nest.at());
   SmallVector<Value> dynamic;
   if (!indices.empty()) {
     Value value = nest.load(op.getIndex(), nest.at());
-    SizeExpr size = op.getX().getType().getSizes()[op.getDim()];
-    dynamic.push_back(checkedIndex(lowering, nest, value, elementType(op.getIndex()), size, /*wrap=*/false, 0));
+    dynamic.push_back(checkedIndex(lowering, nest, value, elementType(op.getIndex()), op.getDim(),
+                                   sourceSizes[op.getDim()], /*wrap=*/false, 0));
     indices[op.getDim()] = axisSymbol(lowering.sizes, 'x', 0);
   }
   op.replaceAllUsesWith(nest.yield(nest.load(op.getX(), indices, dynamic)).getResult(0));
@@ -123,6 +150,11 @@ LogicalResult mlir::graph::lowerIndexPut(Lowering &lowering, OpBuilder &builder,
   for (auto [dim, size] : llvm::enumerate(sizes))
     if (!llvm::is_contained(shape.dims, int64_t(dim)))
       parallel.push_back(size);
+  SmallVector<SizeExpr> points(parallel);
+  llvm::append_range(points, ordered);
+  for (int64_t dim : shape.dims)
+    if (!op.getSkip())
+      checkNotEmpty(lowering, builder, op.getLoc(), dim, sizes[dim], points);
 
   Value dest = copyOf(lowering, builder, op, op.getX());
   LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), parallel, ordered, dest);
@@ -134,7 +166,8 @@ LogicalResult mlir::graph::lowerIndexPut(Lowering &lowering, OpBuilder &builder,
         nest.load(index, broadcastIndices(lowering.sizes, tensorType(index).getSizes(), nest.reducedAt(), ordered));
     SizeExpr size = sizes[shape.dims[k]];
     if (!op.getSkip()) {
-      dynamic.push_back(checkedIndex(lowering, nest, value, elementType(index), size, isSet(op.getWrapAttr()), k));
+      dynamic.push_back(
+          checkedIndex(lowering, nest, value, elementType(index), shape.dims[k], size, isSet(op.getWrapAttr()), k));
       continue;
     }
     value = s.cast(value, elementType(index), builder.getI64Type());
@@ -164,14 +197,15 @@ LogicalResult mlir::graph::lowerScatter(Lowering &lowering, OpBuilder &builder, 
   int64_t dim = op.getDim();
   SmallVector<SizeExpr> parallel(sizes.take_front(dim));
   llvm::append_range(parallel, sizes.drop_front(dim + 1));
+  SizeExpr size = op.getX().getType().getSizes()[dim];
+  checkNotEmpty(lowering, builder, op.getLoc(), dim, size, sizes);
 
   Value dest = copyOf(lowering, builder, op, op.getX());
   LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), parallel, sizes[dim], dest);
   SmallVector<SizeExpr> point(nest.at());
   point.insert(point.begin() + dim, nest.reducedAt()[0]);
   Value index = nest.load(op.getIndex(), point);
-  Value checked = checkedIndex(lowering, nest, index, elementType(op.getIndex()), op.getX().getType().getSizes()[dim],
-                               /*wrap=*/false, 0);
+  Value checked = checkedIndex(lowering, nest, index, elementType(op.getIndex()), dim, size, /*wrap=*/false, 0);
   Value value = nest.load(op.getSource(), op.getSource().getType().getRank() == 0 ? ArrayRef<SizeExpr>() : point);
   point[dim] = axisSymbol(lowering.sizes, 'x', 0);
   nest.writeAt(point, checked);

@@ -1,6 +1,8 @@
 #include "compiler/tile/build/KernelEmitter.h"
 
+#include "artifact/CheckPlace.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/graph/ir/CheckLocation.h"
 #include "compiler/tile/build/OnlineSum.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -80,6 +82,10 @@ FailureOr<tile::KernelOp> KernelEmitter::run(StringRef name) {
   llvm::sort(lines);
   lines.erase(llvm::unique(lines), lines.end());
   kernel.setLinesAttr(builder.getDenseI64ArrayAttr(lines));
+  kernel.walk([&](tile::CheckIndexOp check) {
+    if (std::optional<int64_t> dim = dimensionOfCheck(check.getLoc()))
+      check.setLine(torch_tile::encodeCheckedDim(*dim));
+  });
   return kernel;
 }
 

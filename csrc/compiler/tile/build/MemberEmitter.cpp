@@ -136,10 +136,11 @@ KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member, Valu
       } else if (Value inside = isTile(position) ? skippedMask() : Value()) {
         mask = mask ? reuse(arith::AndIOp::create(builder, mask, inside)) : inside;
       }
-      // No line of the program: equal layers share kernels.
-      value = reuse(tile::CheckIndexOp::create(
-          builder, position.getType(), position, exprs.emit(check.getSize().getValue(), {}), valid, mask,
-          check.getWrapAttr(), /*line=*/builder.getI64IntegerAttr(0), check.getDivisionAttr()));
+      Value size = exprs.emit(check.getSize().getValue(), {});
+      OpBuilder &at = builder;
+      value = reuse(tile::CheckIndexOp::create(at, check.getLoc(), position.getType(), position, size, valid, mask,
+                                               check.getWrapAttr(), /*line=*/builder.getI64IntegerAttr(0),
+                                               check.getDivisionAttr()));
     } else if (auto uniform = dyn_cast<UniformOp>(inner)) {
       Value counter = lookup(uniform.getCounter());
       Type type = isTile(counter) ? tileOf(builder.getF32Type()) : (Type)builder.getF32Type();

@@ -1,5 +1,6 @@
 #include "runtime/launch/cpu/CpuLaunch.h"
 
+#include "artifact/CheckPlace.h"
 #include "runtime/launch/cpu/FloatEnvironment.h"
 
 #include <ATen/Parallel.h>
@@ -72,9 +73,11 @@ Failure runRange(KernelFn kernel, const KernelArgs &args, int64_t scratchBytes, 
 }
 
 [[noreturn]] void raise(const Failure &failure) {
-  if (failure.code == static_cast<int32_t>(KernelError::IndexOutOfRange))
-    TORCH_CHECK_INDEX(false, "index ", failure.details[0], " is out of bounds for dimension with size ",
-                      failure.details[1]);
+  if (failure.code == static_cast<int32_t>(KernelError::IndexOutOfRange)) {
+    std::optional<int64_t> dim = decodeCheckedDim(failure.details[2]);
+    TORCH_CHECK_INDEX(false, "index ", failure.details[0], " is out of bounds for dimension ",
+                      dim ? std::to_string(*dim) + " " : "", "with size ", failure.details[1]);
+  }
   if (failure.code == static_cast<int32_t>(KernelError::DivisionByZero))
     TORCH_CHECK(false, "ZeroDivisionError");
   TORCH_CHECK(failure.code != -1, "no memory for the scratch space of a kernel");
