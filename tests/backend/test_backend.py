@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch._dynamo.utils import counters as dynamo_counters
 
+import torch_tile
 from tests.compiling import IS_TILE, ROOT, assert_same, compiled, count, fresh, run_python
 
 if not IS_TILE:
@@ -346,7 +347,6 @@ def test_failure_of_the_compiler_falls_back(monkeypatch: pytest.MonkeyPatch) -> 
         compiled(lambda x: x * 2 - 1)(x)
 
 
-@tile_only
 def test_counters_are_a_mapping() -> None:
     torch_tile.counters.clear()
     assert dict(torch_tile.counters) == {} and torch_tile.counters["graphs"] == 0

@@ -57,6 +57,42 @@ def test_while(launch: Launch) -> None:
     assert run(launch, kernel, 6)[0] == 8
 
 
+def test_while_carries_numbers_that_other_variables_change(launch: Launch) -> None:
+    """The first turn adds the number 0, so it does not show that the sum changes."""
+
+    def kernel(o_ptr, n):
+        total = 1.0
+        power = 1.0
+        i = 0
+        while i < n:
+            total = total + i
+            power = power * (i - i + 2)
+            i += 1
+        tl.store(o_ptr, total)
+        tl.store(o_ptr + 1, power)
+        while (i > 0) & (power > 3.0):
+            power = power * 0.5
+            i -= 1
+        tl.store(o_ptr + 2, power)
+
+    assert run(launch, kernel, 5).tolist()[:3] == [11, 32, 2]
+    assert run(launch, kernel, 0).tolist()[:3] == [1, 1, 1]
+
+
+def test_for_carries_numbers_that_other_variables_change(launch: Launch) -> None:
+    def kernel(o_ptr, n):
+        total = 0.0
+        step = 0
+        other = 0
+        for i in range(n):
+            total += step * 0.5
+            step += other
+            other = other + i
+        tl.store(o_ptr, total)
+
+    assert run(launch, kernel, 5)[0] == 0.5 * (0 + 0 + 0 + 1 + 4)
+
+
 def test_branches(launch: Launch) -> None:
     def kernel(o_ptr, n):
         if n > 10:

@@ -1,8 +1,8 @@
 """Results that AOTAutograd can make again as views only if it finds out how they were made.
 
-Where sizes are symbols it makes a result that is a view again from its base by `as_strided`, or, if the result knows its
-base, by that view's function. `as_strided` does not reach from real numbers to complex ones of other sizes, nor to a
-negative or conjugate. Programs return tensors that know no base; these few results get one.
+Where sizes are symbols it makes a result that is a view again from its base: by the view's function if the result knows
+its base, else by `as_strided`, which does not reach from real numbers to complex ones of other sizes, nor to a negative
+or conjugate. Programs return tensors that know no base; these few results get one.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ def views_to_track(gm: GraphModule) -> list[TrackedView]:
     found = []
     for place, info in enumerate(metadata.output_info, first):
         base, values = info.base_idx, outputs
+        if base is None:
+            continue
         if info.output_type is OutputType.alias_of_input:
             values = inputs
         elif info.output_type is OutputType.alias_of_intermediate_base_is_user_output:

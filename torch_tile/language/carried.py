@@ -98,11 +98,16 @@ class Carried:
 
     @property
     def needs_trial(self) -> bool:
+        """Whether there are numbers of which it is not known that the loop changes them."""
         return any(
-            not isinstance(leaf, tensor) and not lost
-            for (leaves, _), lost in zip(self.parts, self.lost, strict=True)
-            for leaf in leaves
+            not is_carried and not lost
+            for flags, lost in zip(self.is_carried, self.lost, strict=True)
+            for is_carried in flags
         )
+
+    @property
+    def num_carried(self) -> int:
+        return sum(self.lost) + sum(sum(flags) for flags in self.is_carried)
 
     def settle(self, results: Any, where: str) -> None:
         """Learns from one turn which numbers change, and to which type."""

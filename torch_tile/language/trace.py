@@ -285,12 +285,7 @@ class Tracer:
             steps = (start - end + (-bounds.step - 1)) // -bounds.step
             first, start, end, stride, step = start, zero, steps, step, constant(1, type_)
         carried = Carried(names, values)
-        if carried.needs_trial:
-
-            def attempt() -> Any:
-                return body(self.argument(type_), *values)[: len(names)]
-
-            carried.settle(self.trial(attempt), "loop")
+        self.settle(carried, lambda inside: body(self.argument(type_), *inside)[: len(names)])
         initial = carried.initial()
 
         def run() -> Any:
@@ -313,13 +308,18 @@ class Tracer:
         last = [Undefined(t, "is the variable of a loop, and read after it; assign it to another one") for t in targets]
         return (*outputs, *last)
 
+    def settle(self, carried: Carried, turn: Callable[[list[Any]], Any]) -> None:
+        """Finds the numbers that a loop changes. One that changes may change another in the next turn: `x += i`."""
+        found = -1
+        while carried.needs_trial and found != (found := carried.num_carried):
+            carried.settle(self.trial(lambda: turn(carried.rebuild(self.like(carried.initial())))), "loop")
+
     def is_runtime_test(self, test: Any, values: Any) -> bool:
         return isinstance(self.trial(lambda: test(*values)), tensor)
 
     def while_loop(self, test: Any, body: Any, names: Any, values: Any) -> Any:
         carried = Carried(names, values)
-        if carried.needs_trial:
-            carried.settle(self.trial(lambda: body(*values)), "loop")
+        self.settle(carried, lambda inside: body(*inside))
         initial = carried.initial()
 
         def check() -> Any:
