@@ -62,13 +62,17 @@ def tensors(result: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
 
 
-def error(result: Any, exact: Any) -> Error:
-    """Where the exact value is finite in the result's dtype; elsewhere both have to be the same."""
+def error(result: Any, exact: Any, magnitude: Any = None) -> Error:
+    """Where the exact value is finite in the result's dtype; elsewhere both have to be the same.
+
+    `magnitude`: where terms cancel, the sums of their magnitudes, in whose ulp errors are told.
+    """
     largest, means = 0.0, []
-    for value, reference in zip(tensors(result), tensors(exact), strict=True):
+    scales = tensors(exact if magnitude is None else magnitude)
+    for value, reference, scale in zip(tensors(result), tensors(exact), scales, strict=True):
         rounded = reference.to(value.dtype)
         counts = rounded.isfinite()
-        difference = (value.double() - reference).abs() / ulp(reference, value.dtype)
+        difference = (value.double() - reference).abs() / ulp(scale, value.dtype)
         difference = torch.where(counts, difference, torch.zeros_like(difference)).nan_to_num(nan=torch.inf)
         if difference.numel():
             largest = max(largest, difference.max().item())
