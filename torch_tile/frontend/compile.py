@@ -24,6 +24,8 @@ from torch_tile.debug import faults, limits, observe, phases, places, record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import TileError
 from torch_tile.frontend import containment, cudagraphs, time_libraries
+from torch_tile.frontend.decompositions import decomposition_table
+from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.pycalls import make_pycalls
@@ -102,6 +104,7 @@ def _compile(
         view_inputs(gm)
         faults.point("view_inputs")
     gm = replace_language_kernels(replace_triton_kernels(gm))
+    gm = prepare_higher_order(gm, lambda: decomposition_table(kind != "inference"))
     faults.point("replace_kernels")
     limits.limit_operators(gm, settings)
     faults.make_wrong(gm, settings)

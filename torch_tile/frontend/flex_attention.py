@@ -1,0 +1,124 @@
+"""`flex_attention` and its gradient as operators of the graph, with the score and mask functions inlined.
+
+torch's reference says what they compute; traced into the graph, all that lies between its two products becomes fused
+kernels: scaling, score and mask functions with what they capture, softmax, and their gradients.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+log = logging.getLogger(__name__)
+
+_REFERENCES = {"flex_attention": "sdpa_dense", "flex_attention_backward": "sdpa_dense_backward"}
+
+
+def is_flex_attention(node: Node) -> bool:
+    is_operator = node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator)
+    return is_operator and str(node.target) in _REFERENCES
+
+
+def inline_flex_attention(gm: GraphModule, decompositions: dict[Any, Any]) -> None:
+    """Replaces the calls on the CPU; what cannot be traced stays a call of Python."""
+    for node in list(gm.graph.nodes):
+        if not is_flex_attention(node):
+            continue
+        query: Any = node.args[0]
+        if query.meta["val"].device.type != "cpu":
+            continue
+        try:
+            _inline(gm, node, decompositions)
+        except Exception as error:
+            log.info("%s stays a call of Python: %s", node.name, error)
+
+
+def _inline(gm: GraphModule, node: Node, decompositions: dict[Any, Any]) -> None:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    from torch_tile.frontend.higher_order import fake_mode
+
+    # The package has an attribute of this name that is the operator.
+    definitions = importlib.import_module("torch._higher_order_ops.flex_attention")
+    reference = getattr(definitions, _REFERENCES[str(node.target)])
+    leaves, spec = pytree.tree_flatten((node.args, node.kwargs))
+    constants: dict[int, Any] = {}
+    inputs: list[Node] = []
+    for place, leaf in enumerate(leaves):
+        if not isinstance(leaf, Node):
+            constants[place] = leaf
+        elif leaf.op == "get_attr" and not isinstance(value := getattr(gm, str(leaf.target)), torch.Tensor):
+            constants[place] = value
+        else:
+            inputs.append(leaf)
+
+    def call(*values: Any) -> Any:
+        given = iter(values)
+        actual = [constants[place] if place in constants else next(given) for place in range(len(leaves))]
+        args, kwargs = pytree.tree_unflatten(actual, spec)
+        return reference(*args, **kwargs)
+
+    values = [each.meta["val"] for each in inputs]
+    with fake_mode(values), _asking_for_gradients(node):
+        traced = make_fx(call, decompositions)(*values)
+    traced.graph.eliminate_dead_code()
+    results = pytree.tree_leaves(next(iter(traced.graph.find_nodes(op="output"))).args[0], is_leaf=lambda x: x is None)
+    expected = pytree.tree_leaves(node.meta["val"], is_leaf=lambda x: x is None)
+    if [result is None for result in results] != [value is None for value in expected]:
+        raise ValueError("its results are not those of the reference")
+    _replace(gm, node, traced, inputs)
+
+
+@contextlib.contextmanager
+def _asking_for_gradients(node: Node) -> Iterator[None]:
+    """The reference gives gradients of captured tensors that ask for them; values of a graph do not say so."""
+    changed: list[torch.Tensor] = []
+    if str(node.target) == "flex_attention_backward":
+        captured: Any = node.args[12]
+        for buffer, gradient in zip(captured, node.meta["val"][3], strict=True):
+            if isinstance(buffer, Node) and gradient is not None and not buffer.meta["val"].requires_grad:
+                changed.append(buffer.meta["val"].requires_grad_(True))
+    try:
+        yield
+    finally:
+        for value in changed:
+            value.requires_grad_(False)
+
+
+def _replace(gm: GraphModule, node: Node, traced: GraphModule, inputs: list[Node]) -> None:
+    environment: dict[Node, Any] = dict(zip(traced.graph.find_nodes(op="placeholder"), inputs, strict=True))
+    result: Any = None
+    kept = {k: v for k, v in node.meta.items() if k in ("stack_trace", "nn_module_stack", "seq_nr")}
+    with gm.graph.inserting_before(node):
+        for each in traced.graph.nodes:
+            if each.op == "output":
+                result = torch.fx.map_arg(each.args[0], environment.__getitem__)
+            elif each.op == "get_attr":
+                name = f"{node.name}_{each.target}"
+                gm.register_buffer(name, getattr(traced, str(each.target)))
+                environment[each] = gm.graph.get_attr(name)
+            elif each.op != "placeholder":
+                environment[each] = gm.graph.node_copy(each, environment.__getitem__)
+                environment[each].meta.update(kept)
+    _replace_items(gm, node, result)
+
+
+def _replace_items(gm: GraphModule, node: Node, value: Any) -> None:
+    """Users take the items of a list."""
+    for user in list(node.users):
+        assert user.target is operator.getitem, user
+        item = value[user.args[1]]
+        if isinstance(item, (tuple, list)):
+            _replace_items(gm, user, item)
+        else:
+            user.replace_all_uses_with(item)
+            gm.graph.erase_node(user)
+    gm.graph.erase_node(node)

@@ -1,0 +1,235 @@
+"""Higher-order operators in a form that the importer prints.
+
+`flex_attention` becomes operators of the graph. Functional calls of operators that write to arguments become plain
+calls, which write in place where nobody can tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from torch_tile.frontend.flex_attention import inline_flex_attention, is_flex_attention
+from torch_tile.frontend.launches.embed_kernels import Rewriter, own_copy
+
+log = logging.getLogger(__name__)
+aten = torch.ops.aten
+
+_FUNCTIONALIZED = ("auto_functionalized", "auto_functionalized_v2")
+
+
+class _CannotTell(Exception):
+    """What keeps a call as it is: a call of Python."""
+
+
+def prepare_higher_order(gm: GraphModule, decompositions: Callable[[], dict[Any, Any]]) -> GraphModule:
+    """The graph with its higher-order operators made ready; as it is if there are none."""
+    has_attention = any(is_flex_attention(node) for node in gm.graph.nodes)
+    if not has_attention and not any(_name(node) in _FUNCTIONALIZED for node in gm.graph.nodes):
+        return gm
+    gm = own_copy(gm)
+    if has_attention:
+        inline_flex_attention(gm, decompositions())
+    _write_in_place(gm)
+    return gm
+
+
+def _name(node: Node) -> str:
+    """Of the higher-order operator that a node calls, else nothing."""
+    if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
+        return str(node.target)
+    return ""
+
+
+@contextlib.contextmanager
+def fake_mode(values: list[Any]) -> Iterator[None]:
+    mode = detect_fake_mode(values)
+    if mode is None:
+        raise _CannotTell("its values are not fake tensors")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mode)
+        if mode.shape_env is not None:
+            stack.enter_context(mode.shape_env.ignore_fresh_unbacked_symbols())
+        stack.enter_context(torch.no_grad())
+        yield
+
+
+#: auto_functionalized
+
+
+class _Call:
+    """A functional call of an operator that writes, in the terms of `launches.embed_kernels`: bases by name."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.arguments: dict[str, Any] = {}
+        self.results: dict[str, Any] = {}
+        self.written: list[str] = []
+        self.positions: dict[str, int] = {}
+
+    def add(self, base: Node, position: int, value: Any) -> str:
+        name = str(len(self.written))
+        self.written.append(name)
+        self.arguments[name] = base
+        self.positions[name] = position
+        self.results[name] = value
+        return name
+
+    def results_of(self, name: str) -> list[Node]:
+        return [user for user in self.node.users if user.args[1] == self.positions[name]]
+
+
+def _write_in_place(gm: GraphModule) -> None:
+    """Functional calls of operators that write: into the tensor itself where nobody can tell, else into a copy."""
+    nodes = [node for node in gm.graph.nodes if _name(node) in _FUNCTIONALIZED]
+    if not nodes:
+        return
+    rewriter = Rewriter(gm)
+    for node in reversed(nodes):
+        try:
+            _rewrite_call(gm, rewriter, node)
+        except _CannotTell as reason:
+            log.info("%s stays a call of Python: %s", node.name, reason)
+
+
+def _schema_of(gm: GraphModule, target: Any, kwargs: dict[str, Any]) -> Any:
+    if isinstance(target, torch._ops.OpOverload):
+        return target._schema
+    spec = kwargs.pop("_op_schema")
+    if isinstance(spec, Node):
+        spec = getattr(gm, str(spec.target))
+    return pytree.tree_unflatten([], spec).schema
+
+
+def _rewrite_call(gm: GraphModule, rewriter: Rewriter, node: Node) -> None:
+    target: Any = node.args[0]
+    kwargs = dict(node.kwargs)
+    kwargs.pop("_only_clone_these_bases", None)
+    kwargs.pop("_only_clone_these_tensors", None)
+    schema = _schema_of(gm, target, kwargs)
+    values = node.meta["val"]
+    if any(user.target is not operator.getitem for user in node.users):
+        raise _CannotTell("its results are used as a list")
+    names = [a.name for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    views: dict[str, Any] = {}
+    if _name(node) == "auto_functionalized_v2":
+        if "_all_bases" not in kwargs:
+            raise _CannotTell("it makes the tensors it writes")
+        bases = list(kwargs.pop("_all_bases"))
+        for name in names:
+            views[name] = _read_views(kwargs, name)
+    else:
+        bases = [kwargs[name] for name in names]
+        views = {name: (k, None, ()) for k, name in enumerate(names)}
+    if any(not isinstance(base, Node) for base in bases):
+        raise _CannotTell("what it writes is no tensor of the graph")
+    num_returns = len(values) - len(bases)
+    call = _Call(node)
+    for k, base in enumerate(bases):
+        call.add(base, num_returns + k, values[num_returns + k])
+    for name, value in kwargs.items():
+        for k, leaf in enumerate(pytree.tree_leaves(value)):
+            if isinstance(leaf, Node):
+                call.arguments[f"{name}.{k}"] = leaf
+    _check_bases(bases, views)
+    buffers = {name: rewriter._buffer_in_place(call, name) for name in call.written}  # type: ignore[arg-type]
+    with gm.graph.inserting_before(node):
+        for name, buffer in buffers.items():
+            if buffer is None:
+                buffers[name] = _copy(gm, rewriter, node, call.arguments[name], call.results[name])
+        written = [buffers[str(k)] for k in range(len(bases))]
+        actual = {**kwargs, **{name: _make_views(gm, rewriter, node, written, view) for name, view in views.items()}}
+        args, actual = _bind(target, schema, actual)
+        result = gm.graph.call_function(target, args, actual)
+    result.meta.update({k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")})
+    returned = tuple(values[:num_returns])
+    is_list = not isinstance(target, torch._ops.OpOverload) or len(schema.returns) > 1
+    result.meta["val"] = returned if is_list else returned[0] if schema.returns else None
+    rewriter.storages.position[result] = rewriter.storages.position[node]
+    for user in list(node.users):
+        number: Any = user.args[1]
+        if number < num_returns:
+            if is_list:
+                user.update_arg(0, result)
+            else:
+                user.replace_all_uses_with(result)
+                gm.graph.erase_node(user)
+    for name in call.written:
+        rewriter._replace_result(call, name, buffers[name], result)  # type: ignore[arg-type]
+    gm.graph.erase_node(node)
+
+
+def _check_bases(bases: list[Node], views: dict[str, Any]) -> None:
+    for base in bases:
+        value = base.meta["val"]
+        if [str(s) for s in torch.empty_like(value).stride()] != [str(s) for s in value.stride()]:
+            raise _CannotTell("it writes to a tensor that is not dense")
+        if not isinstance(value.storage_offset(), int) or value.storage_offset() != 0:
+            raise _CannotTell("it writes to a tensor that begins within its storage")
+
+
+def _copy(gm: GraphModule, rewriter: Rewriter, node: Node, base: Node, value: Any) -> Node:
+    clone = gm.graph.call_function(aten.clone.default, (base,))
+    clone.meta.update({k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")})
+    clone.meta["val"] = value
+    rewriter.storages.add(clone, node, [])
+    return clone
+
+
+def _read_views(kwargs: dict[str, Any], name: str) -> Any:
+    """(number of the base, operator, its arguments) of a written argument; a list of them, or None."""
+    if f"_{name}_length" in kwargs:
+        length = kwargs.pop(f"_{name}_length")
+        return None if length is None else [_read_view(kwargs, f"_{name}_{k}") for k in range(length)]
+    return _read_view(kwargs, f"_{name}")
+
+
+def _read_view(kwargs: dict[str, Any], prefix: str) -> Any:
+    base = kwargs.pop(f"{prefix}_base_index")
+    if base is None:
+        return None
+    if f"{prefix}_alias" in kwargs:
+        kwargs.pop(f"{prefix}_alias")
+        return base, None, ()
+    if f"{prefix}_storage_offset" in kwargs:
+        return (
+            base,
+            aten.as_strided.default,
+            tuple(kwargs.pop(f"{prefix}_{k}") for k in ("size", "stride", "storage_offset")),
+        )
+    if f"{prefix}_slice_dim" in kwargs:
+        return base, aten.slice.Tensor, tuple(kwargs.pop(f"{prefix}_slice_{k}") for k in ("dim", "start", "end"))
+    return base, None, ()
+
+
+def _make_views(gm: GraphModule, rewriter: Rewriter, node: Node, buffers: list[Node], view: Any) -> Any:
+    if view is None:
+        return None
+    if isinstance(view, list):
+        return [_make_views(gm, rewriter, node, buffers, each) for each in view]
+    base, target, arguments = view
+    if target is None:
+        return buffers[base]
+    result = gm.graph.call_function(target, (buffers[base], *arguments))
+    values = torch.fx.map_arg((buffers[base], *arguments), lambda n: n.meta["val"])
+    with fake_mode([values[0]]):
+        result.meta["val"] = target(*values)
+    rewriter.storages.add(result, node, rewriter.storages.groups[buffers[base]])
+    return result
+
+
+def _bind(target: Any, schema: Any, actual: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(target, torch._ops.OpOverload) or schema.tree_spec is None:
+        return (), actual
+    flat = [actual[argument.name] for argument in schema.arguments]
+    args, kwargs = pytree.tree_unflatten(flat, schema.tree_spec)
+    kwargs.pop("mutated_arg_indices", None)  # the subgraph says it
+    return tuple(args), kwargs
