@@ -36,7 +36,7 @@ DTYPES = (
     torch.uint8,
     torch.bool,
 )
-KINDS = ("forward", "noncontiguous", "permuted", "empty", "dynamic", "gradient", "dynamic_gradient")
+KINDS = ("forward", "noncontiguous", "permuted", "empty", "dynamic", "gradient", "dynamic_gradient", "written")
 # Where samples live; the database makes them there.
 DEVICE = os.environ.get("TORCH_TILE_TEST_DEVICE", "cpu")
 _DYNAMIC_DTYPES = (torch.float32, torch.int64)

@@ -31,6 +31,7 @@ READERS: dict[str, Callable[[torch.Tensor], Any]] = {
     "stored_in_a_view": lambda y: (y[:, ::2], y.float() + 1),
     "floor": lambda y: torch.floor(y * 8),
     "to_integer": lambda y: ((y * 100).to(torch.int32), (y * 3).bool()),
+    "is_infinite": lambda y: (y, torch.isinf(y * (6e4 if y.dtype is torch.float16 else 3e38))),
     "root_of_stored": lambda y: (y, y.abs().sqrt() == y.abs().sqrt().amax(-1, keepdim=True)),
     "flipped": lambda y: (y, (y * 0.7).flip(0) == (y * 0.7).amax(0)),
     "padded": lambda y: F.pad(y, (1, 1)) == F.pad(y, (1, 1)).amax(-1, keepdim=True),
