@@ -15,9 +15,9 @@ llvm=${TORCH_TILE_LLVM_DIR:-/usr/lib/llvm-22}
 jobs=${JOBS:-$(nproc)}
 
 # Objects are shared between checkouts, whatever their path.
-# The second line lets it serve files that use precompiled headers.
+# The second line lets it serve files that use precompiled headers, and reads those (0.7 GB) once, not for each file.
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
-export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros} CCACHE_INODECACHE=${CCACHE_INODECACHE:-1}
 
 say() { printf '\n== %s\n' "$*"; }
 die() { printf '%s\n' "$@" >&2; exit 1; }

@@ -116,8 +116,9 @@ TEST_F(SizeExprTest, WalksSharedPartsOnce) {
   EXPECT_GE(facts.range(e).min, 0);
   EXPECT_EQ(facts.divides(context.constant(1 << 20), e), Proof::Unknown);
   // Of numbers without end: int64 may not hold what the simpler form is computed from.
-  if (auto value = valueOf(facts.simplify(e), {{"i0", 5}, {"s0", 40}}))
+  if (auto value = valueOf(facts.simplify(e), {{"i0", 5}, {"s0", 40}})) {
     EXPECT_EQ(value, expected);
+  }
   EXPECT_EQ(facts.equal(facts.simplify(e), facts.simplify(e)), Proof::Yes);
 }
 
