@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import comparison
 from harness import geometric_mean, show_time
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +20,21 @@ Key = tuple[str, str, str]
 def load(path: Path) -> tuple[dict[str, Any], dict[Key, dict[str, Any]]]:
     content = json.loads(path.read_text())
     return content["machine"], {(row["suite"], row["case"], row["backend"]): row for row in content["rows"]}
+
+
+def against_best(rows: list[dict[str, Any]]) -> str:
+    """Speed of tile over the best of the other backends of a file, in one line."""
+    factors = []
+    for times in comparison.medians(rows).values():
+        best = comparison.best_alternative(times)
+        if best is not None and "tile" in times:
+            factors.append(times[best] / times["tile"])
+    if not factors:
+        return "no case has a time of tile and of another backend"
+    return (
+        f"tile over the best of {', '.join(comparison.others(rows))}: geometric mean {geometric_mean(factors):.2f}, "
+        f"median row {comparison.median(factors):.2f}, worst {min(factors):.2f}, {len(factors)} cases"
+    )
 
 
 def main() -> int:
@@ -62,6 +78,8 @@ def main() -> int:
         text = "-" if math.isnan(ratio) else f"{ratio:.2f}"
         table.add_row(f"{key[0]}: {key[1]}", key[2], show_time(old_time), show_time(new_time), text, verdict)
     console.print(table)
+    for name, rows in (("before", old), ("after", new)):
+        console.print(f"{name}: {against_best(list(rows.values()))}", highlight=False)
     console.print(
         f"geometric mean of after / before: {geometric_mean(ratios):.3f}; regressions: {regressions}", highlight=False
     )

@@ -10,12 +10,13 @@ import platform
 import statistics
 import subprocess
 import time
-import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from backends import compiled, enter
+from reference import differs, flatten, in_double, outcome
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,9 +28,11 @@ class Case:
     name: str
     make: Callable[[], tuple[Callable[..., Any], Sequence[Any]]]
     grad: bool = False  # time the backward too
-    # Largest deviation from eager that still counts as the same result; None where results are not to be compared.
-    rtol: float | None = 1e-3
+    # Largest deviation from float64 that still counts as the same result.
+    rtol: float = 1e-3
     atol: float | None = None
+    # Instead of a comparison, where results are random: why a result of these arguments is wrong, or nothing.
+    check: Callable[[Sequence[Any], Sequence[torch.Tensor]], str] | None = None
 
 
 @dataclasses.dataclass
@@ -74,6 +77,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "load": round(os.getloadavg()[0], 2),
+        "preload": os.environ.get("LD_PRELOAD") or None,
         "torch": torch.__version__,
         "torch_tile": version("torch-tile"),
         "transformers": version("transformers"),
@@ -81,28 +85,6 @@ def machine() -> dict[str, Any]:
         "commit": commit.stdout.strip() or None,
         "time": time.strftime("%Y-%m-%dT%H:%M:%S"),
     }
-
-
-def with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A copy with its own code object: Dynamo's cache is there, so backends do not search each other's entries."""
-    if not isinstance(function, types.FunctionType):
-        return function
-    copy = types.FunctionType(
-        function.__code__.replace(),
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    copy.__kwdefaults__ = function.__kwdefaults__
-    return copy
-
-
-def compiled(function: Any, backend: str, **options: Any) -> Any:
-    """`function` under a backend of torch.compile; `eager` is the function itself, uncompiled."""
-    if backend == "eager":
-        return function
-    return torch.compile(with_own_code(function), backend=backend, **options)
 
 
 def with_backward(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
@@ -122,6 +104,7 @@ def time_rounds(
     """Seconds per call, one number per round: each function runs for about `round_seconds`, and who begins rotates."""
     counts = {}
     for name, call in calls.items():
+        enter(name)
         call()
         start = time.perf_counter()
         call()
@@ -130,8 +113,10 @@ def time_rounds(
         _run(call, max(1, counts[name] // 4))
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     names = list(calls)
-    for i in range(rounds):
+    for i in range(rounds if calls else 0):
         for name in names[i % len(names) :] + names[: i % len(names)]:
+            enter(name)
+            calls[name]()  # memory that another backend has given back is taken again
             seconds[name].append(_run(calls[name], counts[name]))
     return seconds
 
@@ -153,14 +138,6 @@ def fill(row: Row, seconds: Sequence[float]) -> Row:
     return row
 
 
-def flatten(result: Any) -> Iterator[torch.Tensor]:
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, (list, tuple)):
-        for item in result:
-            yield from flatten(item)
-
-
 def least_bytes(arguments: Any, versions: Sequence[int], results: Any) -> int:
     """Bytes of the arguments, again of those that were written (whose version changed), and of the results."""
     given = list(flatten(arguments))
@@ -170,40 +147,35 @@ def least_bytes(arguments: Any, versions: Sequence[int], results: Any) -> int:
     return total + sum(r.nbytes for r in flatten(results) if r.untyped_storage().data_ptr() not in storages)
 
 
-def differs(result: Any, expected: Any, rtol: float | None, atol: float | None) -> str:
-    """Why two results are not the same, in one line; empty if they are."""
-    if rtol is None:
-        return ""
-    try:
-        for a, b in zip(flatten(result), flatten(expected), strict=True):
-            torch.testing.assert_close(a, b, rtol=rtol, atol=rtol if atol is None else atol)
-    except (AssertionError, ValueError) as error:
-        return "wrong result: " + " ".join(str(error).split())[:160]
-    return ""
+def failure(error: Exception) -> str:
+    """For a note."""
+    return f"{type(error).__name__}: {error}".split("\n")[0][:160]
 
 
 def run_case(suite: str, case: Case, backends: Sequence[str], rounds: int) -> list[Row]:
-    """Times one case on all backends, side by side. One that fails or differs from eager has a note and no time."""
+    """Times one case on all backends, side by side. One that fails or differs from float64 has a note and no time."""
     torch.compiler.reset()
     rows, calls = {}, {}
     with torch.set_grad_enabled(case.grad):
         function, arguments = case.make()
         wrap = with_backward if case.grad else lambda f: f
         versions = [a._version for a in flatten(arguments)]
-        expected = wrap(function)(*arguments)
-        size = least_bytes(arguments, versions, expected)
+        size = least_bytes(arguments, versions, wrap(function)(*arguments))
+        function, arguments = case.make()
+        expected, written = outcome(wrap(function), in_double(arguments))
         for backend in backends:
             row = rows[backend] = Row(suite, case.name, backend, least_bytes=size)
             function, arguments = case.make()
             function = wrap(compiled(function, backend, dynamic=False))
+            enter(backend)
             start = time.perf_counter()
             try:
-                result = function(*arguments)
+                result, _ = outcome(function, arguments, written)
             except Exception as error:  # a benchmark goes on with the other backends
-                row.note = f"{type(error).__name__}: {error}".split("\n")[0][:160]
+                row.note = failure(error)
                 continue
             row.first_call = time.perf_counter() - start
-            row.note = differs(result, expected, case.rtol, case.atol)
+            row.note = case.check(arguments, result) if case.check else differs(result, expected, case.rtol, case.atol)
             if not row.note:
                 calls[backend] = lambda function=function, arguments=arguments: function(*arguments)
         for backend, seconds in time_rounds(calls, rounds).items():

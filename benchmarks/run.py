@@ -9,12 +9,12 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
+import comparison  # noqa: E402
 import harness  # noqa: E402
 import torch  # noqa: E402
 from rich.console import Console  # noqa: E402
@@ -48,38 +48,40 @@ class Options:
         return rows
 
 
-def by_case(rows: Iterable[harness.Row]) -> dict[str, dict[str, harness.Row]]:
-    cases: dict[str, dict[str, harness.Row]] = {}
-    for row in rows:
-        cases.setdefault(row.case, {})[row.backend] = row
-    return cases
-
-
 def table(suite: str, rows: list[harness.Row], statistic: str) -> Table:
-    """Times per case, and how many times faster than the reference each backend is."""
+    """Times by case; how many times as fast as Inductor and as the best of all alternatives ours is."""
+    records = [dataclasses.asdict(row) for row in rows]
     backends = list(dict.fromkeys(row.backend for row in rows))
-    reference = next((b for b in ("inductor", "eager", "aot_eager") if b in backends), backends[0])
-    others = [b for b in backends if b != reference]
-    result = Table(title=f"{suite}: {statistic} of the rounds, per call", caption=f"x: times faster than {reference}")
+    ours = next((b for b in backends if b == "tile"), backends[0])
+    reference = next((b for b in ("inductor", "eager", "aot_eager") if b in backends and b != ours), None)
+    result = Table(
+        title=f"{suite}: {statistic} of the rounds, per call",
+        caption=f"speed of {ours}; the best is that of {', '.join(comparison.others(records, ours)) or 'nothing'}",
+    )
     result.add_column("case")
     for backend in backends:
         result.add_column(backend, justify="right")
-    for backend in others:
-        result.add_column(f"{backend} x", justify="right")
-    speedups: dict[str, list[float]] = {backend: [] for backend in others}
-    for name, cells in by_case(rows).items():
-        times = {b: getattr(cells[b], statistic) if b in cells else math.nan for b in backends}
-        ratios = []
-        for backend in others:
-            ratio = times[reference] / times[backend]
-            if not math.isnan(ratio):
-                speedups[backend].append(ratio)
-            ratios.append("-" if math.isnan(ratio) else f"{ratio:.2f}")
-        result.add_row(name, *map(harness.show_time, times.values()), *ratios)
+    heads = [f"x {reference}"] * (reference is not None) + ["x the best", "the best"]
+    for head in heads:
+        result.add_column(head, justify="right")
+    factors: list[list[float]] = [[], []]
+    for case, times in comparison.medians(records, statistic).items():
+        best = comparison.best_alternative(times, ours)
+        cells = []
+        for k, other in enumerate([reference, best]):
+            factor = times[other] / times[ours] if other in times and ours in times else math.nan
+            if not math.isnan(factor):
+                factors[k].append(factor)
+            if k == 1 or reference is not None:
+                cells.append("-" if math.isnan(factor) else f"{factor:.2f}")
+        shown = [harness.show_time(times.get(backend, math.nan)) for backend in backends]
+        result.add_row(case, *shown, *cells, best or "-")
     result.add_section()
     blank = [""] * len(backends)
-    result.add_row("geometric mean", *blank, *(f"{harness.geometric_mean(speedups[b]):.2f}" for b in others))
-    result.add_row("worst", *blank, *(f"{min(speedups[b], default=math.nan):.2f}" for b in others))
+    summaries = {"geometric mean": harness.geometric_mean, "median row": comparison.median, "worst": min}
+    for name, summary in summaries.items():
+        cells = [f"{summary(values):.2f}" if values else "-" for values in factors]
+        result.add_row(name, *blank, *(cells if reference is not None else cells[1:]), "")
     return result
 
 
@@ -87,7 +89,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--suite", default="kernels", help=f"comma-separated: {', '.join(SUITES + GPU_SUITES)}; or all")
     parser.add_argument(
-        "--backend", default="tile,inductor,eager", help="comma-separated names of torch.compile backends; eager"
+        "--backend",
+        default="tile,inductor,inductor-max-autotune,eager",
+        help="comma-separated names of torch.compile backends; eager; inductor-max-autotune, tile-no-pool, tile-aten",
     )
     parser.add_argument("--filter", default="", help="only cases whose name holds this text (a|b: one of these)")
     parser.add_argument("--rounds", type=int, default=7)

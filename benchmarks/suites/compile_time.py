@@ -1,4 +1,7 @@
-"""First calls in fresh processes, with empty and with full disk caches.
+"""First calls in fresh processes: with empty caches, with a warm toolchain, with full caches.
+
+`toolchain` is a new kernel where another one has been compiled: Inductor finds the headers that it precompiles, and
+what it asked of the C++ compiler.
 
 Each number is one process: it imports torch, makes the model and its inputs (not counted), then times the first call
 from torch.compile to the result, backward and its lazy compilation included. `aot_eager` is the floor: Dynamo and
@@ -20,6 +23,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ["one kernel", "bert inference", "gpt2 training"]
+ANOTHER = "another kernel"
+STATES = ["cold", "toolchain", "warm"]
+PROCESSES = 5
 
 
 def prepare(case: str) -> tuple[Any, Callable[[Any], Any]]:
@@ -31,6 +37,9 @@ def prepare(case: str) -> tuple[Any, Callable[[Any], Any]]:
     if case == "one kernel":
         x, y = torch.randn(256, 256), torch.randn(256)
         return lambda x, y: torch.relu(x + y) * 2, lambda function: function(x, y)
+    if case == ANOTHER:
+        x = torch.randn(128, 64)
+        return lambda x: (x * x).sum(-1).sqrt(), lambda function: function(x)
     if case == "bert inference":
         entry = zoo.BY_NAME["bert"]
         inputs = entry.inference_inputs()
@@ -50,14 +59,16 @@ def prepare(case: str) -> tuple[Any, Callable[[Any], Any]]:
 def child(case: str, backend: str) -> None:
     """One measured process; prints its times as JSON on the last line."""
     start = time.perf_counter()
-    import torch
+    import torch  # noqa: F401  its import is counted apart
 
     imported = time.perf_counter()
     target, call = prepare(case)
     prepared = time.perf_counter()
-    call(target if backend == "eager" else torch.compile(target, backend=backend))
+    from backends import compiled, enter
+
+    enter(backend)
+    call(compiled(target, backend))
     first = time.perf_counter()
-    call(target)
     print(json.dumps({"import": imported - start, "prepare": prepared - imported, "first_call": first - prepared}))
 
 
@@ -87,27 +98,25 @@ def run(options: Any) -> list[Any]:
     backends = [b for b in options.backends if b != "eager"]
     if "aot_eager" not in backends:
         backends.append("aot_eager")
-    rounds = min(options.rounds, 5)
     rows = []
     for case in CASES:
         if not options.selects(case):
             continue
-        seconds: dict[tuple[str, str], list[float]] = {(b, state): [] for b in backends for state in ("cold", "warm")}
+        seconds: dict[tuple[str, str], list[float]] = {(b, state): [] for b in backends for state in STATES}
         notes: dict[str, str] = {}
-        for i in range(rounds + 1):
-            for backend in backends:
+        for i in range(min(options.rounds, PROCESSES) + 1):
+            for backend in backends[i % len(backends) :] + backends[: i % len(backends)]:
                 if backend in notes:
                     continue
-                with tempfile.TemporaryDirectory() as cache:
-                    try:
-                        pair = [measure(case, backend, cache) for _ in range(2)]
-                    except RuntimeError as error:
-                        notes[backend] = str(error)
-                        continue
+                try:
+                    measured = measure_states(case, backend)
+                except RuntimeError as error:
+                    notes[backend] = str(error)
+                    continue
                 if i > 0:  # the first round only brings files into memory
-                    seconds[backend, "cold"].append(pair[0])
-                    seconds[backend, "warm"].append(pair[1])
-        for state in ("cold", "warm"):
+                    for state in STATES:
+                        seconds[backend, state].append(measured[state])
+        for state in STATES:
             block = []
             for backend in backends:
                 row = Row("compile_time", f"{case}, {state}", backend, note=notes.get(backend, ""))
@@ -118,9 +127,19 @@ def run(options: Any) -> list[Any]:
     return rows
 
 
+def measure_states(case: str, backend: str) -> dict[str, float]:
+    """Seconds of one first call in each state, each in a process of its own."""
+    with tempfile.TemporaryDirectory() as cache:
+        cold = measure(case, backend, cache)
+        warm = measure(case, backend, cache)
+    with tempfile.TemporaryDirectory() as cache:
+        measure(ANOTHER, backend, cache)
+        return {"cold": cold, "warm": warm, "toolchain": measure(case, backend, cache)}
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="one measured process of the suite compile_time")
-    parser.add_argument("case", choices=CASES)
+    parser.add_argument("case", choices=[*CASES, ANOTHER])
     parser.add_argument("backend")
     arguments = parser.parse_args()
     child(arguments.case, arguments.backend)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from harness import Row, compiled
+from backends import compiled
+from harness import Row
 from torch import nn
 
-from suites.models import run_one
+from suites.models import Timed, inference, run_one
 from tests.models import zoo
 
 
@@ -38,61 +39,33 @@ def perceptron() -> nn.Module:
     return nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Linear(2048, 512), nn.SiLU(), nn.Linear(512, 512)).eval()
 
 
-def frozen(function: Any, backend: str) -> Callable[..., Any]:
-    if backend != "inductor":
-        options = {"options": {"freezing": True}} if backend == "tile" else {}
-        return compiled(function, backend, dynamic=False, **options)  # type: ignore[no-any-return]
-    call, is_compiled = compiled(function, backend, dynamic=False), False
-
-    def first_with_freezing(*args: Any, **kwargs: Any) -> Any:
-        # Dynamo asks for the setting too, before the options of a call are known to anybody.
-        nonlocal is_compiled
-        if is_compiled:
-            return call(*args, **kwargs)
-        from torch._inductor import config
-
-        is_compiled = True
-        with config.patch(freezing=True):
-            return call(*args, **kwargs)
-
-    return first_with_freezing
-
-
-def of_zoo(entry: zoo.Entry, backend: str, dtype: torch.dtype) -> Callable[[], torch.Tensor]:
-    model, inputs = zoo.cast(entry.build().eval(), entry.inference_inputs(), dtype)
-    function = frozen(model, backend)
-
-    def call() -> torch.Tensor:
-        with torch.no_grad():
-            return function(**inputs).logits  # type: ignore[no-any-return]
-
-    return call
-
-
-def of_tensor(build: Callable[[], nn.Module], x: torch.Tensor, backend: str) -> Callable[[], torch.Tensor]:
+def of_tensor(build: Callable[[], nn.Module], x: torch.Tensor, backend: str, dtype: torch.dtype | None) -> Timed:
     torch.manual_seed(0)
-    function = frozen(build().to(x.dtype), backend)
+    x = x.to(dtype or x.dtype)
+    function = compiled(build().to(x.dtype), backend, freezing=True, dynamic=False)
 
     def call() -> torch.Tensor:
         with torch.no_grad():
             return function(x)  # type: ignore[no-any-return]
 
-    return call
+    return Timed(call)
 
 
 def run(options: Any) -> list[Row]:
-    ways: dict[str, Callable[[str], Callable[[], torch.Tensor]]] = {}
+    ways: dict[str, Callable[[str, torch.dtype | None], Timed]] = {}
     for dtype, short in ((torch.float32, "f32"), (torch.bfloat16, "bf16")):
         for entry in zoo.ENTRIES:
-            ways[f"{entry.name} frozen {short}"] = lambda b, e=entry, d=dtype: of_zoo(e, b, d)
+            ways[f"{entry.name} frozen {short}"] = lambda b, d, e=entry, t=dtype: inference(e, b, d or t, freezing=True)
         torch.manual_seed(0)
         images = torch.randn(8, 3, 32, 32, dtype=dtype)
-        ways[f"residual network frozen {short}"] = lambda b, x=images: of_tensor(residual_network, x, b)
+        ways[f"residual network frozen {short}"] = lambda b, d, x=images: of_tensor(residual_network, x, b, d)
         last = images.to(memory_format=torch.channels_last)
-        ways[f"residual network channels_last frozen {short}"] = lambda b, x=last: of_tensor(residual_network, x, b)
+        ways[f"residual network channels_last frozen {short}"] = lambda b, d, x=last: of_tensor(
+            residual_network, x, b, d
+        )
         for rows in (4, 64, 1024):
             x = torch.randn(rows, 512, dtype=dtype)
-            ways[f"perceptron of {rows} rows frozen {short}"] = lambda b, x=x: of_tensor(perceptron, x, b)
+            ways[f"perceptron of {rows} rows frozen {short}"] = lambda b, d, x=x: of_tensor(perceptron, x, b, d)
     found = []
     for name, make in ways.items():
         if options.selects(name):

@@ -27,6 +27,8 @@ if __name__ == "__main__":
 import harness
 import torch
 import torch.nn.functional as F
+from backends import compiled, enter
+from reference import differs, flatten
 
 Dims = list[int]
 
@@ -145,26 +147,29 @@ def measure(program: Program, backends: list[str], device: str) -> dict[str, Any
     torch.compiler.reset()
     torch.manual_seed(program.number)
     x = program.layout.make(device)
-    expected = program.function(x)
+    expected = program.function(x.double())
     row: dict[str, Any] = {"program": str(program), "notes": {}, "seconds": {}, "first_call": {}}
-    row["bytes"] = x.numel() * x.element_size() + sum(r.nbytes for r in harness.flatten(expected))
+    row["bytes"] = x.numel() * x.element_size() + sum(r.nbytes for r in flatten(program.function(x)))
     calls = {}
     for backend in backends:
-        function = harness.compiled(program.function, backend, dynamic=False)
+        function = compiled(program.function, backend, dynamic=False)
+        enter(backend)
         start = time.perf_counter()
         try:
             result = function(x)
         except Exception as error:  # the others go on
-            row["notes"][backend] = f"{type(error).__name__}: {error}".split("\n")[0][:160]
+            row["notes"][backend] = harness.failure(error)
             continue
         row["first_call"][backend] = time.perf_counter() - start
         tolerance = 0.0 if program.is_exact else 2e-2 if x.dtype == torch.bfloat16 else 1e-3
-        if note := harness.differs(result, expected, tolerance, tolerance):
+        if note := differs(result, expected, tolerance, tolerance):
             row["notes"][backend] = note
-        calls[backend] = lambda function=function: function(x)
+        else:
+            calls[backend] = lambda function=function: function(x)
         del result
     del expected
     for backend, call in calls.items():
+        enter(backend)
         row["seconds"][backend] = seconds_of(call, device)
     return row
 
