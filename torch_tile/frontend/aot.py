@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +28,7 @@ from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.deterministic import called_deterministically, deterministic
 from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.finite import asserts_finite
-from torch_tile.frontend.freezing import compile_frozen, parameters_of
+from torch_tile.frontend.freezing import compile_frozen, parameters_of, reload_frozen
 from torch_tile.frontend.fx_passes import run_passes
 from torch_tile.frontend.partition import partition
 from torch_tile.frontend.tracing import untraced
@@ -180,6 +181,12 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         faults.point("partition")
         return parts
 
+    def reload(payload: str, settings: Settings) -> Any:
+        graph = json.loads(payload)
+        if "frozen" in graph:
+            return reload_frozen(graph, settings, parameters)
+        return reload_graph(payload, settings)
+
     compilers: dict[str, Any] = {
         "fw_compiler": forward,
         "bw_compiler": backward,
@@ -194,7 +201,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         # Tokens that order effects are made within the graph; they are no inputs and outputs of ours.
         with functorch_config.patch(unlift_effect_tokens=True):
             if cached is not None:
-                compiled: Callable[..., Any] = cached(gm, example_inputs, settings, reload_graph, **compilers)
+                compiled: Callable[..., Any] = cached(gm, example_inputs, settings, reload, **compilers)
             else:
                 compiled = aot_module_simplified(gm, example_inputs, keep_inference_input_mutations=True, **compilers)
                 # torch copies the mark from the program, and takes its inputs one by one all the same.

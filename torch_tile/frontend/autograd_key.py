@@ -182,8 +182,6 @@ def key_of(mod: Any, inputs: Sequence[Any], aot_config: Any, settings: Settings)
     Raises:
         BypassAOTAutogradCache: the graph holds something a key cannot tell apart.
     """
-    if settings["freezing"]:
-        raise BypassAOTAutogradCache("parameters are frozen")
     if settings.key(_IRRELEVANT) is None:
         raise BypassAOTAutogradCache("a pass of the user's has no uuid()")
     gm = mod.gm if isinstance(mod, torch._dynamo.utils.GmWrapper) else mod

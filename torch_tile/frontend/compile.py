@@ -48,6 +48,8 @@ class Binding:
     """`id` of the constants that never change."""
     otherwise: Callable[[list[Any]], Any] | None
     report: Any
+    entry: Callable[[Sequence[torch.Tensor]], dict[str, Any] | None] | None = None
+    """What to keep on disk, given the constants of the program in their order."""
 
 
 def compile_graph(
@@ -153,7 +155,7 @@ def _compile(
         log.info("%s: %s%s", name, text, f" (first: {node})" if node else "")
     settings.writes_inputs |= program.writes_inputs
     inputs = _inputs_of(gm)
-    program._input_names = _names_of(inputs, settings)
+    program._input_names = names_of(inputs, settings)
     recorded = {file: text for file, text in stages.items() if record.wants(file)}
     found = places.places_of(gm, graph)
     program._note_step = places.note_steps(lambda: found, places.callees_of(graph) if graph.pycalls else None)
@@ -185,30 +187,38 @@ def _compile(
         settings.reason_against_recording = "its forward is not recorded"
         level = logging.WARNING if graph.device.startswith("cuda") else logging.INFO
         log.log(level, "%s is not recorded as a CUDA graph: %s", name, against)
+    entry = {"name": name, "kind": kind, "text": graph.text, "device": graph.device, "inputs": inputs}
+    entry["places"] = places.packed(found)
     if binding is not None:
-        return _bind(program, graph, binding)
+        return _bind(program, graph, binding, entry)
     if views := views_to_track(gm) if kind != "backward" else []:
         return tracking(_as_torch_calls_it(program, graph), views)
     if not (graph.constants or graph.pycalls or graph.number_inputs or graph.number_outputs):
         # All that the program is made of; Python callables and tensors would have to be kept too.
-        program._fx_graph_cache_key = json.dumps(
-            {
-                "name": name, "kind": kind, "text": graph.text, "device": graph.device, "inputs": inputs,
-                "places": places.packed(found),
-            }
-        )  # fmt: skip
-        program._fx_graph_cache_debug_lines = []
-        program._boxed_call = True  # wrappers copy what an object has, not what its type has
+        _keep(program, entry)
     return _as_torch_calls_it(program, graph)
 
 
-def _bind(program: _C.Program, graph: _C.GraphText, binding: Binding) -> Callable[..., Any]:
+def _keep(program: _C.Program, entry: dict[str, Any]) -> None:
+    """Lets torch keep the program as part of an entry of AOTAutograd."""
+    program._fx_graph_cache_key = json.dumps(entry)
+    program._fx_graph_cache_debug_lines = []
+    program._boxed_call = True  # wrappers copy what an object has, not what its type has
+
+
+def _bind(
+    program: _C.Program, graph: _C.GraphText, binding: Binding, entry: dict[str, Any]
+) -> Callable[..., Any]:
     if not binding.frozen or binding.otherwise is None or graph.number_inputs or graph.number_outputs:
         return _without_frozen(_as_torch_calls_it(program, graph), binding)
     packable = [i for i, constant in enumerate(graph.constants) if id(constant) in binding.packable]
     bound = _C.freeze_program(program, list(binding.frozen.items()), graph.constants, packable, binding.otherwise)
     bound.__name__ = program.__name__
+    bound._input_names = program._input_names
     bound._note_step = program._note_step
+    frozen = binding.entry(graph.constants) if binding.entry is not None and not graph.pycalls else None
+    if frozen is not None:
+        _keep(bound, {**entry, "frozen": {**frozen, "packable": packable}})
     return bound
 
 
@@ -236,7 +246,7 @@ def _inputs_of(gm: GraphModule) -> list[int | None]:
     return [d.idx if isinstance(d, PlainAOTInput) else None for d in descriptors]
 
 
-def _names_of(inputs: Sequence[int | None], settings: Settings) -> list[str | None]:
+def names_of(inputs: Sequence[int | None], settings: Settings) -> list[str | None]:
     """What the user calls the inputs, for messages; None where it is not known."""
     names = settings.argument_names
     return [names[number] if number is not None and number < len(names) else None for number in inputs]
@@ -244,20 +254,27 @@ def _names_of(inputs: Sequence[int | None], settings: Settings) -> list[str | No
 
 def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
     """The program of a graph again, from the `_fx_graph_cache_key` that `compile_graph` gave it."""
-    _C.set_buffer_limit(config.get("buffer_limit_bytes"))
     graph = json.loads(payload)
+    program = compile_text(graph["text"], graph, settings)
+    program._input_names = names_of(graph.get("inputs", ()), settings)
+    return program
+
+
+def compile_text(text: str, entry: dict[str, Any], settings: Settings) -> _C.Program:
+    """The program of a graph's text, as a rule from the disk; `entry` has its name, kind and device."""
+    _C.set_buffer_limit(config.get("buffer_limit_bytes"))
     stages: dict[str, str] = {}
     with phases.timed("torch_tile.load", "inductor_cumulative_compile_time_us"):
         program = _C.compile_graph(
-            graph["text"],
-            {**settings.compiler_options(), **targets.compiler_options(graph["device"])},
+            text,
+            {**settings.compiler_options(), **targets.compiler_options(entry["device"])},
             settings.cache_dir(),
             settings["cache_limit_bytes"],
             _sink(None, stages),
             [],
             poison=settings["poison"],
-            device=graph["device"],
-            architecture=targets.architecture(graph["device"]),
+            device=entry["device"],
+            architecture=targets.architecture(entry["device"]),
             matmul_library=settings["matmul_library"],
             threads=settings["threads"],
             cache_layers=settings.cache_layers(),
@@ -265,12 +282,11 @@ def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
         )
     disk_cache.report()
     cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
-    _count(program, graph["name"])
+    _count(program, entry["name"])
     settings.writes_inputs |= program.writes_inputs
-    program._input_names = _names_of(graph.get("inputs", ()), settings)
-    program._note_step = places.note_steps(functools.partial(places.unpacked, graph.get("places", {})))
-    record.add(record.GraphRecord(graph["name"], graph["kind"]))
-    observe.compiled(None, graph, program, graph["name"], graph["kind"], stages)
+    program._note_step = places.note_steps(functools.partial(places.unpacked, entry.get("places", {})))
+    record.add(record.GraphRecord(entry["name"], entry["kind"]))
+    observe.compiled(None, {**entry, "text": text}, program, entry["name"], entry["kind"], stages)
     return program
 
 

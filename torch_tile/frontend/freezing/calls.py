@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import logging
 import os
 import threading
@@ -21,11 +22,14 @@ from torch_tile.config import Settings
 from torch_tile.debug import faults, limits
 from torch_tile.frontend import containment
 from torch_tile.frontend.channels_last import put_channels_last
-from torch_tile.frontend.compile import Binding, compile_graph
+from torch_tile.frontend.compile import Binding, compile_graph, compile_text, names_of
 from torch_tile.frontend.constant_folding import Constants, Report, fold, freeze_inputs, outside_of_tracing
 from torch_tile.frontend.epilogues import fuse_epilogues
+from torch_tile.frontend.freezing.prologue import Prologue, Recorder, UnfitError
 from torch_tile.frontend.freezing.scaling import scale_weights
 from torch_tile.frontend.input_views import view_inputs
+from torch_tile.frontend.language_kernels import replace_language_kernels
+from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +105,8 @@ class _Programs:
         gm = GraphModule(self.gm, copy.deepcopy(self.gm.graph))
         gm.meta.update(self.gm.meta)
         constants, report = Constants(gm), Report()
-        with outside_of_tracing():
+        recorder = Recorder(sources)
+        with outside_of_tracing(), recorder:
             frozen = freeze_inputs(constants, sources, report)
             if frozen:
                 optimize(constants, report, self.settings)
@@ -115,6 +120,8 @@ class _Programs:
             log.info("%s is not frozen: %s", name, reason)
         states = {place: _C.TensorState(tensor) for place, tensor in frozen.items()}
         binding = Binding(states, [id(t) for t in constants.tensors()], self, report)
+        if self.num_compiled == 0:
+            binding.entry = functools.partial(self._entry, recorder, list(frozen))
         inputs = [x for i, x in enumerate(self.inputs) if i not in frozen]
         program = compile_graph(gm, inputs, "inference", self.settings, binding)
         self.num_compiled += 1
@@ -122,6 +129,21 @@ class _Programs:
         if self.first is None:
             self.first = program
         return program
+
+    def _entry(
+        self, recorder: Recorder, frozen: list[int], constants: Sequence[torch.Tensor]
+    ) -> dict[str, Any] | None:
+        """What another process makes these programs of; None where it cannot."""
+        prologue = recorder.finish(constants, frozen)
+        if prologue is None:
+            return None
+        # For parameters that the prologue does not fit: the graph as it was before anything was frozen.
+        plain = GraphModule(self.gm, copy.deepcopy(self.gm.graph))
+        plain.meta.update(self.gm.meta)
+        graph = _C.print_graph(replace_language_kernels(replace_triton_kernels(plain)))
+        if graph.constants or graph.pycalls or graph.number_inputs or graph.number_outputs:
+            return None
+        return {"prologue": prologue.dumps(), "plain": graph.text, "frozen": frozen}
 
     def __call__(self, arguments: list[Any]) -> Any:
         """A call for which the program at hand is not made."""
@@ -154,18 +176,20 @@ class _Programs:
         if self.num_compiled >= _MOST_PROGRAMS:
             if self.unfrozen is None:
                 log.warning("parameters changed %d times since they were frozen; they are inputs now", _MOST_PROGRAMS)
-                self.unfrozen = compile_graph(
-                    self.gm, self.inputs, "inference", self.settings, Binding({}, [], None, None)
-                )
+                self.unfrozen = self.compile_unfrozen()
                 self.programs.clear()
                 self.rebind_first(None)
             return self.unfrozen
         log.info("frozen parameters have changed; the graph is compiled again")
         pairs = zip(self.is_static, arguments, strict=True)
         program = self.compile([value if is_static else None for is_static, value in pairs])
-        if all(known.call is not self.first for known in self.programs):
+        if self.programs and all(known.call is not self.first for known in self.programs):
             self.rebind_first(self.programs[-1])
         return program
+
+    def compile_unfrozen(self) -> Callable[..., Any]:
+        """The graph with parameters as inputs."""
+        return compile_graph(self.gm, self.inputs, "inference", self.settings, Binding({}, [], None, None))
 
     def rebind_first(self, known: _Frozen | None) -> None:
         """What the first program was made of is of no use any more; calls in which nothing changes should not come to
@@ -177,6 +201,65 @@ class _Programs:
         _C.rebind_program(self.first, call)
         if known is not None and call is not None:
             known.call = self.first
+
+
+class _Replayed(_Programs):
+    """The same from an entry of the disk cache: there is no graph, but text of it and a prologue."""
+
+    def __init__(self, payload: dict[str, Any], settings: Settings) -> None:
+        super().__init__(GraphModule({}, torch.fx.Graph()), (), settings)
+        self.payload = payload
+        self.name = payload["name"]
+        self.prologue = Prologue.loads(payload["frozen"]["prologue"])
+        self.frozen: list[int] = payload["frozen"]["frozen"]
+        self.program = compile_text(payload["text"], payload, settings)
+
+    def compile(self, sources: Sequence[torch.Tensor | None]) -> Callable[..., Any]:
+        self.is_static = [value is not None for value in sources]
+        try:
+            constants = self.prologue.run(sources)
+        except UnfitError as reason:
+            if self.first is None:
+                raise
+            log.info("%s: parameters are inputs now: %s", self.name, reason)
+            return self.give_up()
+        tensors = {place: sources[place] for place in self.frozen}
+        states = {place: _C.TensorState(tensor) for place, tensor in tensors.items() if tensor is not None}
+        packable = self.payload["frozen"]["packable"]
+        program = _C.freeze_program(self.program, list(states.items()), constants, packable, self)
+        program.__name__ = self.name
+        program._note_step = self.program._note_step
+        self.num_compiled += 1
+        self.programs.append(_Frozen(states, program))
+        if self.first is None:
+            self.first = program
+        return program
+
+    def give_up(self) -> Callable[..., Any]:
+        self.unfrozen = self.compile_unfrozen()
+        self.num_compiled = _MOST_PROGRAMS
+        self.programs.clear()
+        self.rebind_first(None)
+        return self.unfrozen
+
+    def compile_unfrozen(self) -> Callable[..., Any]:
+        return compile_text(self.payload["frozen"]["plain"], self.payload, self.settings)
+
+
+def reload_frozen(
+    payload: dict[str, Any], settings: Settings, sources: Sequence[torch.Tensor | None]
+) -> Callable[..., Any]:
+    """The program of a frozen graph again, for the parameters of this process.
+
+    Raises:
+        UnfitError: they are of another kind than those it was made for.
+    """
+    if len(sources) <= max(payload["frozen"]["frozen"], default=-1):
+        raise UnfitError(f"expected parameters {payload['frozen']['frozen']}, got {len(sources)} inputs")
+    program = _Replayed(payload, settings).compile(sources)
+    if isinstance(program, _C.Program):
+        program._input_names = names_of(payload.get("inputs", ()), settings)
+    return program
 
 
 def optimize(constants: Constants, report: Report, settings: Settings) -> None:
