@@ -11,7 +11,9 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -33,7 +35,13 @@ COMPILER = [
     "compiler/triton",
 ]
 PLAIN = ["support", "artifact"]
-LAUNCH = ["runtime/launch", "runtime/launch/cpu", "runtime/launch/gpu"]
+# Without torch: the runner's core uses them too.
+PLAIN_LAUNCH = [
+    "runtime/launch/cpu/CpuGrid",
+    "runtime/launch/cpu/FloatEnvironment",
+    "runtime/launch/cpu/KernelRange",
+]
+LAUNCH = [*PLAIN_LAUNCH, "runtime/launch", "runtime/launch/cpu", "runtime/launch/gpu"]
 
 # Folder (or file without its ending) of csrc -> those it may include beside itself.
 LAYERS: dict[str, list[str]] = {
@@ -59,11 +67,15 @@ LAYERS: dict[str, list[str]] = {
     "runtime": PLAIN,
     "runtime/fx": ["support", "runtime"],
     "runtime/launch": [*PLAIN, "runtime", "runtime/launch/cpu", "runtime/launch/gpu"],
-    "runtime/launch/cpu": [*PLAIN, "runtime", "runtime/launch"],
+    "runtime/launch/cpu": [*PLAIN, "runtime", "runtime/launch", *PLAIN_LAUNCH],
     "runtime/launch/gpu": [*PLAIN, "runtime", "runtime/launch"],
-    "runtime/compiler": [*PLAIN, "runtime", *LAUNCH],
+    "runtime/sizes": PLAIN,
+    "runtime/link": PLAIN,
+    "runtime/package": [*PLAIN, "runtime/sizes"],
+    "runtime/model": [*PLAIN, "runtime", *LAUNCH, "runtime/compiler", "runtime/executor", "runtime/package"],
+    "runtime/compiler": [*PLAIN, "runtime", *LAUNCH, "runtime/link"],
     "runtime/cache": [*PLAIN, "runtime", "runtime/compiler"],
-    "runtime/executor": [*PLAIN, "runtime", *LAUNCH, "runtime/compiler"],
+    "runtime/executor": [*PLAIN, "runtime", *LAUNCH, "runtime/compiler", "runtime/sizes"],
     "runtime/compiler/CompileGraph": [
         *PLAIN,
         "runtime",
@@ -81,7 +93,22 @@ LAYERS: dict[str, list[str]] = {
         "runtime/compiler",
         "runtime/compiler/CompileGraph",
         "runtime/fx",
+        "runtime/model",
+        "runtime/package",
     ],
+    "runner": [*PLAIN, "runtime/package", "runner/include"],
+    "runner/include": [],
+    "runner/core": [
+        *PLAIN,
+        "runner",
+        "runtime/package",
+        "runtime/link",
+        *PLAIN_LAUNCH,
+    ],
+    "runner/torch": [*PLAIN, "runner", "runtime", "runtime/executor", "runtime/model", "runtime/package"],
+    "runtime/launch/cpu/CpuGrid": [],
+    "runtime/launch/cpu/FloatEnvironment": [],
+    "runtime/launch/cpu/KernelRange": PLAIN,
 }
 
 # The one header through which the two sides meet.
@@ -96,10 +123,17 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
     "compiler": TORCH,
     "tools": TORCH,
     "runtime": LLVM,
+    "runtime/link": TORCH + LLVM,
+    "runtime/package": TORCH + LLVM,
+    "runtime/sizes": TORCH + LLVM,
+    "runner": TORCH + LLVM,
+    "runner/torch": LLVM,
 }
 
 # Part of torch_tile -> parts it may import beside itself.
-FOUNDATION = ["_C", "cache_artifacts", "config", "counters", "disk_cache", "errors", "inductor_options", "knobs"]
+FOUNDATION = [
+    "_C", "cache_artifacts", "config", "counters", "disk_cache", "errors", "inductor_options", "knobs", "remote_cache",
+]  # fmt: skip
 MIDDLE = ["frontend", "language", "interpreter", "debug"]
 PYTHON: dict[str, list[str]] = {
     "_C": [],
@@ -111,6 +145,8 @@ PYTHON: dict[str, list[str]] = {
     "config": ["errors", "inductor_options", "knobs"],
     "disk_cache": ["_C", "config"],
     "cache_artifacts": ["_C", "config", "disk_cache"],
+    "remote_cache": ["_C", "config", "counters", "disk_cache"],
+    "aot": [*FOUNDATION, "frontend", "__init__"],
     "formulas": [],
     "targets": ["_C", "errors"],
     "frontend": [*FOUNDATION, "debug", "formulas", "language", "targets", "triton"],
@@ -128,7 +164,7 @@ PYTHON: dict[str, list[str]] = {
     "cli_report": [*FOUNDATION, *MIDDLE],
     "tile_compile": [],
     "__main__": ["cli"],
-    "__init__": ["_build", *FOUNDATION, *MIDDLE, "backend", "triton_compat"],
+    "__init__": ["_build", *FOUNDATION, *MIDDLE, "aot", "backend", "triton_compat"],
 }
 # Inductor's compiler: importing it costs over a second and is never needed.
 FORBIDDEN_MODULES = (
@@ -141,7 +177,7 @@ FORBIDDEN_MODULES = (
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 
 
-def layer_of(path: str, layers: dict[str, list[str]]) -> str | None:
+def layer_of(path: str, layers: Mapping[str, Any]) -> str | None:
     """The longest entry of `layers` that holds `path`: the file itself without its ending, or a folder."""
     parts = path.rsplit(".", 1)[0].split("/")
     for end in range(len(parts), 0, -1):
@@ -158,7 +194,7 @@ def check_includes(csrc: Path) -> list[str]:
         if layer is None:
             errors.append(f"csrc/{name}: expected a folder listed in .ci/check_layers.py")
             continue
-        outside = next((headers for folder, headers in FORBIDDEN.items() if name.startswith(folder + "/")), ())
+        outside = FORBIDDEN[layer_of(name, FORBIDDEN) or "support"]
         for _, header in INCLUDE.findall(file.read_text(encoding="utf-8")):
             if header.startswith(outside):
                 errors.append(f"csrc/{name}: must not include <{header}>: {layer} is on the other side of the border")

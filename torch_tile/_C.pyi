@@ -169,6 +169,64 @@ def compile_graph(
         torch_tile.errors.TileError: one of its subclasses, with stage, text and line.
     """
 
+def graph_key(text: str, options: dict[str, str]) -> bytes:
+    """Key of a graph in the disk cache."""
+
+def compile_artifact(text: str, options: dict[str, str]) -> bytes:
+    """Compile a module of the graph dialect to an artifact with the code of its kernels; nothing is cached or loaded.
+
+    Raises:
+        torch_tile.errors.TileError: one of its subclasses, with stage, text and line.
+    """
+
+def describe_artifact(data: bytes) -> dict[str, Any]:
+    """`operators` that an artifact calls, `functions` that its kernels call, `needs_torch`, number of `kernels`."""
+
+def processor_features(target: str) -> list[str] | None:
+    """What a processor must have to run code for a target ("host", "x86-64-v3"); None for an unknown one."""
+
+def processor_architecture() -> str:
+    """`x86_64` or `aarch64`."""
+
+def open_package(path: str) -> PackageFile:
+    """Map a file of torch_tile.aot.package and read its index.
+
+    Raises:
+        torch_tile.errors.InvalidKernelError: the file is no package of this version, cut short or damaged.
+    """
+
+class PackageFile:
+    """A mapped package (csrc/runtime/package/PackageFile.h)."""
+
+    producer: str
+    torch_version: str
+    metadata: str
+    inputs: list[tuple[str, str, list[tuple[int, int]]]]
+    """Name, dtype or "int", and the least and greatest of each size."""
+    constants: list[tuple[str, str, list[int], list[int], int, bool]]
+    """Name, dtype, sizes, strides, number of the blob, whether programs write it."""
+    variants: list[dict[str, Any]]
+    """target, features, architecture, needs_torch, program_bytes."""
+
+    def choose(self, capability: int = 0) -> int:
+        """The best variant for this processor, or for a GPU of that compute capability (90 for 9.0)."""
+
+    def verify(self) -> None:
+        """Compare everything with its checksums."""
+
+    def load(self, variant: int, device: str, matmul_library: str = "auto") -> PackagedModel: ...
+
+class PackagedModel:
+    """A program of a package with its constants. Models of one PackageFile share written buffers."""
+
+    steps: str
+
+    def run(self, arguments: list[Any]) -> list[Any]:
+        """Arguments and results are tensors and integers; a result may be None."""
+
+    def constant(self, number: int) -> torch.Tensor:
+        """A parameter or buffer as it is now."""
+
 class TensorState:
     """A tensor as it was when this was made, without keeping it alive."""
 

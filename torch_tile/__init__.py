@@ -16,13 +16,14 @@ from torch_tile.errors import (
     InvalidKernelError,
     MemoryAccessError,
     OptionError,
+    PackageError,
     RaceError,
     TileError,
     UnsupportedError,
 )
 
 if TYPE_CHECKING:
-    from torch_tile import language
+    from torch_tile import aot, language
     from torch_tile.debug.expect import expect
     from torch_tile.debug.explain import explain
     from torch_tile.frontend.standalone import CompiledArtifact, standalone_compile
@@ -43,13 +44,16 @@ __all__ = [
     "JITFunction",
     "MemoryAccessError",
     "OptionError",
+    "PackageError",
     "RaceError",
     "TensorWrapper",
     "TileError",
     "UnsupportedError",
     "aggregate",
+    "aot",
     "autotune",
     "cdiv",
+    "cmake_prefix_path",
     "config",
     "constexpr_function",
     "counters",
@@ -75,6 +79,7 @@ __all__ = [
 # Name -> module it comes from, imported when it is first asked for.
 _LAZY = {
     "CompiledArtifact": "torch_tile.frontend.standalone",
+    "aot": "torch_tile",
     "Config": "torch_tile.language.autotune",
     "JITFunction": "torch_tile.language.jit",
     "TensorWrapper": "torch_tile.language.jit",
@@ -93,12 +98,19 @@ _LAZY = {
     "testing": "torch_tile.triton_compat",
     "tools": "torch_tile.triton_compat",
 }
-_MODULES = frozenset({"language", "runtime", "testing", "tools"})
+_MODULES = frozenset({"aot", "language", "runtime", "testing", "tools"})
 
 
 def cdiv(x: Any, y: Any) -> Any:
     """How many pieces of `y` hold `x`: (x + y - 1) // y."""
     return (x + y - 1) // y
+
+
+def cmake_prefix_path() -> str:
+    """Where CMake's `find_package(TorchTile)` finds the runner of packaged models."""
+    from pathlib import Path
+
+    return str(Path(__file__).parent / "cmake")
 
 
 def empty_cache() -> None:

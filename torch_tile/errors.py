@@ -40,6 +40,10 @@ class CompileError(TileError):
     """A failure of this package."""
 
 
+class PackageError(TileError):
+    """A file of a packaged model cannot be read: it is no package, damaged, cut short, or of another version."""
+
+
 class OverlappingInputsError(TileError):
     """Arguments share memory in another way than those the graph was compiled for; nothing has been written yet."""
 

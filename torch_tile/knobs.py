@@ -129,6 +129,14 @@ KNOBS: dict[str, Knob] = {
             "Name kernels in /tmp/perf-PID.map, where `perf` looks. For the process, not for one call.",
             is_of_process=True,
         ),
+        Knob(
+            "remote_cache",
+            bool,
+            False,
+            ("TORCH_TILE_REMOTE_CACHE",),
+            "Ask torch's remote cache (Redis at TORCHINDUCTOR_REDIS_URL, or `remote_cache.use`) for what the disk "
+            "cache has not, and give it what is compiled. Who may write there may run code here.",
+        ),
         Knob("interpret", bool, False, ("TORCH_TILE_INTERPRET",), "Run kernels of the tile language in Python."),
         Knob("force_compile", bool, False, ("TORCH_TILE_FORCE_COMPILE",), "Compile even what the disk cache has."),
         Knob(

@@ -31,7 +31,7 @@ from torch._functorch._aot_autograd.graph_compile import aot_stage1_graph_captur
 from torch._functorch._aot_autograd.schemas import AOTAutogradCacheInfo, ViewAndMutationMeta
 from torch._functorch.aot_autograd import create_aot_state, prepare_aot_module_simplified
 
-from torch_tile import _C, cache_artifacts, disk_cache
+from torch_tile import _C, cache_artifacts, disk_cache, remote_cache
 from torch_tile.config import Settings
 from torch_tile.debug import faults, limits, minify, observe, phases, record
 from torch_tile.frontend.autograd_key import key_of
@@ -106,12 +106,14 @@ class _BackwardCode(_Code):
 class _Place(str):
     """Where an entry is to be saved. torch carries it as the key of one of its own."""
 
-    def __new__(cls, key: str, cache: _C.DiskCache) -> _Place:
+    def __new__(cls, key: str, cache: _C.DiskCache, settings: Settings) -> _Place:
         self = super().__new__(cls, key)
         self.cache = cache
+        self.settings = settings
         return self
 
     cache: _C.DiskCache
+    settings: Settings
 
     def key(self, number: int) -> bytes:
         return disk_cache.key_of(_KIND, self, str(number))
@@ -119,6 +121,7 @@ class _Place(str):
     def entries(self) -> Iterator[tuple[str, bytes]]:
         """Guards and content of the entries that are there."""
         for number in range(_MOST_ENTRIES):
+            remote_cache.fetch(self.settings, self.name(number))
             payload = self.cache.read(_KIND, self.key(number))
             if payload is None:
                 return
@@ -128,7 +131,10 @@ class _Place(str):
 
     def record(self, number: int) -> None:
         """For torch.compiler.save_cache_artifacts."""
-        cache_artifacts.record(self.cache, [f"{_KIND}/{self.key(number).hex()}"])
+        cache_artifacts.record(self.cache, [self.name(number)])
+
+    def name(self, number: int) -> str:
+        return f"{_KIND}/{self.key(number).hex()}"
 
     def save(self, entry: GenericAOTAutogradResult[Any, Any]) -> None:
         """Adds an entry, unless one with these guards is there: processes that start at once make the same."""
@@ -142,6 +148,7 @@ class _Place(str):
             encoded = guards.encode()
             self.cache.write(_KIND, self.key(len(known)), struct.pack("<I", len(encoded)) + encoded + content)
             self.record(len(known))
+            remote_cache.store(self.settings, self.name(len(known)), [self.name(len(known))])
 
 
 def _take_over_saving() -> None:
@@ -186,7 +193,7 @@ def _needs_no_wrapper(metadata: ViewAndMutationMeta, subclasses: Any, wrappers: 
 
 def load_artifact(key: str, cache: _C.DiskCache, settings: Settings, reload: Reload) -> Callable[..., Any] | None:
     """The boxed callable of the one entry of an artifact; None where there is none that is sound."""
-    for _, content in _Place(key, cache).entries():
+    for _, content in _Place(key, cache, settings).entries():
         entry = pickle.loads(content)
         entry.guards_expr = None  # who calls it knows what it was compiled for
         _stand_in(entry, settings, reload)
@@ -260,9 +267,9 @@ def compile_module(
             cache = disk_cache.open_cache(settings)
             assert cache is not None  # is_wanted
             if settings.artifact_key is not None:
-                place = _Place(settings.artifact_key, cache)
+                place = _Place(settings.artifact_key, cache, settings)
             else:
-                place = _Place(key_of(mod, fake_inputs, aot_config, settings), cache)
+                place = _Place(key_of(mod, fake_inputs, aot_config, settings), cache, settings)
                 with phases.timed("torch_tile.autograd_cache"):
                     compiled, program = _load(place, fake_inputs, aot_config, settings, reload)
                 outcome = "miss" if compiled is None else "hit"

@@ -90,7 +90,9 @@ class _Details:
 
 
 # Where and how much is cached, and how many threads compile, changes no result.
-_IRRELEVANT = frozenset({"cache_dir", "cache_layers", "cache_limit_bytes", "threads", "cache", "buffer_limit_bytes"})
+_IRRELEVANT = frozenset(
+    {"cache_dir", "cache_layers", "cache_limit_bytes", "threads", "cache", "buffer_limit_bytes", "remote_cache"}
+)
 
 
 def _aliasing(inputs: Sequence[Any]) -> tuple[list[tuple[int, str]], list[Any]]:

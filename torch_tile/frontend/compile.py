@@ -17,7 +17,7 @@ from torch._functorch._aot_autograd.logging_utils import get_aot_graph_name
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule
 
-from torch_tile import _C, cache_artifacts, config, disk_cache, targets
+from torch_tile import _C, cache_artifacts, config, disk_cache, remote_cache, targets
 from torch_tile.config import Settings
 from torch_tile.counters import counters
 from torch_tile.debug import faults, limits, observe, phases, places, record
@@ -118,11 +118,12 @@ def _compile(
     stages: dict[str, str] = {}
     try:
         pycalls = make_pycalls(gm, graph.pycalls)
+        options = {**settings.compiler_options(), **targets.compiler_options(graph.device)}
 
         def compile_with(library: str) -> _C.Program:
             return _C.compile_graph(
                 graph.text,
-                {**settings.compiler_options(), **targets.compiler_options(graph.device)},
+                options,
                 settings.cache_dir(),
                 settings["cache_limit_bytes"],
                 _sink(dump, stages),
@@ -138,6 +139,7 @@ def _compile(
             )
 
         with phases.timed("torch_tile.compile", "inductor_cumulative_compile_time_us"):
+            _ask_remote(graph.text, options, settings)
             program = compile_with(settings["matmul_library"])
             program = time_libraries.fastest(gm, graph, program, kind, settings, compile_with)
         disk_cache.report()
@@ -146,6 +148,7 @@ def _compile(
         if node is not None:
             error.text += f"; from {node}"
         raise
+    _give_remote(program, settings)
     faults.point("record")
     cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
     _count(program, name)
@@ -187,8 +190,10 @@ def _compile(
         settings.reason_against_recording = "its forward is not recorded"
         level = logging.WARNING if graph.device.startswith("cuda") else logging.INFO
         log.log(level, "%s is not recorded as a CUDA graph: %s", name, against)
-    entry = {"name": name, "kind": kind, "text": graph.text, "device": graph.device, "inputs": inputs}
-    entry["places"] = places.packed(found)
+    entry: dict[str, Any] = {
+        "name": name, "kind": kind, "text": graph.text, "device": graph.device, "inputs": inputs,
+        "places": places.packed(found),
+    }  # fmt: skip
     if binding is not None:
         return _bind(program, graph, binding, entry)
     if views := views_to_track(gm) if kind != "backward" else []:
@@ -206,9 +211,7 @@ def _keep(program: _C.Program, entry: dict[str, Any]) -> None:
     program._boxed_call = True  # wrappers copy what an object has, not what its type has
 
 
-def _bind(
-    program: _C.Program, graph: _C.GraphText, binding: Binding, entry: dict[str, Any]
-) -> Callable[..., Any]:
+def _bind(program: _C.Program, graph: _C.GraphText, binding: Binding, entry: dict[str, Any]) -> Callable[..., Any]:
     if not binding.frozen or binding.otherwise is None or graph.number_inputs or graph.number_outputs:
         return _without_frozen(_as_torch_calls_it(program, graph), binding)
     packable = [i for i, constant in enumerate(graph.constants) if id(constant) in binding.packable]
@@ -265,9 +268,11 @@ def compile_text(text: str, entry: dict[str, Any], settings: Settings) -> _C.Pro
     _C.set_buffer_limit(config.get("buffer_limit_bytes"))
     stages: dict[str, str] = {}
     with phases.timed("torch_tile.load", "inductor_cumulative_compile_time_us"):
+        options = {**settings.compiler_options(), **targets.compiler_options(entry["device"])}
+        _ask_remote(text, options, settings)
         program = _C.compile_graph(
             text,
-            {**settings.compiler_options(), **targets.compiler_options(entry["device"])},
+            options,
             settings.cache_dir(),
             settings["cache_limit_bytes"],
             _sink(None, stages),
@@ -280,6 +285,7 @@ def compile_text(text: str, entry: dict[str, Any], settings: Settings) -> _C.Pro
             cache_layers=settings.cache_layers(),
             dump_on_miss=True,
         )
+        _give_remote(program, settings)
     disk_cache.report()
     cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
     _count(program, entry["name"])
@@ -288,6 +294,16 @@ def compile_text(text: str, entry: dict[str, Any], settings: Settings) -> _C.Pro
     record.add(record.GraphRecord(entry["name"], entry["kind"]))
     observe.compiled(None, {**entry, "text": text}, program, entry["name"], entry["kind"], stages)
     return program
+
+
+def _ask_remote(text: str, options: dict[str, str], settings: Settings) -> None:
+    if settings["remote_cache"] and not settings["force_compile"]:
+        remote_cache.fetch(settings, f"graphs/{_C.graph_key(text, options).hex()}")
+
+
+def _give_remote(program: _C.Program, settings: Settings) -> None:
+    if settings["remote_cache"] and program.loaded_from == "compiled" and program.cache_entries:
+        remote_cache.store(settings, program.cache_entries[0], program.cache_entries)
 
 
 def _count(program: _C.Program, name: str) -> None:

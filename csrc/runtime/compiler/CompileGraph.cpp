@@ -42,17 +42,6 @@ std::string optionLines(const std::map<std::string, std::string> &options) {
   return lines;
 }
 
-/// The sizes keep the parts apart: no two inputs give the same bytes.
-Hash graphKey(std::string_view text, const std::string &options) {
-  const CompilerLibrary &compiler = CompilerLibrary::get();
-  std::string bytes;
-  for (std::string_view part : {std::string_view(compiler.version()), std::string_view(options), text}) {
-    bytes += std::to_string(part.size()) + "\n";
-    bytes += part;
-  }
-  return compiler.hash({reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
-}
-
 /// Where kernels come from. What it has answered for is held, so that an answer once given stays true.
 class KernelSource {
 public:
@@ -211,6 +200,18 @@ Status compile(std::string_view text, const std::string &optionText, const Compi
 
 } // namespace
 
+/// The sizes keep the parts apart: no two inputs give the same bytes.
+Hash graphKey(std::string_view text, const std::map<std::string, std::string> &compilerOptions) {
+  const CompilerLibrary &compiler = CompilerLibrary::get();
+  const std::string options = optionLines(compilerOptions);
+  std::string bytes;
+  for (std::string_view part : {std::string_view(compiler.version()), std::string_view(options), text}) {
+    bytes += std::to_string(part.size()) + "\n";
+    bytes += part;
+  }
+  return compiler.hash({reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()});
+}
+
 Status compileGraph(std::string_view text, const CompileOptions &options, CompiledGraph &result) {
   Clock::time_point start = Clock::now();
   std::string optionText = optionLines(options.compilerOptions);
@@ -218,7 +219,7 @@ Status compileGraph(std::string_view text, const CompileOptions &options, Compil
   Hash key;
   if (!options.cacheFolder.empty() || !options.cacheLayers.empty()) {
     cache = std::make_shared<DiskCache>(options.cacheFolder, options.cacheLimitBytes, options.cacheLayers);
-    key = graphKey(text, optionText);
+    key = graphKey(text, options.compilerOptions);
   }
 
   Artifact artifact;

@@ -43,6 +43,9 @@ struct CompiledGraph {
   std::string notes;
 };
 
+/// Key of a graph in the disk cache: version of the compiler, options, text.
+artifact::Hash graphKey(std::string_view text, const std::map<std::string, std::string> &compilerOptions);
+
 /// Throws only what the dump callback and Program's constructor throw.
 Status compileGraph(std::string_view text, const CompileOptions &options, CompiledGraph &result);
 

@@ -1,5 +1,7 @@
 #include "runtime/compiler/CompilerLibrary.h"
 
+#include "runtime/link/ObjectLoader.h"
+
 #include <c10/util/Exception.h>
 
 #include <dlfcn.h>
@@ -41,14 +43,7 @@ std::string installedPath() {
   return access(beside.c_str(), F_OK) == 0 || access(ofDistribution.c_str(), F_OK) != 0 ? beside : ofDistribution;
 }
 
-/// Finds functions that kernels call: those torch exports (Sleef), then whatever the process has (libm).
-void *resolveSymbol(void *, const char *symbol) noexcept {
-  static void *torchCpu = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
-  if (torchCpu)
-    if (void *address = dlsym(torchCpu, symbol))
-      return address;
-  return dlsym(RTLD_DEFAULT, symbol);
-}
+void *resolveSymbol(void *, const char *symbol) noexcept { return resolveInProcess(symbol); }
 
 /// The C side of CompileRequest's callbacks.
 struct Callbacks {
@@ -101,6 +96,8 @@ void CompilerLibrary::setPath(std::string path) {
   std::lock_guard lock(mutex);
   overridePath() = std::move(path);
 }
+
+bool CompilerLibrary::isOpen() { return opened.load(std::memory_order_acquire) != nullptr; }
 
 const CompilerLibrary &CompilerLibrary::get() {
   if (const CompilerLibrary *library = opened.load(std::memory_order_acquire))

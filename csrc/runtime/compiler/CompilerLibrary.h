@@ -18,6 +18,7 @@ public:
   /// Opens the library next to this extension on the first call. Throws c10::Error if that fails; a later call tries
   /// again.
   static const CompilerLibrary &get();
+  static bool isOpen();
 
   /// Opens this file instead of the one next to the extension. No effect once a library is open.
   static void setPath(std::string path);

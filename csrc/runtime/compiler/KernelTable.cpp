@@ -60,6 +60,16 @@ static Status link(const artifact::Kernel &described, std::span<const uint8_t> c
                                     described.sharedBytes, described.alignedArguments));
     return Status::ok();
   }
+  // Opening the compiler library takes longer than all else that a packaged model needs.
+  if (!CompilerLibrary::isOpen() && canLoadObjects()) {
+    std::shared_ptr<const LoadedObject> object;
+    Status status = loadObject(code, described.symbol, &resolveInProcess, object);
+    if (!status.isOk())
+      return status;
+    addToPerfMap(reinterpret_cast<const void *>(object->function), described.symbol, described.name, code);
+    loaded = std::make_shared<const LoadedKernel>(std::move(object));
+    return status;
+  }
   void *function = nullptr, *handle = nullptr;
   Status status = CompilerLibrary::get().load(code, described.symbol, function, handle);
   if (!status.isOk())

@@ -4,6 +4,7 @@
 #include "artifact/Artifact.h"
 #include "artifact/KernelAbi.h"
 #include "runtime/launch/gpu/GpuKernel.h"
+#include "runtime/link/ObjectLoader.h"
 #include "support/Status.h"
 
 #include <memory>
@@ -14,13 +15,16 @@ namespace torch_tile::runtime {
 /// Code stays mapped as long as someone holds the kernel.
 struct LoadedKernel {
   LoadedKernel(KernelFn function, void *handle) : function(function), handle(handle) {}
+  explicit LoadedKernel(std::shared_ptr<const LoadedObject> object)
+      : function(object->function), handle(nullptr), object(std::move(object)) {}
   explicit LoadedKernel(std::unique_ptr<GpuKernel> gpu) : function(nullptr), handle(nullptr), gpu(std::move(gpu)) {}
   ~LoadedKernel();
   LoadedKernel(const LoadedKernel &) = delete;
   LoadedKernel &operator=(const LoadedKernel &) = delete;
 
   KernelFn function; // on CPU
-  void *handle;
+  void *handle;      // of the compiler library, if that has linked it
+  std::shared_ptr<const LoadedObject> object;
   std::unique_ptr<GpuKernel> gpu; // on GPU
 };
 

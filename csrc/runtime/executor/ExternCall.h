@@ -4,7 +4,7 @@
 #include "artifact/Artifact.h"
 #include "runtime/executor/MatrixProduct.h"
 #include "runtime/executor/PackedWeight.h"
-#include "runtime/executor/SizeProgram.h"
+#include "runtime/sizes/SizeProgram.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>

@@ -4,9 +4,9 @@
 #include "artifact/Artifact.h"
 #include "runtime/compiler/KernelTable.h"
 #include "runtime/executor/ExternCall.h"
-#include "runtime/executor/SizeProgram.h"
 #include "runtime/launch/cpu/CpuLaunch.h"
 #include "runtime/launch/gpu/GpuLaunch.h"
+#include "runtime/sizes/SizeProgram.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>

@@ -11,4 +11,7 @@ void bindFx(pybind11::module_ &m);
 /// The disk cache (runtime/cache).
 void bindCache(pybind11::module_ &m);
 
+/// Packages (artifact/Package.h): compiled models in files.
+void bindPackage(pybind11::module_ &m);
+
 } // namespace torch_tile::runtime

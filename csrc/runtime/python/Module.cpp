@@ -136,6 +136,7 @@ PYBIND11_MODULE(_C, m) {
   bindProgram(m);
   bindKernels(m);
   bindCache(m);
+  bindPackage(m);
 #ifdef TORCH_TILE_HAS_FX
   bindFx(m);
 #endif
@@ -144,6 +145,13 @@ PYBIND11_MODULE(_C, m) {
         py::arg("poison") = false, py::arg("device") = "cpu", py::arg("architecture") = "",
         py::arg("matmul_library") = "auto", py::arg("threads") = 0,
         py::arg("cache_layers") = std::vector<std::string>(), py::arg("dump_on_miss") = false);
+  m.def(
+      "graph_key",
+      [](const std::string &text, const std::map<std::string, std::string> &options) {
+        torch_tile::artifact::Hash key = graphKey(text, options);
+        return py::bytes(reinterpret_cast<const char *>(key.bytes), sizeof key.bytes);
+      },
+      py::arg("text"), py::arg("options"));
   py::class_<TensorState>(m, "TensorState", py::module_local()) // the extension may be loaded twice
       .def(py::init<const at::Tensor &>(), py::arg("tensor"))
       .def("is_same", &TensorState::isSame, py::arg("tensor"))

@@ -1,11 +1,11 @@
-#include "runtime/executor/SizeProgram.h"
+#include "runtime/sizes/SizeProgram.h"
 
 #include "artifact/Validate.h"
 #include "support/FloatSizes.h"
 
-#include <c10/util/Exception.h>
-
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 
 namespace torch_tile::runtime {
 
@@ -15,11 +15,18 @@ using artifact::ExprOp;
 
 namespace {
 
+[[noreturn]] void fail(const std::string &text) { throw std::runtime_error(text); }
+
+void requireDivisor(bool isNonzero) {
+  if (!isNonzero)
+    fail("a size expression divides by zero");
+}
+
 int64_t wrap(uint64_t value) { return static_cast<int64_t>(value); }
 
 /// Rounds towards zero; the one quotient that overflows wraps around.
 int64_t truncDiv(int64_t a, int64_t b) {
-  TORCH_CHECK(b != 0, "a size expression divides by zero");
+  requireDivisor(b != 0);
   return b == -1 ? wrap(0 - static_cast<uint64_t>(a)) : a / b;
 }
 
@@ -39,14 +46,14 @@ int64_t applyFloat(ExprOp op, int64_t a, int64_t b) {
   double x = floatOfBits(a), y = floatOfBits(b);
   switch (op) {
   case ExprOp::IntTrueDiv:
-    TORCH_CHECK(b != 0, "a size expression divides by zero");
+    requireDivisor(b != 0);
     return bitsOfFloat(static_cast<double>(a) / static_cast<double>(b));
   case ExprOp::FloatAdd:
     return bitsOfFloat(x + y);
   case ExprOp::FloatMul:
     return bitsOfFloat(x * y);
   case ExprOp::FloatTrueDiv:
-    TORCH_CHECK(y != 0, "a size expression divides by zero");
+    requireDivisor(y != 0);
     return bitsOfFloat(x / y);
   case ExprOp::FloatPow:
     return bitsOfFloat(std::pow(x, y));
@@ -56,7 +63,8 @@ int64_t applyFloat(ExprOp op, int64_t a, int64_t b) {
     return bitsOfFloat(std::max(x, y));
   default: {
     auto rounded = roundToInt(x, b);
-    TORCH_CHECK(rounded, "a size expression is beyond 64 bits: ", x);
+    if (!rounded)
+      fail("a size expression is beyond 64 bits: " + std::to_string(x));
     return *rounded;
   }
   }
@@ -87,7 +95,7 @@ int64_t apply(ExprOp op, int64_t a, int64_t b) {
   default:
     break;
   }
-  TORCH_INTERNAL_ASSERT(false, "not a binary size operation");
+  fail("not a binary size operation");
 }
 
 } // namespace

@@ -21,7 +21,7 @@ public:
   /// The symbols an expr names, each once.
   std::vector<uint32_t> symbolsOf(artifact::ExprId id) const;
 
-  /// values[id] for every id given. Arithmetic wraps around; a zero divisor throws.
+  /// values[id] for every id given. Arithmetic wraps around; a zero divisor throws std::runtime_error.
   void evaluate(std::span<const artifact::ExprId> ids, const int64_t *symbols, int64_t *values) const;
 
 private:

@@ -130,9 +130,7 @@ class _Programs:
             self.first = program
         return program
 
-    def _entry(
-        self, recorder: Recorder, frozen: list[int], constants: Sequence[torch.Tensor]
-    ) -> dict[str, Any] | None:
+    def _entry(self, recorder: Recorder, frozen: list[int], constants: Sequence[torch.Tensor]) -> dict[str, Any] | None:
         """What another process makes these programs of; None where it cannot."""
         prologue = recorder.finish(constants, frozen)
         if prologue is None:

@@ -122,11 +122,11 @@ def _numbers_in(tree: Any) -> set[int]:
     return {leaf.number for leaf in pytree.tree_leaves(tree) if isinstance(leaf, _Value)}
 
 
-class Recorder(TorchDispatchMode):
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Writes down what is computed of the parameters while it is active."""
 
     def __init__(self, sources: Sequence[torch.Tensor | None]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._parameters = {place: value for place, value in enumerate(sources) if value is not None}
         self._numbers: Any = WeakIdKeyDictionary()
         for place, value in self._parameters.items():
@@ -158,8 +158,8 @@ class Recorder(TorchDispatchMode):
                 self._next += 1
             numbers.append(self._numbers[tensor])
         read = [leaf for leaf in leaves if not isinstance(leaf, torch.Tensor)]
-        name, _, overload = func.name().partition(".")
-        self._steps.append(_Step(name, overload or "default", *encoded, numbers, read))
+        name, _, overload = str(func.name()).partition(".")  # type: ignore[no-untyped-call]
+        self._steps.append(_Step(name, overload or "default", encoded[0], encoded[1], numbers, read))
 
     def finish(self, constants: Sequence[torch.Tensor], frozen: Sequence[int]) -> Prologue | None:
         """The prologue that gives these constants; None if one of them does not come from the parameters alone."""

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "artifact/KernelAbi.h"
+#include "runtime/launch/cpu/CpuGrid.h"
 
 #include <c10/util/FunctionRef.h>
 
-#include <algorithm>
-#include <cstdint>
+#include <cstddef>
 #include <span>
 
 namespace at {
@@ -14,18 +14,6 @@ struct RecordFunction;
 }
 
 namespace torch_tile::runtime {
-
-struct CpuGrid {
-  int64_t numPrograms;
-  int64_t programCostNs;
-  int64_t scratchBytes;
-
-  int64_t totalCostNs() const {
-    int64_t total;
-    bool hasOverflow = __builtin_mul_overflow(numPrograms, std::max<int64_t>(programCostNs, 1), &total);
-    return hasOverflow ? INT64_MAX : total;
-  }
-};
 
 /// Programs are independent, so how they are split over threads changes no result. Throws c10::IndexError for an index
 /// out of range and c10::Error for the other kernel errors.
@@ -36,9 +24,6 @@ struct CpuLaunch {
   KernelArgs args;
   CpuGrid grid;
 };
-
-/// Below this total a launch stays on the calling thread.
-inline constexpr int64_t serialCostNs = 20000;
 
 /// Launches that need nothing of each other, all in one parallel region: each thread takes an equal share of their
 /// whole cost. As for one launch, the split changes no result, and the first failure in their order is the one raised;

@@ -1,0 +1,176 @@
+#include "runtime/model/PackagedModel.h"
+
+#include "runtime/compiler/KernelTable.h"
+#include "runtime/executor/ExternCall.h"
+#include "runtime/launch/gpu/Assemble.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+
+namespace torch_tile::runtime {
+
+using namespace artifact;
+
+namespace {
+
+/// Nobody waits for a lock of ours, and inputs are called what the user calls them.
+class PackageHost final : public Host {
+public:
+  PackageHost(const Package &package, const Variant &variant) : package(package), variant(variant) {}
+  void release() override {}
+  void raiseIfInterrupted() override {}
+  std::string describeInput(uint32_t number) const override {
+    InputSource source = variant.inputs[number];
+    return source.kind == InputSource::Kind::Argument ? "argument `" + package.inputs[source.index].name + "`"
+                                                      : "constant '" + package.constants[source.index].name + "'";
+  }
+  std::vector<c10::IValue> callPython(const PyCall &, const Call &) override {
+    TORCH_CHECK(false, "a packaged program calls Python");
+  }
+
+private:
+  const Package &package;
+  const Variant &variant;
+};
+
+ElementType toElementType(at::ScalarType type) {
+  for (int i = 0; i <= static_cast<int>(ElementType::Float4E2M1FNx2); ++i)
+    if (toScalarType(static_cast<ElementType>(i)) == type)
+      return static_cast<ElementType>(i);
+  TORCH_CHECK(false, "tensors of dtype ", scalarTypeName(type), " are not taken");
+}
+
+ArgumentView viewOf(const c10::IValue &value, size_t number) {
+  ArgumentView view;
+  view.isTensor = value.isTensor();
+  if (!view.isTensor) {
+    TORCH_CHECK(value.isInt(), "argument ", number, " expected to be a tensor or an integer, got ", value.tagKind());
+    view.value = value.toInt();
+    return view;
+  }
+  const at::Tensor &tensor = value.toTensor();
+  TORCH_CHECK(tensor.defined(), "argument ", number, " is an undefined tensor");
+  view.type = toElementType(tensor.scalar_type());
+  view.sizes = {tensor.sizes().data(), tensor.sizes().size()};
+  return view;
+}
+
+} // namespace
+
+PackagedModel::PackagedModel(std::shared_ptr<const PackageFile> given, uint32_t variant, Artifact artifact)
+    : file(std::move(given)), number(variant), source(std::move(artifact)),
+      guards(file->package(), file->package().variants[variant], source) {}
+
+Status PackagedModel::load(std::shared_ptr<const PackageFile> file, uint32_t variant, const ProgramOptions &options,
+                           std::shared_ptr<PackagedModel> &model) {
+  Artifact artifact;
+  if (Status status = file->readProgram(file->package().variants[variant], artifact); !status.isOk())
+    return status;
+  std::shared_ptr<PackagedModel> made(new PackagedModel(std::move(file), variant, std::move(artifact)));
+  if (Status status = made->link(options); !status.isOk())
+    return status;
+  model = std::move(made);
+  return Status::ok();
+}
+
+Status PackagedModel::link(const ProgramOptions &options) {
+  std::vector<std::shared_ptr<const LoadedKernel>> kernels;
+  for (Kernel &kernel : source.kernels) {
+    if (kernel.target != "cpu" && isPtx(kernel.code))
+      if (std::string error = assemble(kernel.code, kernel.target); !error.empty())
+        return Status::internal("assemble", "kernel '" + kernel.name + "': " + error);
+    if (Status status = loadKernel(kernel, kernel.code, kernels.emplace_back()); !status.isOk())
+      return status;
+    kernel.code = {};
+  }
+  loaded = std::make_shared<const Program>(source, std::move(kernels), options);
+  makeConstants(options.device);
+  return Status::ok();
+}
+
+void PackagedModel::makeConstants(const c10::Device &device) {
+  const Package &package = file->package();
+  for (uint32_t i = 0; i < package.constants.size(); ++i) {
+    const PackageConstant &constant = package.constants[i];
+    // Each tensor keeps the file mapped, for a result may be one.
+    at::Tensor tensor = at::from_blob(
+        file->constant(i), constant.sizes, constant.strides, [keep = file](void *) {},
+        at::TensorOptions(toScalarType(constant.type)));
+    constants.push_back(device.is_cpu() ? tensor : tensor.to(device));
+    writesConstants |= constant.isWritten;
+  }
+  const std::vector<InputSource> &inputs = variant().inputs;
+  numPlain = inputs.size();
+  while (numPlain > 0 && inputs[numPlain - 1].kind == InputSource::Kind::Constant)
+    --numPlain;
+  std::vector<at::Tensor> last;
+  std::vector<uint32_t> packable;
+  for (size_t i = numPlain; i < inputs.size(); ++i) {
+    const std::vector<uint32_t> &all = variant().packable;
+    if (std::find(all.begin(), all.end(), inputs[i].index) != all.end())
+      packable.push_back(static_cast<uint32_t>(i - numPlain));
+    last.push_back(constants[inputs[i].index]);
+  }
+  frozen = std::make_unique<FrozenInputs>(*loaded, std::vector<FrozenInputs::Argument>(), std::move(last), packable);
+}
+
+/// The program was compiled for certain strides; an argument of others takes part as a copy, unless it is written.
+at::Tensor PackagedModel::withStrides(const at::Tensor &tensor, const Input &input,
+                                      const std::vector<int64_t> &values) const {
+  bool isSame = true;
+  for (size_t i = 0; i < input.strides.size(); ++i)
+    isSame &=
+        tensor.size(static_cast<int64_t>(i)) == 1 || tensor.stride(static_cast<int64_t>(i)) == values[input.strides[i]];
+  if (isSame || tensor.numel() == 0)
+    return tensor;
+  std::vector<int64_t> strides;
+  for (ExprId id : input.strides)
+    strides.push_back(values[id]);
+  at::Tensor copy = at::empty_strided(tensor.sizes(), strides, tensor.options());
+  return copy.copy_(tensor);
+}
+
+std::vector<c10::IValue> PackagedModel::run(std::span<const c10::IValue> arguments) {
+  at::NoGradGuard noGrad;
+  std::vector<ArgumentView> views;
+  views.reserve(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i)
+    views.push_back(viewOf(arguments[i], i));
+  Status status = guards.check(views);
+  TORCH_CHECK_VALUE(status.isOk(), status.text);
+  std::vector<int64_t> values;
+  guards.evaluate(views, values);
+
+  std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
+  if (writesConstants)
+    lock.lock();
+  PackageHost host(file->package(), variant());
+  Call call(*loaded, host, frozen.get());
+  const std::vector<InputSource> &inputs = variant().inputs;
+  for (uint32_t i = 0; i < numPlain; ++i) {
+    if (inputs[i].kind == InputSource::Kind::Constant)
+      call.setTensor(i, constants[inputs[i].index]);
+    else if (const c10::IValue &value = arguments[inputs[i].index]; value.isInt())
+      call.setInt(i, value.toInt());
+    else if (loaded->writesInputs())
+      call.setTensor(i, value.toTensor());
+    else
+      call.setTensor(i, withStrides(value.toTensor(), source.inputs[i], values));
+  }
+  call.run();
+  std::vector<c10::IValue> results;
+  for (const Output &output : source.outputs) {
+    if (output.kind == Output::Kind::Int)
+      results.emplace_back(call.value(output.ref));
+    else if (output.kind == Output::Kind::Tensor && call.tensor(output.ref).defined())
+      results.emplace_back(call.tensor(output.ref));
+    else
+      results.emplace_back();
+  }
+  return results;
+}
+
+} // namespace torch_tile::runtime

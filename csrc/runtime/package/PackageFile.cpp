@@ -1,0 +1,166 @@
+#include "runtime/package/PackageFile.h"
+
+#include "artifact/Serialize.h"
+#include "runtime/package/CpuFeatures.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace torch_tile::runtime {
+
+using namespace artifact;
+
+static Status bad(std::string text) { return Status::invalidInput("load", std::move(text)); }
+
+PackageFile::~PackageFile() {
+  if (memory)
+    munmap(memory, sizeBytes);
+}
+
+Status PackageFile::open(const std::string &path, std::shared_ptr<const PackageFile> &file) {
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0)
+    return bad("cannot open package '" + path + "': " + std::strerror(errno));
+  struct stat facts;
+  bool isFile = fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode);
+  auto size = isFile ? static_cast<size_t>(facts.st_size) : 0;
+  void *memory =
+      size > 0 ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor, 0) : MAP_FAILED;
+  close(descriptor);
+  if (memory == MAP_FAILED)
+    return bad("cannot read package '" + path +
+               "': " + (isFile ? "it is empty or cannot be mapped" : "no regular file"));
+  std::shared_ptr<PackageFile> opened(new PackageFile);
+  opened->memory = memory;
+  opened->sizeBytes = size;
+  Status status = readPackage(opened->bytes(), opened->content);
+  if (!status.isOk()) {
+    status.text = "'" + path + "': " + status.text;
+    return status;
+  }
+  file = std::move(opened);
+  return Status::ok();
+}
+
+void *PackageFile::constant(uint32_t number) const {
+  return static_cast<uint8_t *>(memory) + content.blobs[content.constants[number].blob].offset;
+}
+
+/// A program reads as many elements as it was compiled for, whatever the index says of a constant.
+static Status checkConstant(const Artifact &program, const Input &input, const PackageConstant &constant) {
+  auto isSame = [&](const std::vector<ExprId> &ids, const std::vector<int64_t> &dims) {
+    if (ids.size() != dims.size())
+      return false;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const Expr &expr = program.exprs[ids[i]];
+      if (expr.size() != 1 || expr[0].op != ExprOp::Constant || expr[0].value != dims[i])
+        return false;
+    }
+    return true;
+  };
+  bool fits = input.kind == Input::Kind::Tensor && input.type == constant.type && isSame(input.sizes, constant.sizes) &&
+              isSame(input.strides, constant.strides);
+  return fits ? Status::ok() : bad("the package is damaged: constant '" + constant.name + "' does not fit its program");
+}
+
+Status PackageFile::readProgram(const Variant &variant, Artifact &program) const {
+  std::span<const uint8_t> code;
+  if (Status status = readBlob(bytes(), content.blobs[variant.program], code); !status.isOk())
+    return status;
+  if (Status status = deserialize(code, program); !status.isOk()) {
+    status.text = "the program for " + variant.target + ": " + status.text;
+    return status;
+  }
+  if (program.inputs.size() != variant.inputs.size())
+    return bad("the package is damaged: a program has " + std::to_string(program.inputs.size()) + " inputs, not " +
+               std::to_string(variant.inputs.size()));
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    InputSource source = variant.inputs[i];
+    bool isTensor = program.inputs[i].kind == Input::Kind::Tensor;
+    if (source.kind == InputSource::Kind::Constant) {
+      if (Status status = checkConstant(program, program.inputs[i], content.constants[source.index]); !status.isOk())
+        return status;
+    } else if (isTensor != (content.inputs[source.index].kind == PackageInput::Kind::Tensor)) {
+      return bad("the package is damaged: argument '" + content.inputs[source.index].name + "' is of another kind");
+    }
+  }
+  bool callsPython = std::any_of(program.steps.begin(), program.steps.end(),
+                                 [](const Step &step) { return std::holds_alternative<PyCall>(step.action); });
+  return callsPython ? bad("the package is damaged: a program calls Python") : Status::ok();
+}
+
+Status PackageFile::verify() const {
+  for (const Blob &blob : content.blobs) {
+    std::span<const uint8_t> data;
+    if (Status status = readBlob(bytes(), blob, data); !status.isOk())
+      return status;
+  }
+  for (const Variant &variant : content.variants) {
+    Artifact program;
+    if (Status status = readProgram(variant, program); !status.isOk())
+      return status;
+  }
+  return Status::ok();
+}
+
+bool runsWithoutTorch(const Step &step) {
+  return std::holds_alternative<Alloc>(step.action) || std::holds_alternative<Free>(step.action) ||
+         std::holds_alternative<Alias>(step.action) || std::holds_alternative<Launch>(step.action) ||
+         std::holds_alternative<Check>(step.action);
+}
+
+/// "sm_90a" -> 90; 0 if it is no GPU. An "a" says that no later one runs it.
+static int capabilityOf(const std::string &target, bool &isExact) {
+  if (target.rfind("sm_", 0) != 0)
+    return 0;
+  isExact = target.back() == 'a';
+  return std::atoi(target.c_str() + 3);
+}
+
+Status chooseVariant(const Package &package, int capability, uint32_t &variant) {
+  const std::vector<std::string> features = processorFeatures();
+  auto has = [&](const std::string &feature) {
+    return std::find(features.begin(), features.end(), feature) != features.end();
+  };
+  std::string known;
+  size_t best = 0;
+  bool isFound = false;
+  for (uint32_t i = 0; i < package.variants.size(); ++i) {
+    const Variant &candidate = package.variants[i];
+    known += (i ? ", " : "") + candidate.target;
+    size_t rank = 0;
+    if (capability > 0) {
+      bool isExact = false;
+      int own = capabilityOf(candidate.target, isExact);
+      if (own == 0 || own > capability || own / 10 != capability / 10 || (isExact && own != capability))
+        continue;
+      rank = static_cast<size_t>(2 * own + isExact);
+    } else {
+      if (candidate.architecture != processorArchitecture() ||
+          !std::all_of(candidate.features.begin(), candidate.features.end(), has))
+        continue;
+      rank = candidate.features.size();
+    }
+    if (!isFound || rank > best) {
+      variant = i;
+      best = rank;
+      isFound = true;
+    }
+  }
+  if (isFound)
+    return Status::ok();
+  std::string machine = capability > 0 ? "a GPU of compute capability " + std::to_string(capability / 10) + "." +
+                                             std::to_string(capability % 10)
+                                       : "this processor (" + std::string(processorArchitecture()) + ")";
+  return Status::unsupported("load", "the package has no program for " + machine + "; it has " +
+                                         (known.empty() ? "none" : known) + ": package the model for it, too");
+}
+
+} // namespace torch_tile::runtime

@@ -1,0 +1,49 @@
+// A package on disk, mapped: constants are used where they lie, and read when something first needs them.
+#pragma once
+
+#include "artifact/Artifact.h"
+#include "artifact/Package.h"
+#include "support/Status.h"
+
+#include <memory>
+#include <span>
+#include <string>
+
+namespace torch_tile::runtime {
+
+class PackageFile {
+public:
+  /// The file must not change while it is mapped. Nothing is written to it: what a program writes to a constant stays
+  /// in this process.
+  static Status open(const std::string &path, std::shared_ptr<const PackageFile> &file);
+
+  ~PackageFile();
+  PackageFile(const PackageFile &) = delete;
+  PackageFile &operator=(const PackageFile &) = delete;
+
+  const artifact::Package &package() const { return content; }
+  std::span<const uint8_t> bytes() const { return {static_cast<const uint8_t *>(memory), sizeBytes}; }
+  /// The first element of a constant. The memory is this process's own and lives as long as the file object.
+  void *constant(uint32_t number) const;
+
+  /// The artifact of a variant, checked as any other; the constants that it takes fit what it was compiled for.
+  Status readProgram(const artifact::Variant &variant, artifact::Artifact &program) const;
+
+  /// Compares everything with its checksum, constants too, which takes reading the whole file.
+  Status verify() const;
+
+private:
+  PackageFile() = default;
+  void *memory = nullptr;
+  size_t sizeBytes = 0;
+  artifact::Package content;
+};
+
+/// Memory, views, kernels and checks; what else there is takes LibTorch.
+bool runsWithoutTorch(const artifact::Step &step);
+
+/// The best variant for this processor, or for a GPU of `capability` (90 for 9.0) where that is not 0. A status that
+/// lists what the package has if none fits.
+Status chooseVariant(const artifact::Package &package, int capability, uint32_t &variant);
+
+} // namespace torch_tile::runtime

@@ -1,0 +1,133 @@
+"""Packages in C++, without Python: the same results as Python's, errors as statuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_tile
+from tests.aot import runner
+from tests.aot.models import Counter, Mixed, Pointwise, export
+
+pytestmark = pytest.mark.skipif(bool(runner.reason_to_skip()), reason=runner.reason_to_skip() or "-")
+BATCH = torch.export.Dim("batch", min=2, max=64)
+
+
+@pytest.fixture(scope="module")
+def pointwise(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pointwise, str]:
+    torch.manual_seed(0)
+    model = Pointwise().eval()
+    x, y = torch.randn(6, 24), torch.randn(6, 24)
+    path = tmp_path_factory.mktemp("pointwise") / "m.tile"
+    return model, torch_tile.aot.package(export(model, (x, y), {"x": {0: BATCH}, "y": {0: BATCH}}), path)
+
+
+@torch.no_grad()
+def test_without_libtorch(pointwise: tuple[Pointwise, str], tmp_path: Path) -> None:
+    path = pointwise[1]
+    for rows in (6, 64):
+        x, y = torch.randn(rows, 24), torch.randn(rows, 24)
+        found, uses_torch = runner.run(path, [x, y], tmp_path, has_torch=False)
+        assert not uses_torch
+        for one, expected in zip(found, torch_tile.aot.load(path)(x, y), strict=True):
+            assert torch.equal(one, expected) and one.stride() == expected.stride()
+    ldd = subprocess.run(["ldd", str(runner.PACKAGE / "libtorch_tile_runtime.so")], capture_output=True, text=True)
+    assert "torch_cpu" not in ldd.stdout and "python" not in ldd.stdout
+
+
+@torch.no_grad()
+def test_a_large_call_on_the_threads_of_the_core(tmp_path: Path) -> None:
+    model = Pointwise().eval()
+    x, y = torch.randn(20000, 24), torch.randn(20000, 24)
+    path = torch_tile.aot.package(export(model, (x, y)), tmp_path / "m.tile")
+    found, _ = runner.run(path, [x, y], tmp_path, threads=4, has_torch=False)
+    for one, expected in zip(found, torch_tile.aot.load(path)(x, y), strict=True):
+        assert torch.equal(one, expected)
+
+
+@torch.no_grad()
+def test_state_of_the_core(tmp_path: Path) -> None:
+    path = torch_tile.aot.package(export(Counter(), (torch.ones(2, 4),)), tmp_path / "m.tile")
+    found, uses_torch = runner.run(path, [torch.ones(2, 4)], tmp_path, threads=4, has_torch=False)
+    assert not uses_torch and found[0].tolist() == [4.0 * 81] * 4
+
+
+@torch.no_grad()
+def test_with_libtorch(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(8, 16), torch.randn(8, 3)
+    exported = export(Mixed(), (x, y.clone()), {"x": {0: BATCH}, "y": {0: BATCH}})
+    path = torch_tile.aot.package(exported, tmp_path / "m.tile")
+    for rows in (8, 33):
+        x, y = torch.randn(rows, 16), torch.randn(rows, 3)
+        found, uses_torch = runner.run(path, [x, y], tmp_path)
+        expected = torch_tile.aot.load(path)(x, y)
+        assert uses_torch and torch.equal(found[0], expected["scaled"]) and torch.equal(found[1], expected["sum"])
+        assert found[2].item() == rows
+    without = subprocess.run([str(runner.harness()), path, str(tmp_path)], env={}, capture_output=True, text=True)
+    if without.returncode != 0:  # where torch does not lie beside the package
+        assert "the model calls operators of PyTorch, and the library that runs them cannot be opened" in without.stderr
+
+
+def test_what_is_refused(pointwise: tuple[Pointwise, str], tmp_path: Path) -> None:
+    ran = subprocess.run([str(runner.harness()), "--errors", pointwise[1]], env={}, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    said = dict(line.split(": ", 1) for line in ran.stdout.splitlines() if ": " in line)
+    assert said == {
+        "rows": "1 argument `x`: size of dimension 0 expected 2 to 64, got 65",
+        "unequal": "1 argument `y`: size of dimension 0 expected 6 as other sizes of the call are, got 7",
+        "rank": "1 argument `x` expected 2 dimensions, got 1",
+        "number": "1 expected 2 arguments, got 1",
+        "dtype": "1 argument `x` expected float32, got float64",
+        "negative": "1 argument `x` has a negative size or stride",
+        "data": "1 argument `x` has no data",
+        "file": f"2 cannot open package '{pointwise[1]}.not': No such file or directory",
+        "options": "1 tile_load_options has 0 bytes, expected 32",
+        "device": "1 device type expected 1 (CPU) or 2 (CUDA), got 7",
+    }
+    assert ran.stdout.splitlines()[-2:] == ["status 1", "input y 2 32 2 2 64"]
+
+
+def test_damaged_files_in_cpp(pointwise: tuple[Pointwise, str], tmp_path: Path) -> None:
+    good = Path(pointwise[1]).read_bytes()
+    for number, (data, message) in enumerate([(good[:-9], "cut short"), (b"nothing", "no package of torch-tile")]):
+        path = tmp_path / f"{number}.tile"
+        path.write_bytes(data)
+        ran = subprocess.run([str(runner.harness()), str(path), str(tmp_path)], env={}, capture_output=True, text=True)
+        assert ran.returncode == 1 and message in ran.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["roberta", "mamba", "resnet"])
+def test_architectures(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from tests.aot.architectures import check
+    from tests.models.architectures import BY_NAME
+
+    for is_dynamic in (False, True):
+        row = check(BY_NAME[name], is_dynamic, tmp_path)
+        assert row.get("same") and row["difference"] < 1e-4, row
+
+
+@pytest.mark.slow
+def test_the_example_serves_a_bert(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    folder = runner.ROOT / "examples" / "cpp_serving"
+    subprocess.run(
+        [sys.executable, str(folder / "export.py"), str(tmp_path), "--layers", "2"], check=True, cwd=runner.ROOT
+    )
+    prefix = f"-DCMAKE_PREFIX_PATH={torch_tile.cmake_prefix_path()}"
+    subprocess.run(["cmake", "-S", str(folder), "-B", str(tmp_path / "build"), prefix], check=True)
+    subprocess.run(["cmake", "--build", str(tmp_path / "build")], check=True)
+    ran = subprocess.run(
+        [str(tmp_path / "build" / "serve"), str(tmp_path), "4", "4"],
+        env=runner.environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "with LibTorch" in ran.stdout and "largest difference from Python" in ran.stdout

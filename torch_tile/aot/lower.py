@@ -1,0 +1,241 @@
+"""An exported program as text of the graph dialect, with what each input of the program is."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+import torch
+from torch._subclasses import FakeTensor
+from torch.export import ExportedProgram, default_decompositions
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument, TensorArgument
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+from torch.utils._sympy.value_ranges import bound_sympy
+
+from torch_tile import _C
+from torch_tile.aot.format import ELEMENT_TYPES, INT64_MAX, Argument
+from torch_tile.config import Settings
+from torch_tile.errors import UnsupportedError
+from torch_tile.frontend.channels_last import put_channels_last
+from torch_tile.frontend.constant_folding import Constants, Report, fold, freeze_inputs, outside_of_tracing
+from torch_tile.frontend.decompositions import decomposition_table
+from torch_tile.frontend.epilogues import fuse_epilogues
+from torch_tile.frontend.freezing import optimize, scale_weights
+from torch_tile.frontend.fx_passes import run_passes
+from torch_tile.frontend.language_kernels import replace_language_kernels
+from torch_tile.frontend.triton_kernels import replace_triton_kernels
+
+aten = torch.ops.aten
+_FROM_STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+_INT64_MIN = -(2**63)
+
+
+@dataclasses.dataclass
+class Constant:
+    """A tensor that the program takes, with the name it has in the model."""
+
+    name: str
+    tensor: torch.Tensor
+    is_written: bool = False
+    is_packable: bool = False
+
+
+@dataclasses.dataclass
+class Lowered:
+    """A graph ready to be compiled for any target of one kind of device."""
+
+    text: str
+    arguments: list[Argument]
+    """Of a call, those that are tensors or integers not known before."""
+    inputs: list[int | Constant]
+    """Of the program, in order: the number of an argument, or a constant."""
+    literals: dict[int, Any]
+    """Values that arguments must have, by place among all of them."""
+    outputs: list[Any]
+    """For each result ["program", number] or ["literal", value]."""
+
+
+def _unsupported(text: str) -> UnsupportedError:
+    return UnsupportedError("package", text)
+
+
+def _decompositions(device: str) -> dict[Any, Any]:
+    """What export keeps whole unless told otherwise, and this package's own table."""
+    from torch._export.utils import _is_cia_op
+
+    composite = {op: rule for op, rule in default_decompositions().items() if _is_cia_op(op)}  # type: ignore[no-untyped-call]
+    if device == "cuda":  # torch chooses a kernel where the tensors are
+        composite.pop(aten.scaled_dot_product_attention.default, None)
+    return {**composite, **decomposition_table(False, False)}
+
+
+def _move(gm: GraphModule, device: str) -> None:
+    """Says that all of the graph is on another device. No memory is moved, so the device need not be there."""
+    wanted = torch.device(device)
+
+    def moved(value: FakeTensor) -> FakeTensor:
+        meta = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+        return FakeTensor(value.fake_mode, meta, wanted)
+
+    for node in gm.graph.nodes:
+        node.args, node.kwargs = pytree.tree_map_only(torch.device, lambda _: wanted, (node.args, node.kwargs))
+        if "val" in node.meta:
+            node.meta["val"] = pytree.tree_map_only(FakeTensor, moved, node.meta["val"])
+
+
+def _make_mutation_explicit(exported: ExportedProgram, gm: GraphModule) -> tuple[list[Any], set[str]]:
+    """New values of buffers and arguments are written to them within the graph. The results of the user, and the
+    placeholders written."""
+    output = gm.graph.output_node()
+    signature = exported.graph_signature
+    placeholders = {}  # by position: a copied graph may have other names
+    for spec, node in zip(signature.input_specs, gm.graph.find_nodes(op="placeholder"), strict=True):
+        placeholders[spec.target if spec.kind is InputKind.BUFFER else spec.arg.name] = node
+    results, written = [], set[str]()
+    for made, value in zip(signature.output_specs, output.args[0], strict=True):  # type: ignore[arg-type]
+        if made.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+            assert made.target is not None
+            place = placeholders[made.target]
+            if place is not value:
+                written.add(place.name)
+                with gm.graph.inserting_before(output):
+                    copied = gm.graph.call_function(aten.copy_.default, (place, value))
+                copied.meta["val"] = place.meta["val"]
+        elif made.kind is OutputKind.USER_OUTPUT:
+            results.append(value)
+        else:
+            raise _unsupported(f"the exported program has an output of kind {made.kind.name}")
+    return results, written
+
+
+def _set_outputs(gm: GraphModule, results: list[Any]) -> list[Any]:
+    """Leaves in the graph what it computes; what is known before goes into the package."""
+    nodes, outputs = list[Node](), list[Any]()
+    for value in results:
+        if isinstance(value, Node):
+            outputs.append(["program", len(nodes)])
+            nodes.append(value)
+        elif value is None or isinstance(value, (bool, int, float, str)):
+            outputs.append(["literal", value])
+        else:
+            raise _unsupported(f"a result is of type {type(value).__name__}")
+    gm.graph.output_node().args = (tuple(nodes),)
+    return outputs
+
+
+def _range_of(size: Any, exported: ExportedProgram) -> tuple[int, int]:
+    if not isinstance(size, torch.SymInt):
+        return int(size), int(size)
+    expr = size.node.expr
+    known = dict(exported.range_constraints)
+    limits = bound_sympy(expr, known)
+    least = int(limits.lower) if limits.lower.is_finite and limits.lower.is_Integer else 0
+    greatest = int(limits.upper) if limits.upper.is_finite and limits.upper.is_Integer else INT64_MAX
+    return max(least, _INT64_MIN), min(greatest, INT64_MAX)
+
+
+def _argument(name: str, value: Any, exported: ExportedProgram) -> Argument:
+    if isinstance(value, torch.Tensor):
+        if value.dtype not in ELEMENT_TYPES:
+            raise _unsupported(f"argument `{name}` has dtype {value.dtype}")
+        return Argument(name, value.dtype, tuple(_range_of(size, exported) for size in value.shape))
+    if isinstance(value, torch.SymInt):
+        return Argument(name, None, (_range_of(value, exported),))
+    raise _unsupported(f"argument `{name}` is of type {type(value).__name__}; tensors and integers are taken")
+
+
+def _state(exported: ExportedProgram, spec: Any) -> torch.Tensor:
+    value = exported.state_dict.get(spec.target)
+    if value is None:
+        value = exported.constants.get(spec.target)
+    if not isinstance(value, torch.Tensor):
+        raise _unsupported(f"{spec.target} is no tensor")
+    return value
+
+
+def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered:
+    """Decompose, make writes explicit, fold constants where `freezing` is set, and print.
+
+    Args:
+        exported: traced on the CPU, or on the device itself.
+        settings: of this package.
+        device: "cpu" or "cuda", where the program is to run.
+
+    Raises:
+        UnsupportedError: something that a program without Python cannot do; names it.
+    """
+    with torch.no_grad():
+        exported = exported.run_decompositions(_decompositions(device))
+    gm = GraphModule(exported.graph_module, copy.deepcopy(exported.graph_module.graph))
+    gm.meta.update(exported.graph_module.meta)
+    results, written = _make_mutation_explicit(exported, gm)
+    outputs = _set_outputs(gm, results)
+
+    arguments, literals, sources = list[Argument](), dict[int, Any](), dict[str, int | Constant]()
+    place = 0
+    placeholders = gm.graph.find_nodes(op="placeholder")
+    for spec, node in zip(exported.graph_signature.input_specs, placeholders, strict=True):
+        if spec.kind in _FROM_STATE:
+            sources[node.name] = Constant(str(spec.target), _state(exported, spec), node.name in written)
+        elif spec.kind is not InputKind.USER_INPUT:
+            raise _unsupported(f"the exported program has an input of kind {spec.kind.name}")
+        elif isinstance(spec.arg, (TensorArgument, SymIntArgument)) and not isinstance(node.meta["val"], int):
+            sources[node.name] = len(arguments)
+            arguments.append(_argument(spec.arg.name, node.meta["val"], exported))
+            place += 1
+        else:
+            value = spec.arg.value if isinstance(spec.arg, ConstantArgument) else node.meta["val"]
+            if node.users:
+                raise _unsupported(f"argument `{spec.arg.name}` is {value!r}, which the graph reads")
+            literals[place] = value
+            place += 1
+            gm.graph.erase_node(node)
+    text, inputs = _print(gm, settings, sources, device)
+    return Lowered(text, arguments, inputs, literals, outputs)
+
+
+def _print(
+    gm: GraphModule, settings: Settings, sources: dict[str, int | Constant], device: str
+) -> tuple[str, list[int | Constant]]:
+    run_passes(gm, settings)
+    if not any(node.op == "call_function" for node in gm.graph.nodes):
+        raise _unsupported("the exported program computes nothing")
+    constants, report = Constants(gm), Report()
+    known = [sources[node.name] for node in gm.graph.find_nodes(op="placeholder")]
+    names = {}
+    with outside_of_tracing():
+        for source in known:
+            if isinstance(source, Constant):
+                source.tensor = source.tensor.detach()
+        freeze_inputs(constants, [s.tensor if isinstance(s, Constant) else None for s in known], report)
+        for source in known:
+            if isinstance(source, Constant):
+                names[source.tensor.data_ptr(), source.tensor.shape] = source.name
+        if settings["freezing"] and device == "cpu":
+            optimize(constants, report, settings)
+            fuse_epilogues(gm, settings, constants.value, constants.add)
+        elif settings["freezing"]:
+            fold(constants, report)
+            scale_weights(constants, report)
+        elif device == "cpu":
+            if settings["fusion"]:
+                put_channels_last(Constants(gm), Report())
+            fuse_epilogues(gm, settings)
+    gm.graph.eliminate_dead_code()
+    constants.remove_unused()
+    gm.recompile()
+    if device == "cuda":
+        _move(gm, "cuda:0")
+    gm = replace_language_kernels(replace_triton_kernels(gm))
+    graph = _C.print_graph(gm)
+    if graph.pycalls:
+        raise _unsupported(f"{graph.pycalls[0]} runs in Python")
+    for number, kind in (*graph.number_inputs, *graph.number_outputs):
+        raise _unsupported(f"argument or result {number} is a {kind} known at run time only")
+    inputs: list[int | Constant] = [sources[node.name] for node in gm.graph.find_nodes(op="placeholder")]
+    for number, tensor in enumerate(graph.constants):
+        name = names.get((tensor.data_ptr(), tensor.shape), f"computed_{number}")
+        inputs.append(Constant(name, tensor, is_packable=settings["freezing"]))
+    return graph.text, inputs

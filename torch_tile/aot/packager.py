@@ -1,0 +1,148 @@
+"""`torch_tile.aot.package`: an exported program into one file, compiled for each target."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from torch_tile import _C, config
+from torch_tile.aot.format import Source, Variant, Writer
+from torch_tile.aot.lower import Lowered, lower
+from torch_tile.config import Settings
+from torch_tile.errors import OptionError, UnsupportedError
+
+log = logging.getLogger(__name__)
+
+
+def package(
+    exported: ExportedProgram,
+    path: str | os.PathLike[str],
+    targets: Sequence[str] = ("host",),
+    options: Mapping[str, Any] | None = None,
+) -> str:
+    """Compile an exported program and write it, with its constants, to one file.
+
+    Args:
+        exported: of `torch.export.export`, with `dynamic_shapes` where sizes may change.
+        path: of the file, which is replaced as a whole.
+        targets: "host", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4" or GPUs as "sm_90"; the best one for the
+            machine is chosen when the file is loaded. Neither a GPU nor its tools are needed.
+        options: as for `torch.compile(backend="tile", options=...)`. `freezing` computes with parameters now.
+
+    Returns:
+        The path.
+
+    Raises:
+        UnsupportedError: the program needs Python, or another kind of machine than the targets name.
+        OptionError: an unknown target or option.
+    """
+    settings = config.resolve(options=options)
+    if not targets:
+        raise OptionError("targets expected at least one, got none")
+    path = Path(path)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        try:
+            _write(exported, file, list(dict.fromkeys(targets)), settings)
+            file.flush()
+            os.fchmod(file.fileno(), 0o666 & ~_umask())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    return str(path)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _write(exported: ExportedProgram, file: IO[bytes], wanted: list[str], settings: Settings) -> None:
+    writer = Writer(file)
+    lowered: dict[str, Lowered] = {}
+    variants = []
+    for target in wanted:
+        features, architecture, device = _facts(target)
+        if device not in lowered:
+            _check_device(exported, device)
+            lowered[device] = lower(exported, settings, device)
+        variants.append(_variant(lowered[device], target, features, architecture, settings, writer))
+    first = next(iter(lowered.values()))
+    metadata = {
+        "in_spec": _dumped(exported.call_spec.in_spec),
+        "out_spec": _dumped(exported.call_spec.out_spec),
+        "literals": {str(place): value for place, value in first.literals.items()},
+        "outputs": first.outputs,
+        "versions": _C.version(),
+    }
+    from torch_tile import __version__
+
+    writer.finish(f"torch-tile {__version__}", json.dumps(metadata), first.arguments, variants)
+
+
+def _dumped(spec: Any) -> str | None:
+    """A structure as text; None where it holds classes that torch cannot name, and results stay a flat list."""
+    try:
+        return pytree.treespec_dumps(spec)
+    except NotImplementedError as error:
+        log.info("a structure of arguments or results is not kept: %s", error)
+        return None
+
+
+def _facts(target: str) -> tuple[list[str], str, str]:
+    """Features that a machine must have, its architecture, and the device of tensors."""
+    if target.startswith("sm_"):
+        return [], "cuda", "cuda"
+    features = _C.processor_features(target)
+    if features is None:
+        raise OptionError(
+            f"unknown target {target!r}; known targets: host, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, "
+            "and GPUs as sm_80, sm_90, sm_90a, sm_100"
+        )
+    architecture = _C.processor_architecture()
+    if target != "host" and architecture != "x86_64":
+        raise OptionError(f"target {target!r} is compiled for on x86-64 alone, and this is {architecture}")
+    return features, architecture, "cpu"
+
+
+def _check_device(exported: ExportedProgram, device: str) -> None:
+    values = [*exported.state_dict.values(), *exported.constants.values()]
+    values += [node.meta.get("val") for node in exported.graph.find_nodes(op="placeholder")]
+    devices = {value.device.type for value in values if isinstance(value, torch.Tensor)}
+    if not devices <= {"cpu", device}:
+        raise UnsupportedError(
+            "package",
+            f"the program was exported on {', '.join(sorted(devices))}; export it on the CPU for other targets",
+        )
+
+
+def _variant(
+    lowered: Lowered, target: str, features: list[str], architecture: str, settings: Settings, writer: Writer
+) -> Variant:
+    options = {**settings.compiler_options(), "target": target}
+    code = _C.compile_artifact(lowered.text, options)
+    facts = _C.describe_artifact(code)
+    if not facts["needs_torch"] and any(name.startswith("Sleef_") for name in facts["functions"]):
+        # libtorch_cpu has Sleef; a program that calls no operator should not need it for that alone.
+        code = _C.compile_artifact(lowered.text, {**options, "sleef": "false"})
+    inputs, packable = list[Source](), list[int]()
+    for source in lowered.inputs:
+        if isinstance(source, int):
+            inputs.append(Source(False, source))
+            continue
+        number = writer.constant(source.name, source.tensor, source.is_written)
+        inputs.append(Source(True, number))
+        if source.is_packable and number not in packable:
+            packable.append(number)
+    log.info("%s: %d kernels, %d calls outside", target, facts["kernels"], len(facts["operators"]))
+    return Variant(target, features, architecture, writer.blob(code), bool(facts["needs_torch"]), inputs, packable)
