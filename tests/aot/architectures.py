@@ -109,8 +109,8 @@ def main() -> int:
             with tempfile.TemporaryDirectory() as folder:
                 rows.append(check(architecture, is_dynamic, Path(folder), options.inductor))
             print({k: round(v, 6) if isinstance(v, float) else v for k, v in rows[-1].items()}, flush=True)
-    good = {row["name"] for row in rows if row.get("same")}
-    bad = {row["name"] for row in rows if not row.get("same")}
+    good = {row["name"] for row in rows if row.get("same") and "error" not in row}
+    bad = {row["name"] for row in rows if not row.get("same") or "error" in row}
     print(f"{len(good - bad)} of {len(good | bad)} architectures run from C++ as in Python, static and dynamic")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))

@@ -111,6 +111,12 @@ def test_freezing_and_state(tmp_path: Path, freezing: bool) -> None:
     torch.testing.assert_close(torch_tile.aot.load(path)(x), model(x), rtol=1e-4, atol=1e-5)
     names = [row[0] for row in _C.open_package(path).constants]
     assert ("1.running_var" in names) is not freezing
+    batch = {"input": {0: BATCH}}
+    path = torch_tile.aot.package(export(model, (x,), batch), tmp_path / "d.tile", options={"freezing": freezing})
+    loaded = torch_tile.aot.load(path)
+    for rows in (2, 5):
+        x = torch.randn(rows, 3, 16, 16)
+        torch.testing.assert_close(loaded(x), model(x), rtol=1e-4, atol=1e-5)
     counter = Counter()
     path = torch_tile.aot.package(export(counter, (torch.ones(2, 4),)), tmp_path / "c.tile")
     loaded = torch_tile.aot.load(path)

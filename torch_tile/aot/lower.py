@@ -196,6 +196,13 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
     return Lowered(text, arguments, inputs, literals, outputs)
 
 
+def _dynamic_sizes(gm: GraphModule) -> int:
+    """How many sizes of inputs may change."""
+    values = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
+    sizes: list[Any] = [size for value in values if isinstance(value, torch.Tensor) for size in value.shape]
+    return sum(isinstance(size, torch.SymInt) and not size.node.expr.is_number for size in sizes)
+
+
 def _print(
     gm: GraphModule, settings: Settings, sources: dict[str, int | Constant], device: str
 ) -> tuple[str, list[int | Constant]]:
@@ -203,6 +210,7 @@ def _print(
     if not any(node.op == "call_function" for node in gm.graph.nodes):
         raise _unsupported("the exported program computes nothing")
     constants, report = Constants(gm), Report()
+    sizes_before = _dynamic_sizes(gm)
     known = [sources[node.name] for node in gm.graph.find_nodes(op="placeholder")]
     names = {}
     with outside_of_tracing():
@@ -213,16 +221,21 @@ def _print(
         for source in known:
             if isinstance(source, Constant):
                 names[source.tensor.data_ptr(), source.tensor.shape] = source.name
-        if settings["freezing"] and device == "cpu":
+        # Orders of channels compare strides, which fixes sizes that may change.
+        if settings["freezing"] and device == "cpu" and not sizes_before:
             optimize(constants, report, settings)
             fuse_epilogues(gm, settings, constants.value, constants.add)
         elif settings["freezing"]:
             fold(constants, report)
             scale_weights(constants, report)
+            if device == "cpu":
+                fuse_epilogues(gm, settings, constants.value, constants.add)
         elif device == "cpu":
-            if settings["fusion"]:
+            if settings["fusion"] and not sizes_before:
                 put_channels_last(Constants(gm), Report())
             fuse_epilogues(gm, settings)
+    if _dynamic_sizes(gm) != sizes_before:
+        raise _unsupported("a size that may change was fixed while the program was lowered")
     gm.graph.eliminate_dead_code()
     constants.remove_unused()
     gm.recompile()
