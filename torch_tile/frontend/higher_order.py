@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import operator
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
 import torch
 from torch._guards import detect_fake_mode
@@ -123,7 +123,7 @@ def _rewrite_call(gm: GraphModule, rewriter: Rewriter, node: Node) -> None:
     if _name(node) == "auto_functionalized_v2":
         if "_all_bases" not in kwargs:
             raise _CannotTell("it makes the tensors it writes")
-        bases = list(kwargs.pop("_all_bases"))
+        bases = list(cast("Sequence[Any]", kwargs.pop("_all_bases")))
         for name in names:
             views[name] = _read_views(kwargs, name)
     else:
@@ -145,7 +145,7 @@ def _rewrite_call(gm: GraphModule, rewriter: Rewriter, node: Node) -> None:
         for name, buffer in buffers.items():
             if buffer is None:
                 buffers[name] = _copy(gm, rewriter, node, call.arguments[name], call.results[name])
-        written = [buffers[str(k)] for k in range(len(bases))]
+        written = [cast(Node, buffers[str(k)]) for k in range(len(bases))]  # copies were made above
         actual = {**kwargs, **{name: _make_views(gm, rewriter, node, written, view) for name, view in views.items()}}
         args, actual = _bind(target, schema, actual)
         result = gm.graph.call_function(target, args, actual)
