@@ -154,6 +154,16 @@ def test_value_out_of_range(name: str) -> None:
         assert str(refused.value).splitlines()[0][:45] == str(expected.value).splitlines()[0][:45]
 
 
+@pytest.mark.parametrize("repeats", [[1, 2], [2, 4], [0, 0]])
+def test_repeats_that_are_not_the_size_asked_for(repeats: list[int]) -> None:
+    def function(x: torch.Tensor, repeats: torch.Tensor) -> torch.Tensor:
+        return torch.repeat_interleave(x, repeats, output_size=4)
+
+    x, program = torch.randn(2), compiled(function)
+    torch.testing.assert_close(program(x, torch.tensor([3, 1])), function(x, torch.tensor([3, 1])))
+    assert_refused(program, function, x, torch.tensor(repeats))
+
+
 def test_value_out_of_range_in_training() -> None:
     x, target = torch.tensor([0.3, 1.2], requires_grad=True), torch.tensor([0.0, 1.0])
     program = compiled(lambda x: F.binary_cross_entropy(x, target))

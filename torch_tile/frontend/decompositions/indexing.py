@@ -76,6 +76,9 @@ def _repeat_interleave(repeats: torch.Tensor, *, output_size: Any = None) -> Any
     if output_size is None or repeats.shape[0] == 0:
         return NotImplemented
     ends = torch.cumsum(repeats, 0)
+    if repeats.device.type == "cpu":  # CUDA checks nothing
+        aten._assert_async.msg(ends[-1] == output_size, "allocated size does not match required size")
+        aten._assert_async.msg((repeats >= 0).all(), "repeats can not be negative")
     position = torch.arange(output_size, dtype=ends.dtype, device=repeats.device)
     found = aten.searchsorted.Tensor(ends, position, right=True)
     return found.clamp(max=repeats.shape[0] - 1).to(repeats.dtype)
