@@ -64,11 +64,17 @@ static Status link(const artifact::Kernel &described, std::span<const uint8_t> c
   if (!CompilerLibrary::isOpen() && canLoadObjects()) {
     std::shared_ptr<const LoadedObject> object;
     Status status = loadObject(code, described.symbol, &resolveInProcess, object);
-    if (!status.isOk())
+    if (status.isOk()) {
+      addToPerfMap(reinterpret_cast<const void *>(object->function), described.symbol, described.name, code);
+      loaded = std::make_shared<const LoadedKernel>(std::move(object));
       return status;
-    addToPerfMap(reinterpret_cast<const void *>(object->function), described.symbol, described.name, code);
-    loaded = std::make_shared<const LoadedKernel>(std::move(object));
-    return status;
+    }
+    // The compiler library may know what this loader does not. Where there is none, the first reason counts.
+    try {
+      CompilerLibrary::get();
+    } catch (const c10::Error &) {
+      return status;
+    }
   }
   void *function = nullptr, *handle = nullptr;
   Status status = CompilerLibrary::get().load(code, described.symbol, function, handle);
