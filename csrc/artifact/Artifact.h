@@ -41,7 +41,7 @@ struct Hash {
 };
 
 using SlotId = uint32_t; // a tensor held by the running program
-using ExprId = uint32_t; // index into Artifact::exprs
+using ExprId = uint32_t; // index into Body::exprs
 
 //===-- sizes ---------------------------------------------------------------------------------------------------===//
 
@@ -162,6 +162,8 @@ struct Result {
   SlotId slot = 0;
   /// Checked against what the call returned; a tensor of other strides is copied to these.
   std::vector<ExprId> sizes, strides;
+  bool hasType = false; // else nothing is said of its elements
+  ElementType type = ElementType::Float32;
 };
 
 /// A dispatcher call.
@@ -184,8 +186,25 @@ struct Check {
   std::string message;
 };
 
+/// Runs nested programs: control flow. `args` are values carried from one iteration to the next, then tensors taken
+/// apart along dimension 0, then what each iteration takes as it is. A body takes them in this order.
+struct Control {
+  enum class Kind : uint8_t {
+    Call,       // results of the only body
+    Cond,       // args[0] chooses one of two bodies, which take the other ones
+    While,      // the first body says whether the second one runs once more; the values carried at last
+    WhileStack, // the same; what was carried after each iteration, stacked
+    Map,        // the body's results for each slice, stacked
+    Scan        // the body gives new carried values and results: the last carried ones and the results, stacked
+  } kind = Kind::Call;
+  std::vector<uint32_t> bodies; // of the artifact
+  uint32_t numCarried = 0, numSliced = 0;
+  std::vector<Value> args;
+  std::vector<Result> results;
+};
+
 struct Step {
-  std::variant<Alloc, Free, Alias, Launch, Extern, PyCall, Check> action;
+  std::variant<Alloc, Free, Alias, Launch, Extern, PyCall, Check, Control> action;
   std::vector<uint32_t> lines; // lines of the graph text this step came from
 };
 
@@ -209,18 +228,30 @@ struct Output {
   uint32_t ref = 0; // slot or ExprId
 };
 
-struct Artifact {
-  std::string compilerVersion;
-  std::string target;
+/// Steps with slots, symbols and expressions of their own.
+struct Body {
   std::vector<std::string> symbols;
   std::vector<SymbolSource> symbolSources; // same length as symbols
   std::vector<Expr> exprs;
   uint32_t numSlots = 0;
   std::vector<SharedSlot> sharedSlots; // slots that are not listed share memory with none
   std::vector<Input> inputs;
-  std::vector<Kernel> kernels;
   std::vector<Step> steps;
   std::vector<Output> outputs;
+};
+
+struct Artifact : Body {
+  std::string compilerVersion;
+  std::string target;
+  std::vector<Kernel> kernels; // of all bodies
+  /// What Control steps run. A body runs bodies before it alone, so nothing runs itself.
+  std::vector<Body> bodies;
+
+  template <typename Visit> void forEachBody(Visit &&visit) const {
+    visit(static_cast<const Body &>(*this));
+    for (const Body &body : bodies)
+      visit(body);
+  }
 };
 
 } // namespace torch_tile::artifact

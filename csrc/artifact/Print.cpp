@@ -42,10 +42,10 @@ private:
 
 class Printer {
 public:
-  explicit Printer(const Artifact &artifact) : artifact(artifact) {}
+  Printer(const Artifact &whole, const Body &artifact) : whole(whole), artifact(artifact) {}
 
   std::string run() {
-    out << "target " << artifact.target << ", " << artifact.numSlots << " slots\n";
+    out << artifact.numSlots << " slots\n";
     for (size_t i = 0; i < artifact.symbols.size(); ++i)
       printSymbol(i);
     for (size_t i = 0; i < artifact.inputs.size(); ++i) {
@@ -56,14 +56,6 @@ public:
       else
         out << "%" << input.slot << " " << shape(input.type, input.sizes, input.strides) << "\n";
     }
-    for (size_t i = 0; i < artifact.kernels.size(); ++i)
-      out << "kernel " << i << ": " << artifact.kernels[i].name << " " << shortHash(artifact.kernels[i].hash) << " ("
-          << artifact.kernels[i].target
-          << (artifact.kernels[i].numThreads ? ", " + std::to_string(artifact.kernels[i].numThreads) + " threads" : "")
-          << (artifact.kernels[i].sharedBytes
-                  ? ", " + std::to_string(artifact.kernels[i].sharedBytes) + " bytes of shared memory"
-                  : "")
-          << ", " << artifact.kernels[i].code.size() << " bytes)\n";
     for (const SharedSlot &shared : artifact.sharedSlots) {
       out << "memory of %" << shared.slot << ":";
       for (uint32_t place : shared.places)
@@ -188,16 +180,6 @@ private:
     return std::string(name(type)) + " " + list(sizes) + " strides " + list(strides);
   }
 
-  static std::string shortHash(const Hash &hash) {
-    static constexpr char digits[] = "0123456789abcdef";
-    std::string text;
-    for (int i = 0; i < 6; ++i) {
-      text += digits[hash.bytes[i] >> 4];
-      text += digits[hash.bytes[i] & 15];
-    }
-    return text;
-  }
-
   void print(const Alloc &step) {
     out << "%" << step.slot << " = alloc " << shape(step.type, step.sizes, step.strides);
   }
@@ -210,7 +192,7 @@ private:
   }
 
   void print(const Launch &step) {
-    out << "launch " << artifact.kernels[step.kernel].name << "(";
+    out << "launch " << whole.kernels[step.kernel].name << "(";
     for (size_t i = 0; i < step.pointers.size(); ++i)
       out << (i ? ", %" : "%") << step.pointers[i];
     for (size_t i = 0; i < step.integers.size(); ++i)
@@ -283,12 +265,54 @@ private:
 
   void print(const Check &step) { out << "check " << expr(step.condition) << " \"" << step.message << "\""; }
 
-  const Artifact &artifact;
+  void print(const Control &step) {
+    static constexpr const char *names[] = {"call", "cond", "while", "while_stack", "map", "scan"};
+    std::string callee = names[static_cast<size_t>(step.kind)];
+    for (uint32_t body : step.bodies)
+      callee += " @" + std::to_string(body);
+    if (step.numCarried)
+      callee += " carries " + std::to_string(step.numCarried);
+    if (step.numSliced)
+      callee += " slices " + std::to_string(step.numSliced);
+    printCall(callee, step.args, step.results);
+  }
+
+  const Artifact &whole;
+  const Body &artifact;
   Text out;
 };
 
+std::string shortHash(const Hash &hash) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (int i = 0; i < 6; ++i) {
+    text += digits[hash.bytes[i] >> 4];
+    text += digits[hash.bytes[i] & 15];
+  }
+  return text;
+}
+
+std::string kernelText(const Kernel &kernel) {
+  Text out;
+  out << kernel.name << " " << shortHash(kernel.hash) << " (" << kernel.target;
+  if (kernel.numThreads)
+    out << ", " << kernel.numThreads << " threads";
+  if (kernel.sharedBytes)
+    out << ", " << kernel.sharedBytes << " bytes of shared memory";
+  out << ", " << kernel.code.size() << " bytes)\n";
+  return std::move(out).str();
+}
+
 } // namespace
 
-std::string print(const Artifact &artifact) { return Printer(artifact).run(); }
+std::string print(const Artifact &artifact) {
+  std::string text = "target " + artifact.target + "\n";
+  for (size_t i = 0; i < artifact.kernels.size(); ++i)
+    text += "kernel " + std::to_string(i) + ": " + kernelText(artifact.kernels[i]);
+  text += Printer(artifact, artifact).run();
+  for (size_t i = 0; i < artifact.bodies.size(); ++i)
+    text += "body @" + std::to_string(i) + "\n" + Printer(artifact, artifact.bodies[i]).run();
+  return text;
+}
 
 } // namespace torch_tile::artifact

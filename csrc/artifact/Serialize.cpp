@@ -9,7 +9,7 @@ namespace torch_tile::artifact {
 namespace {
 
 constexpr uint8_t magic[4] = {'T', 'T', 'A', 'F'};
-constexpr uint32_t formatVersion = 6;
+constexpr uint32_t formatVersion = 7;
 /// Argument trees of operator schemas are at most lists of lists.
 constexpr int maxValueDepth = 8;
 
@@ -59,6 +59,9 @@ void write(ByteWriter &out, const std::vector<Value> &args, const std::vector<Re
     out.unsignedInt(result.slot);
     write(out, result.sizes);
     write(out, result.strides);
+    out.byte(result.hasType);
+    if (result.hasType)
+      out.byte(static_cast<uint8_t>(result.type));
   }
 }
 
@@ -106,6 +109,14 @@ void write(ByteWriter &out, const Check &step) {
   out.text(step.message);
 }
 
+void write(ByteWriter &out, const Control &step) {
+  out.byte(static_cast<uint8_t>(step.kind));
+  write(out, step.bodies);
+  out.unsignedInt(step.numCarried);
+  out.unsignedInt(step.numSliced);
+  write(out, step.args, step.results);
+}
+
 void write(ByteWriter &out, const Kernel &kernel) {
   out.text(kernel.name);
   out.text(kernel.symbol);
@@ -122,6 +133,55 @@ void write(ByteWriter &out, const Kernel &kernel) {
   out.unsignedInt(kernel.externalSymbols.size());
   for (const std::string &symbol : kernel.externalSymbols)
     out.text(symbol);
+}
+
+void write(ByteWriter &out, const Body &body) {
+  out.unsignedInt(body.symbols.size());
+  for (const std::string &symbol : body.symbols)
+    out.text(symbol);
+  out.unsignedInt(body.symbolSources.size());
+  for (const SymbolSource &source : body.symbolSources) {
+    out.byte(static_cast<uint8_t>(source.kind));
+    out.unsignedInt(source.index);
+    out.unsignedInt(source.dim);
+  }
+  out.unsignedInt(body.exprs.size());
+  for (const Expr &expr : body.exprs) {
+    out.unsignedInt(expr.size());
+    for (const ExprInst &inst : expr) {
+      out.byte(static_cast<uint8_t>(inst.op));
+      if (inst.op == ExprOp::Constant || inst.op == ExprOp::Symbol)
+        out.signedInt(inst.value);
+    }
+  }
+  out.unsignedInt(body.numSlots);
+  out.unsignedInt(body.sharedSlots.size());
+  for (const SharedSlot &shared : body.sharedSlots) {
+    out.unsignedInt(shared.slot);
+    write(out, shared.places);
+  }
+  out.unsignedInt(body.inputs.size());
+  for (const Input &input : body.inputs) {
+    out.byte(static_cast<uint8_t>(input.kind));
+    if (input.kind != Input::Kind::Tensor)
+      continue;
+    out.unsignedInt(input.slot);
+    out.byte(static_cast<uint8_t>(input.type));
+    write(out, input.sizes);
+    write(out, input.strides);
+  }
+  out.unsignedInt(body.steps.size());
+  for (const Step &step : body.steps) {
+    out.byte(static_cast<uint8_t>(step.action.index()));
+    std::visit([&](const auto &action) { write(out, action); }, step.action);
+    write(out, step.lines);
+  }
+  out.unsignedInt(body.outputs.size());
+  for (const Output &output : body.outputs) {
+    out.byte(static_cast<uint8_t>(output.kind));
+    if (output.kind != Output::Kind::None)
+      out.unsignedInt(output.ref);
+  }
 }
 
 //===-- reading -------------------------------------------------------------------------------------------------===//
@@ -178,6 +238,9 @@ void read(ByteReader &in, std::vector<Value> &args, std::vector<Result> &results
     result.slot = in.unsignedInt32();
     read(in, result.sizes);
     read(in, result.strides);
+    result.hasType = in.byte() != 0;
+    if (result.hasType)
+      result.type = in.enumerator(ElementType::Float4E2M1FNx2, "element type");
   });
 }
 
@@ -225,6 +288,14 @@ void read(ByteReader &in, Check &step) {
   step.message = in.text();
 }
 
+void read(ByteReader &in, Control &step) {
+  step.kind = in.enumerator(Control::Kind::Scan, "control flow");
+  read(in, step.bodies);
+  step.numCarried = in.unsignedInt32();
+  step.numSliced = in.unsignedInt32();
+  read(in, step.args, step.results);
+}
+
 /// Reads the alternative that the leading byte names.
 template <size_t index = 0> void readAction(ByteReader &in, decltype(Step::action) &action, uint8_t wanted) {
   if constexpr (index < std::variant_size_v<decltype(Step::action)>) {
@@ -254,28 +325,26 @@ void read(ByteReader &in, Kernel &kernel) {
   readVector(in, kernel.externalSymbols, [&](std::string &symbol) { symbol = in.text(); });
 }
 
-void read(ByteReader &in, Artifact &artifact) {
-  artifact.compilerVersion = in.text();
-  artifact.target = in.text();
-  readVector(in, artifact.symbols, [&](std::string &symbol) { symbol = in.text(); });
-  readVector(in, artifact.symbolSources, [&](SymbolSource &source) {
+void read(ByteReader &in, Body &body) {
+  readVector(in, body.symbols, [&](std::string &symbol) { symbol = in.text(); });
+  readVector(in, body.symbolSources, [&](SymbolSource &source) {
     source.kind = in.enumerator(SymbolSource::Kind::ExternResult, "symbol source");
     source.index = in.unsignedInt32();
     source.dim = in.unsignedInt32();
   });
-  readVector(in, artifact.exprs, [&](Expr &expr) {
+  readVector(in, body.exprs, [&](Expr &expr) {
     readVector(in, expr, [&](ExprInst &inst) {
       inst.op = in.enumerator(ExprOp::FloatToInt, "size operation");
       if (inst.op == ExprOp::Constant || inst.op == ExprOp::Symbol)
         inst.value = in.signedInt();
     });
   });
-  artifact.numSlots = in.unsignedInt32();
-  readVector(in, artifact.sharedSlots, [&](SharedSlot &shared) {
+  body.numSlots = in.unsignedInt32();
+  readVector(in, body.sharedSlots, [&](SharedSlot &shared) {
     shared.slot = in.unsignedInt32();
     read(in, shared.places);
   });
-  readVector(in, artifact.inputs, [&](Input &input) {
+  readVector(in, body.inputs, [&](Input &input) {
     input.kind = in.enumerator(Input::Kind::Int, "input kind");
     if (input.kind != Input::Kind::Tensor)
       return;
@@ -284,16 +353,23 @@ void read(ByteReader &in, Artifact &artifact) {
     read(in, input.sizes);
     read(in, input.strides);
   });
-  readVector(in, artifact.kernels, [&](Kernel &kernel) { read(in, kernel); });
-  readVector(in, artifact.steps, [&](Step &step) {
+  readVector(in, body.steps, [&](Step &step) {
     readAction(in, step.action, in.byte());
     read(in, step.lines);
   });
-  readVector(in, artifact.outputs, [&](Output &output) {
+  readVector(in, body.outputs, [&](Output &output) {
     output.kind = in.enumerator(Output::Kind::None, "output kind");
     if (output.kind != Output::Kind::None)
       output.ref = in.unsignedInt32();
   });
+}
+
+void read(ByteReader &in, Artifact &artifact) {
+  artifact.compilerVersion = in.text();
+  artifact.target = in.text();
+  readVector(in, artifact.kernels, [&](Kernel &kernel) { read(in, kernel); });
+  read(in, static_cast<Body &>(artifact));
+  readVector(in, artifact.bodies, [&](Body &body) { read(in, body); });
 }
 
 } // namespace
@@ -304,55 +380,13 @@ std::vector<uint8_t> serialize(const Artifact &artifact) {
   out.unsignedInt(formatVersion);
   out.text(artifact.compilerVersion);
   out.text(artifact.target);
-  out.unsignedInt(artifact.symbols.size());
-  for (const std::string &symbol : artifact.symbols)
-    out.text(symbol);
-  out.unsignedInt(artifact.symbolSources.size());
-  for (const SymbolSource &source : artifact.symbolSources) {
-    out.byte(static_cast<uint8_t>(source.kind));
-    out.unsignedInt(source.index);
-    out.unsignedInt(source.dim);
-  }
-  out.unsignedInt(artifact.exprs.size());
-  for (const Expr &expr : artifact.exprs) {
-    out.unsignedInt(expr.size());
-    for (const ExprInst &inst : expr) {
-      out.byte(static_cast<uint8_t>(inst.op));
-      if (inst.op == ExprOp::Constant || inst.op == ExprOp::Symbol)
-        out.signedInt(inst.value);
-    }
-  }
-  out.unsignedInt(artifact.numSlots);
-  out.unsignedInt(artifact.sharedSlots.size());
-  for (const SharedSlot &shared : artifact.sharedSlots) {
-    out.unsignedInt(shared.slot);
-    write(out, shared.places);
-  }
-  out.unsignedInt(artifact.inputs.size());
-  for (const Input &input : artifact.inputs) {
-    out.byte(static_cast<uint8_t>(input.kind));
-    if (input.kind != Input::Kind::Tensor)
-      continue;
-    out.unsignedInt(input.slot);
-    out.byte(static_cast<uint8_t>(input.type));
-    write(out, input.sizes);
-    write(out, input.strides);
-  }
   out.unsignedInt(artifact.kernels.size());
   for (const Kernel &kernel : artifact.kernels)
     write(out, kernel);
-  out.unsignedInt(artifact.steps.size());
-  for (const Step &step : artifact.steps) {
-    out.byte(static_cast<uint8_t>(step.action.index()));
-    std::visit([&](const auto &action) { write(out, action); }, step.action);
-    write(out, step.lines);
-  }
-  out.unsignedInt(artifact.outputs.size());
-  for (const Output &output : artifact.outputs) {
-    out.byte(static_cast<uint8_t>(output.kind));
-    if (output.kind != Output::Kind::None)
-      out.unsignedInt(output.ref);
-  }
+  write(out, static_cast<const Body &>(artifact));
+  out.unsignedInt(artifact.bodies.size());
+  for (const Body &body : artifact.bodies)
+    write(out, body);
   return out.take();
 }
 

@@ -5,15 +5,17 @@ namespace {
 
 class Validator {
 public:
-  explicit Validator(const Artifact &artifact) : artifact(artifact) {}
+  /// `numBodies`: how many of the artifact's bodies this one may run.
+  Validator(const Artifact &whole, const Body &body, size_t numBodies)
+      : whole(whole), body(body), numBodies(numBodies) {}
 
   std::string run() {
     checkExprs();
     checkSymbols();
     checkInputs();
-    for (size_t i = 0; i < artifact.steps.size() && error.empty(); ++i) {
+    for (size_t i = 0; i < body.steps.size() && error.empty(); ++i) {
       where = "step " + std::to_string(i);
-      std::visit([&](const auto &action) { check(action); }, artifact.steps[i].action);
+      std::visit([&](const auto &action) { check(action); }, body.steps[i].action);
     }
     checkOutputs();
     return std::move(error);
@@ -29,11 +31,11 @@ private:
 
   void checkExprs() {
     where = "exprs";
-    for (const Expr &expr : artifact.exprs) {
+    for (const Expr &expr : body.exprs) {
       uint32_t depth = 0;
       for (const ExprInst &inst : expr) {
         bool pushes = inst.op == ExprOp::Constant || inst.op == ExprOp::Symbol;
-        if (inst.op == ExprOp::Symbol && (inst.value < 0 || uint64_t(inst.value) >= artifact.symbols.size()))
+        if (inst.op == ExprOp::Symbol && (inst.value < 0 || uint64_t(inst.value) >= body.symbols.size()))
           return fail("symbol " + std::to_string(inst.value) + " does not exist");
         if (!pushes && depth < 2)
           return fail("operation without two operands");
@@ -48,19 +50,19 @@ private:
 
   void checkSymbols() {
     where = "symbols";
-    if (artifact.symbols.size() != artifact.symbolSources.size())
+    if (body.symbols.size() != body.symbolSources.size())
       return fail("expected one source per symbol");
-    isSymbolSet.assign(artifact.symbols.size(), false);
-    for (size_t i = 0; i < artifact.symbolSources.size(); ++i) {
-      const SymbolSource &source = artifact.symbolSources[i];
+    isSymbolSet.assign(body.symbols.size(), false);
+    for (size_t i = 0; i < body.symbolSources.size(); ++i) {
+      const SymbolSource &source = body.symbolSources[i];
       if (source.kind == SymbolSource::Kind::ExternResult) {
-        if (source.index >= artifact.numSlots)
+        if (source.index >= body.numSlots)
           return fail("source slot " + std::to_string(source.index) + " does not exist");
         continue;
       }
-      if (source.index >= artifact.inputs.size())
+      if (source.index >= body.inputs.size())
         return fail("source input " + std::to_string(source.index) + " does not exist");
-      const Input &input = artifact.inputs[source.index];
+      const Input &input = body.inputs[source.index];
       bool wantsScalar = source.kind == SymbolSource::Kind::Scalar;
       if (wantsScalar != (input.kind == Input::Kind::Int))
         return fail("source input " + std::to_string(source.index) + " is of the wrong kind");
@@ -75,11 +77,11 @@ private:
   void useExpr(ExprId id) {
     if (!error.empty())
       return;
-    if (id >= artifact.exprs.size())
+    if (id >= body.exprs.size())
       return fail("expr " + std::to_string(id) + " does not exist");
-    for (const ExprInst &inst : artifact.exprs[id])
+    for (const ExprInst &inst : body.exprs[id])
       if (inst.op == ExprOp::Symbol && !isSymbolSet[inst.value])
-        return fail("symbol " + artifact.symbols[inst.value] + " is used before it is known");
+        return fail("symbol " + body.symbols[inst.value] + " is used before it is known");
   }
 
   void useExprs(const std::vector<ExprId> &ids) {
@@ -96,12 +98,12 @@ private:
   }
 
   void useSlot(SlotId slot) {
-    if (slot >= artifact.numSlots || !isSlotSet[slot])
+    if (slot >= body.numSlots || !isSlotSet[slot])
       fail("slot " + std::to_string(slot) + " holds nothing");
   }
 
   void setSlot(SlotId slot) {
-    if (slot >= artifact.numSlots)
+    if (slot >= body.numSlots)
       return fail("slot " + std::to_string(slot) + " does not exist");
     isSlotSet[slot] = true;
   }
@@ -112,22 +114,24 @@ private:
     if (!error.empty())
       return;
     where = "inputs";
-    // A slot that nothing defines serves nothing, so their number is bounded by what is in the artifact.
-    size_t maxSlots = artifact.inputs.size();
-    for (const Step &step : artifact.steps) {
+    // A slot that nothing defines serves nothing, so their number is bounded by what is in the body.
+    size_t maxSlots = body.inputs.size();
+    for (const Step &step : body.steps) {
       maxSlots += 1;
       if (auto *call = std::get_if<Extern>(&step.action))
         maxSlots += call->results.size();
       if (auto *call = std::get_if<PyCall>(&step.action))
         maxSlots += call->results.size();
+      if (auto *control = std::get_if<Control>(&step.action))
+        maxSlots += control->results.size();
     }
-    if (artifact.numSlots > maxSlots)
-      return fail("expected at most " + std::to_string(maxSlots) + " slots, got " + std::to_string(artifact.numSlots));
-    isSlotSet.assign(artifact.numSlots, false);
-    for (const SharedSlot &shared : artifact.sharedSlots)
-      if (shared.slot >= artifact.numSlots)
+    if (body.numSlots > maxSlots)
+      return fail("expected at most " + std::to_string(maxSlots) + " slots, got " + std::to_string(body.numSlots));
+    isSlotSet.assign(body.numSlots, false);
+    for (const SharedSlot &shared : body.sharedSlots)
+      if (shared.slot >= body.numSlots)
         return fail("shared slot " + std::to_string(shared.slot) + " does not exist");
-    for (const Input &input : artifact.inputs) {
+    for (const Input &input : body.inputs) {
       if (input.kind != Input::Kind::Tensor)
         continue;
       useShape(input.sizes, input.strides);
@@ -154,7 +158,7 @@ private:
   }
 
   void check(const Launch &step) {
-    if (step.kernel >= artifact.kernels.size())
+    if (step.kernel >= whole.kernels.size())
       fail("kernel " + std::to_string(step.kernel) + " does not exist");
     for (SlotId slot : step.pointers)
       useSlot(slot);
@@ -183,9 +187,9 @@ private:
       if (!result.used)
         continue;
       setSlot(result.slot);
-      for (size_t i = 0; i < artifact.symbolSources.size(); ++i)
-        if (artifact.symbolSources[i].kind == SymbolSource::Kind::ExternResult &&
-            artifact.symbolSources[i].index == result.slot)
+      for (size_t i = 0; i < body.symbolSources.size(); ++i)
+        if (body.symbolSources[i].kind == SymbolSource::Kind::ExternResult &&
+            body.symbolSources[i].index == result.slot)
           isSymbolSet[i] = true;
     }
     // The sizes of a result may name symbols that this very call defines.
@@ -198,11 +202,58 @@ private:
   void check(const PyCall &step) { checkCall(step.args, step.results); }
   void check(const Check &step) { useExpr(step.condition); }
 
+  //===-- control flow ------------------------------------------------------------------------------------------===//
+
+  void check(const Control &step) {
+    bool isCond = step.kind == Control::Kind::Cond;
+    bool isWhile = step.kind == Control::Kind::While || step.kind == Control::Kind::WhileStack;
+    bool isSliced = step.kind == Control::Kind::Map || step.kind == Control::Kind::Scan;
+    bool isCarried = isWhile || step.kind == Control::Kind::Scan;
+    if (step.bodies.size() != (isCond || isWhile ? 2 : 1))
+      return fail("control flow with " + std::to_string(step.bodies.size()) + " bodies");
+    size_t numGiven = size_t(step.numCarried) + step.numSliced;
+    if (numGiven > step.args.size() || (isCond && step.args.empty()) || (step.numCarried && !isCarried) ||
+        isSliced != (step.numSliced > 0))
+      return fail("control flow over " + std::to_string(step.args.size()) + " values carries " +
+                  std::to_string(step.numCarried) + " and slices " + std::to_string(step.numSliced));
+    for (uint32_t number : step.bodies) {
+      if (number >= numBodies)
+        return fail("body " + std::to_string(number) + " does not exist or comes later");
+      checkInputs(step, whole.bodies[number]);
+    }
+    size_t numResults = step.results.size();
+    if (isCarried ? isWhile ? numResults != step.numCarried : numResults < step.numCarried : false)
+      return fail("control flow that carries " + std::to_string(step.numCarried) + " values has " +
+                  std::to_string(numResults) + " results");
+    for (size_t i = 0; i < step.bodies.size(); ++i) {
+      size_t numOutputs = whole.bodies[step.bodies[i]].outputs.size();
+      size_t expected = isWhile && i == 0 ? 1 : numResults;
+      if (numOutputs != expected)
+        return fail("expected a body to give " + std::to_string(expected) + " values, got " +
+                    std::to_string(numOutputs));
+    }
+    checkCall(step.args, step.results);
+  }
+
+  void checkInputs(const Control &step, const Body &callee) {
+    size_t first = step.kind == Control::Kind::Cond ? 1 : 0;
+    if (callee.inputs.size() + first != step.args.size())
+      return fail("expected a body to take " + std::to_string(step.args.size() - first) + " values, got " +
+                  std::to_string(callee.inputs.size()));
+    for (size_t i = 0; i < callee.inputs.size(); ++i) {
+      bool isTensor = step.args[first + i].kind == Value::Kind::Tensor;
+      bool isNumber = step.args[first + i].kind == Value::Kind::Int || step.args[first + i].kind == Value::Kind::Bool;
+      bool isSliced = i >= step.numCarried && i < size_t(step.numCarried) + step.numSliced;
+      if (callee.inputs[i].kind == Input::Kind::Tensor ? !isTensor : !isNumber || isSliced)
+        return fail("value " + std::to_string(first + i) + " is of another kind than the body takes");
+    }
+  }
+
   void checkOutputs() {
     if (!error.empty())
       return;
     where = "outputs";
-    for (const Output &output : artifact.outputs) {
+    for (const Output &output : body.outputs) {
       if (output.kind == Output::Kind::Tensor)
         useSlot(output.ref);
       if (output.kind == Output::Kind::Int)
@@ -210,7 +261,9 @@ private:
     }
   }
 
-  const Artifact &artifact;
+  const Artifact &whole;
+  const Body &body;
+  size_t numBodies;
   std::string where, error;
   std::vector<bool> isSymbolSet, isSlotSet;
 };
@@ -218,7 +271,12 @@ private:
 } // namespace
 
 Status validate(const Artifact &artifact) {
-  std::string error = Validator(artifact).run();
+  std::string error;
+  for (size_t i = 0; i < artifact.bodies.size() && error.empty(); ++i)
+    if (error = Validator(artifact, artifact.bodies[i], i).run(); !error.empty())
+      error = "body " + std::to_string(i) + ", " + error;
+  if (error.empty())
+    error = Validator(artifact, artifact, artifact.bodies.size()).run();
   return error.empty() ? Status::ok() : Status::invalidInput("artifact", std::move(error));
 }
 

@@ -87,7 +87,8 @@ MakeEngineFn torchEngine(std::string &error) {
   std::string path = ownFolder() + "/libtorch_tile_runtime_torch.so";
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    error = std::string("the model calls operators of PyTorch, and the library that runs them cannot be opened: ") +
+    error = std::string("the model calls operators of PyTorch, or branches or loops, and the library that runs them "
+                        "cannot be opened: ") +
             dlerror();
     return nullptr;
   }

@@ -51,6 +51,18 @@ class Counter(torch.nn.Module):
         return self.total * 2
 
 
+class Branches(torch.nn.Module):
+    """A branch on a value, with a parameter and a constant of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weight = self.weight
+        return torch.cond(x.sum() > 0, lambda x: x.sin() * weight, lambda x: (x - x.sum(0)).cos(), (x,)) + 1
+
+
 def export(model: torch.nn.Module, args: tuple[Any, ...], dynamic: Any = None) -> torch.export.ExportedProgram:
     with torch.no_grad():
         return torch.export.export(model.eval(), args, dynamic_shapes=dynamic, strict=False)

@@ -11,7 +11,8 @@ import torch
 
 import torch_tile
 from tests.aot import runner
-from tests.aot.models import Counter, Mixed, Pointwise, export
+from tests.aot.models import Branches, Counter, Mixed, Pointwise, export
+from torch_tile import _C
 
 pytestmark = pytest.mark.skipif(bool(runner.reason_to_skip()), reason=runner.reason_to_skip() or "-")
 BATCH = torch.export.Dim("batch", min=2, max=64)
@@ -70,7 +71,26 @@ def test_with_libtorch(tmp_path: Path) -> None:
         assert found[2].item() == rows
     without = subprocess.run([str(runner.harness()), path, str(tmp_path)], env={}, capture_output=True, text=True)
     if without.returncode != 0:  # where torch does not lie beside the package
-        assert "the model calls operators of PyTorch, and the library that runs them cannot be opened" in without.stderr
+        assert "operators of PyTorch, or branches or loops, and the library that runs them cannot be" in without.stderr
+
+
+@torch.no_grad()
+def test_control_flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(4, 8)
+    model = Branches()
+    exported = export(model, (x,), {"x": {0: BATCH}})
+    path = torch_tile.aot.package(exported, tmp_path / "m.tile")
+    for x in (torch.rand(4, 8), -torch.rand(7, 8)):
+        found, uses_torch = runner.run(path, [x], tmp_path)
+        assert uses_torch and torch.equal(found[0], torch_tile.aot.load(path)(x))
+        torch.testing.assert_close(found[0], model(x))
+
+    # A file that does not say that it needs LibTorch.
+    describe = _C.describe_artifact
+    monkeypatch.setattr(_C, "describe_artifact", lambda code: {**describe(code), "needs_torch": False})
+    path = torch_tile.aot.package(exported, tmp_path / "n.tile")
+    ran = subprocess.run([str(runner.harness()), path, str(tmp_path)], env={}, capture_output=True, text=True)
+    assert ran.returncode == 1 and "the program has branches or loops, which run within LibTorch only" in ran.stderr
 
 
 def test_what_is_refused(pointwise: tuple[Pointwise, str], tmp_path: Path) -> None:

@@ -76,13 +76,13 @@ def test_an_operator_of_aten() -> None:
     assert re.search(r"raised by aten::multinomial, from .*test_errors.py:\d+: .*# the user's line", notes_of(error))
 
 
-def test_a_check_that_is_called_through_python() -> None:
+def test_a_check_that_is_an_effect() -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         return torch.linalg.cholesky(x * 1) + 1  # the user's line
 
     error = raised_by(compiled(f), -torch.eye(4))
     assert type(error) is torch.linalg.LinAlgError
-    found = r"raised by aten._linalg_check_errors.default, from .*test_errors.py:\d+: .*# the user's line"
+    found = r"raised by aten::_linalg_check_errors, from .*test_errors.py:\d+: .*# the user's line"
     assert re.search(found, notes_of(error))
 
 

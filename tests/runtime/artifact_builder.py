@@ -19,6 +19,7 @@ VALUE_KINDS = [
     "None", "Tensor", "Int", "Float", "Bool", "String", "DType", "Device", "Layout", "MemoryFormat", "List",
 ]
 # fmt: on
+CONTROL_KINDS = ["Call", "Cond", "While", "WhileStack", "Map", "Scan"]
 SYMBOL_KINDS = ["Scalar", "Size", "Stride", "ExternResult"]
 
 Size = int | str | tuple  # a number, a symbol, or (op, a, b)
@@ -55,6 +56,10 @@ def text(value: str) -> bytes:
     return uint(len(data)) + data
 
 
+def rows(items: Sequence[bytes]) -> bytes:
+    return uint(len(items)) + b"".join(items)
+
+
 def contiguous(sizes: Sequence[Size]) -> list[Size]:
     strides: list[Size] = [1]
     for size in reversed(sizes[1:]):
@@ -71,6 +76,7 @@ class Builder:
     kernels: list[bytes] = field(default_factory=list)
     steps: list[bytes] = field(default_factory=list)
     outputs: list[bytes] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
     num_slots: int = 0
     shared: dict[int, list[int]] = field(default_factory=dict)
 
@@ -186,7 +192,7 @@ class Builder:
         return b"\5" + text(value)
 
     def results(self, shapes: Sequence[Any]) -> tuple[bytes, list[Slot]]:
-        """One shape per result: sizes, (sizes, strides), or None for one that is not used."""
+        """One shape per result: sizes, (sizes, strides), (sizes, strides, dtype), or None for one that is not used."""
         data, slots = uint(len(shapes)), []
         for shape in shapes:
             if shape is None:
@@ -194,8 +200,9 @@ class Builder:
                 continue
             slot = self.new_slot()
             slots.append(slot)
-            sizes, strides = shape if isinstance(shape, tuple) else (shape, None)
+            sizes, strides, *dtypes = shape if isinstance(shape, tuple) else (shape, None)
             data += b"\1" + uint(slot.number) + self.shape(sizes, strides)
+            data += bytes([1, ELEMENT_TYPES.index(dtypes[0])]) if dtypes else b"\0"
         return data, slots
 
     def extern(self, op: str, args: Sequence[Any], shapes: Sequence[Any], lines: Sequence[int] = ()) -> list[Slot]:
@@ -226,24 +233,40 @@ class Builder:
         else:
             self.outputs.append(b"\1" + self.expr(value))
 
-    def build(self) -> bytes:
-        def rows(items: Sequence[bytes]) -> bytes:
-            return uint(len(items)) + b"".join(items)
+    def control(
+        self,
+        kind: str,
+        bodies: Sequence[int],
+        args: Sequence[Any],
+        shapes: Sequence[Any],
+        carried: int = 0,
+        sliced: int = 0,
+    ) -> list[Slot]:
+        data = bytes([CONTROL_KINDS.index(kind)]) + uint(len(bodies)) + b"".join(uint(body) for body in bodies)
+        data += uint(carried) + uint(sliced) + uint(len(args)) + b"".join(self.value(a) for a in args)
+        results, slots = self.results(shapes)
+        self.step(7, data + results)
+        return slots
 
+    def body(self, body: Builder) -> int:
+        """Adds what control steps run."""
+        self.bodies.append(body.own_bytes())
+        return len(self.bodies) - 1
+
+    def own_bytes(self) -> bytes:
         return b"".join(
             [
-                b"TTAF",
-                uint(6),
-                text("test"),
-                text("cpu"),
                 rows([text(s[0]) for s in self.symbols]),
                 rows([bytes([s[1]]) + uint(s[2]) + uint(s[3]) for s in self.symbols]),
                 rows(self.exprs),
                 uint(self.num_slots),
                 rows([uint(slot) + rows([uint(p) for p in places]) for slot, places in self.shared.items()]),
                 rows(self.inputs),
-                rows(self.kernels),
                 rows(self.steps),
                 rows(self.outputs),
             ]
         )
+
+    def build(self) -> bytes:
+        head = b"TTAF" + uint(7) + text("test") + text("cpu") + rows(self.kernels)
+        return head + self.own_bytes() + rows(self.bodies)

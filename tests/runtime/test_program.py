@@ -132,6 +132,20 @@ def test_result_of_other_sizes_is_an_error(runtime: ModuleType) -> None:
         call(runtime, b, torch.randn(3, 4))
 
 
+@pytest.mark.parametrize(("says", "got"), [("f32", None), ("f64", "float64"), ("i1", "bool")])
+def test_result_of_another_type_is_an_error(runtime: ModuleType, says: str, got: str | None) -> None:
+    b = Builder()
+    (y,) = b.extern("aten::sin", [b.input([3, 4])], [([3, 4], None, says)])
+    b.output(y)
+    a = torch.randn(3, 4)
+    if got is None:
+        assert torch.equal(call(runtime, b, a)[0], a.sin())
+        return
+    message = rf"result 0 of 'aten::sin' expected torch.{got}, as its fake implementation says, got torch.float32$"
+    with pytest.raises(RuntimeError, match=message):
+        call(runtime, b, a)
+
+
 def test_number_of_results_is_checked(runtime: ModuleType) -> None:
     b = Builder()
     b.extern("aten::split.Tensor", [b.input([5, 4]), 2, 0], [[2, 4]])

@@ -48,7 +48,7 @@ Artifact sample() {
   a.steps.push_back({Alloc{1, ElementType::BFloat16, {2, 0}, {0, 1}}, {3}});
   a.steps.push_back({Launch{0, {0, 1}, {1}, {2, 5, 6}, 2, 0, 1, 4}, {3, 4}});
   a.steps.push_back({Alias{2, 1, {0}, {1}, 1}, {}});
-  Extern call{"aten::sort", "stable", {tensor(2)}, {Result{true, 3, {3}, {1}}, Result{}}};
+  Extern call{"aten::sort", "stable", {tensor(2)}, {Result{true, 3, {3}, {1}, true, ElementType::Int64}, Result{}}};
   Value list;
   list.kind = Value::Kind::List;
   Value number;
@@ -69,6 +69,20 @@ Artifact sample() {
   a.steps.push_back({PyCall{0, {tensor(3)}, {Result{true, 4, {}, {}}}}, {8}});
   a.steps.push_back({Check{3, "u0 is zero"}, {}});
   a.steps.push_back({Free{1}, {}});
+  // sin(x), and a loop over it.
+  Body body;
+  body.exprs = {constant(1), {{ExprOp::Symbol, 0}}};
+  body.symbols = {"s0"};
+  body.symbolSources = {{SymbolSource::Kind::Scalar, 1, 0}};
+  body.numSlots = 2;
+  body.inputs = {{Input::Kind::Tensor, 0, ElementType::Float32, {1}, {0}}, {Input::Kind::Int, 0, {}, {}, {}}};
+  body.steps.push_back({Extern{"aten::sin", "", {tensor(0)}, {Result{true, 1, {1}, {0}}}}, {}});
+  body.outputs = {{Output::Kind::Tensor, 1}};
+  a.bodies = {body, body};
+  Value size;
+  size.kind = Value::Kind::Int;
+  size.ref = 2;
+  a.steps.push_back({Control{Control::Kind::While, {0, 1}, 1, 0, {tensor(2), size}, {Result{true, 5, {2}, {1}}}}, {9}});
   a.outputs = {{Output::Kind::Tensor, 2}, {Output::Kind::Int, 3}, {Output::Kind::None, 0}};
   return a;
 }
@@ -85,6 +99,9 @@ TEST(Artifact, RoundTrip) {
   EXPECT_EQ(b.kernels[0].hash, a.kernels[0].hash);
   EXPECT_EQ(b.kernels[0].code, a.kernels[0].code);
   EXPECT_EQ(std::get<Extern>(b.steps[3].action).args[1].items[0].number, 1.5);
+  EXPECT_TRUE(std::get<Extern>(b.steps[3].action).results[0].hasType);
+  EXPECT_EQ(std::get<Extern>(b.steps[3].action).results[0].type, ElementType::Int64);
+  EXPECT_FALSE(std::get<PyCall>(b.steps[4].action).results[0].hasType);
 }
 
 TEST(Artifact, PrintNamesEverything) {
@@ -92,7 +109,8 @@ TEST(Artifact, PrintNamesEverything) {
   for (const char *part :
        {"symbol s0 = size 0 of input 0", "input 0: %0 f32 [s0, 256] strides [256, 1]", "memory of %2: 0 1",
         "launch add(%0, %1; s0,", ", writes %1", "extern aten::sort.stable(%2, [1.5f, float32, s0//-3, true, none])",
-        "check u0 \"u0 is zero\"", "// line 3, 4", "return %2, u0, none"})
+        "check u0 \"u0 is zero\"", "while @0 @1 carries 1(%2, s0)", "body @1\n", "extern aten::sin(%0)", "// line 3, 4",
+        "return %2, u0, none"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
@@ -147,6 +165,24 @@ template <typename Damage> void expectRefused(Damage damage, const char *reason)
   Status status = deserialize(serialize(a), b);
   EXPECT_FALSE(status.isOk()) << reason;
   EXPECT_NE(status.text.find(reason), std::string::npos) << status.text;
+}
+
+TEST(Artifact, BadControlFlowIsNamed) {
+  auto expect = [](auto damage, const char *reason) {
+    expectRefused([&](Artifact &a) { damage(std::get<Control>(a.steps.back().action), a); }, reason);
+  };
+  expect([](Control &c, Artifact &) { c.bodies[1] = 2; }, "body 2 does not exist or comes later");
+  expect([](Control &c, Artifact &) { c.bodies.pop_back(); }, "control flow with 1 bodies");
+  expect([](Control &c, Artifact &) { c.numCarried = 3; }, "over 2 values carries 3");
+  expect([](Control &c, Artifact &) { c.numCarried = UINT32_MAX, c.numSliced = 1; }, "carries 4294967295");
+  expect([](Control &c, Artifact &) { c.kind = Control::Kind::Scan, c.bodies = {0}; }, "slices 0");
+  expect([](Control &c, Artifact &) { c.args.pop_back(); }, "expected a body to take 1 values, got 2");
+  expect([](Control &c, Artifact &) { c.args[1] = c.args[0]; }, "value 1 is of another kind");
+  expect([](Control &c, Artifact &) { c.results.clear(); }, "has 0 results");
+  expect([](Control &, Artifact &a) { a.bodies[1].outputs.clear(); }, "expected a body to give 1 values, got 0");
+  expect([](Control &, Artifact &a) { a.bodies[1].outputs[0].ref = 9; }, "body 1, outputs: slot 9 holds nothing");
+  // A body that runs itself.
+  expect([](Control &c, Artifact &a) { a.bodies[0].steps = {{c, {}}}; }, "body 0, step 0: body 0 does not exist");
 }
 
 TEST(Artifact, BadReferencesAreNamed) {

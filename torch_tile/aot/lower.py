@@ -24,6 +24,7 @@ from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.freezing import optimize, scale_weights
 from torch_tile.frontend.fx_passes import run_passes
+from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
@@ -79,7 +80,8 @@ def _move(gm: GraphModule, device: str) -> None:
         meta = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
         return FakeTensor(value.fake_mode, meta, wanted)
 
-    for node in gm.graph.nodes:
+    graphs = [module.graph for module in gm.modules() if isinstance(module, GraphModule)]
+    for node in (node for graph in graphs for node in graph.nodes):
         node.args, node.kwargs = pytree.tree_map_only(torch.device, lambda _: wanted, (node.args, node.kwargs))
         if "val" in node.meta:
             node.meta["val"] = pytree.tree_map_only(FakeTensor, moved, node.meta["val"])
@@ -239,6 +241,7 @@ def _print(
     gm.graph.eliminate_dead_code()
     constants.remove_unused()
     gm.recompile()
+    gm = prepare_higher_order(gm, lambda: decomposition_table(False, False))
     if device == "cuda":
         _move(gm, "cuda:0")
     gm = replace_language_kernels(replace_triton_kernels(gm))

@@ -10,7 +10,7 @@ import torch
 from torch_tile.debug import places
 
 if TYPE_CHECKING:
-    from torch.fx import GraphModule, Node
+    from torch.fx import GraphModule
 
 _LIBRARY = {
     "matrix product": "mm addmm bmm baddbmm addbmm matmul linear mv addmv dot vdot _scaled_mm _int_mm "
@@ -82,7 +82,7 @@ def hint_of(value: Any) -> int | None:
 
 def call_records(gm: GraphModule, externs: list[tuple[str, str, str]]) -> list[CallRecord]:
     """Records of the nodes that the importer left to calls: node, operator, reason."""
-    nodes: dict[str, Node] = {node.name: node for node in gm.graph.nodes}
+    nodes = places.nodes_by_name(gm)
     records = []
     for name, operator, reason in externs:
         why, is_by_choice = _why(operator, reason)

@@ -124,7 +124,7 @@ def _describe(
 ) -> Compiled:
     if gm is None:
         return Compiled(name, kind, graph["text"], graph["device"], program, stages)
-    by_name = {node.name: node for node in gm.graph.nodes}
+    by_name = places.nodes_by_name(gm)
     nodes = {line: node for line, node in graph.lines if node in by_name}
     sources = {line: places.source_line(by_name[node]) for line, node in nodes.items()}
     notes = [note.partition(" ") for note in program.notes.splitlines()]

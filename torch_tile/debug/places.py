@@ -50,9 +50,20 @@ def source_line(node: Node) -> str | None:
     return innermost(trace) if trace else None
 
 
+def nodes_by_name(gm: GraphModule) -> dict[str, Node]:
+    """Nodes of a graph and its subgraphs, by the names that `_C.print_graph` gives them."""
+    nodes: dict[str, Node] = {}
+    for path, module in gm.named_modules():
+        graph = getattr(module, "graph", None)
+        if graph is not None:
+            prefix = f"{path}." if path else ""
+            nodes.update((prefix + node.name, node) for node in graph.nodes)
+    return nodes
+
+
 def places_of(gm: GraphModule, graph: Any) -> dict[int, str]:
     """For lines of the graph text the user's line, where it is known."""
-    nodes = {node.name: node for node in gm.graph.nodes}
+    nodes = nodes_by_name(gm)
     found = {}
     for line, name in graph.lines:
         node = nodes.get(name)
@@ -65,7 +76,7 @@ def places_of(gm: GraphModule, graph: Any) -> dict[int, str]:
 def callees_of(graph: Any) -> dict[int, str]:
     """For lines of the graph text that call Python what is called."""
     names = {}
-    for node in graph.pycalls:
+    for node in graph.pycalls:  # of subgraphs, too, whose lines have longer names
         operators = [each for each in (node.target, *node.args) if hasattr(each, "_schema")]
         names[node.name] = str(operators[0] if operators else getattr(node.target, "__name__", node.target))
     return {line: names[name] for line, name in graph.lines if name in names}

@@ -18,6 +18,7 @@ _LAUNCH = re.compile(
     r"launch (\S+?)\((.*)\) programs (.+?), ns each (.+?), scratch .+?, moves (.+?) bytes(?:, writes (.*))?$"
 )
 _CALL = re.compile(r"(?:(.*?) = )?(extern|pycall) (\S+?)\((.*)\)$")
+_CONTROL = re.compile(r"(?:(.*?) = )?((call|cond|while|while_stack|map|scan) @[^(]*)\((.*)\)$")
 _VALUE = re.compile(r"(?:%(\d+) = alloc |input \d+: %(\d+) )(\S+) \[(.*?)\] strides")
 _ALIAS = re.compile(r"%(\d+) = alias %(\d+) \[(.*?)\]")
 _RESULT_TYPES = re.compile(r"!graph\.tensor<\[(.*?)\], ([^,>]+(?:<\w+>)?)")
@@ -46,7 +47,7 @@ class Value:
 
 @dataclasses.dataclass
 class Step:
-    """A launch of a kernel (`kernel`), a dispatcher call (`call`) or a Python call (`python`)."""
+    """A launch of a kernel (`kernel`), a call of the dispatcher (`call`) or Python (`python`), or `control` flow."""
 
     kind: str
     name: str
@@ -108,6 +109,8 @@ def parse(listing: str, graph_text: str = "") -> StepProgram:
     program = StepProgram({}, [], [], [])
     root: dict[int, int] = {}  # a slot that is a view, and whose memory it is
     for line in listing.splitlines():
+        if line.startswith("body @"):
+            break  # bodies have slots of their own
         text, _, comment = line.strip().partition("  // line ")
         lines = [int(n) for n in comment.split(", ") if n.isdigit()]
         if found := _VALUE.match(text):
@@ -122,7 +125,11 @@ def parse(listing: str, graph_text: str = "") -> StepProgram:
             if step := _launch(text, lines):
                 program.steps.append(step)
         elif found := _CALL.match(text):
-            program.steps.append(_call(found, lines, graph_lines, program))
+            results, kind, name, arguments = found.groups()
+            program.steps.append(_call(results, kind, name, arguments, lines, graph_lines, program))
+        elif found := _CONTROL.match(text):
+            results, name, _, arguments = found.groups()
+            program.steps.append(_call(results, "control", name, arguments, lines, graph_lines, program))
         elif text.startswith("return"):
             program.outputs = [int(slot) for slot in _SLOT.findall(text)]
     written = set(program.inputs)
@@ -160,8 +167,15 @@ def _launch(text: str, lines: list[int]) -> Step | None:
     return Step("kernel", name, reads, writes, lines, _integer(moved), predicted)
 
 
-def _call(found: re.Match[str], lines: list[int], graph_lines: list[str], program: StepProgram) -> Step:
-    results, kind, name, arguments = found.groups()
+def _call(
+    results: str | None,
+    kind: str,
+    name: str,
+    arguments: str,
+    lines: list[int],
+    graph_lines: list[str],
+    program: StepProgram,
+) -> Step:
     writes = [int(slot) for slot in _SLOT.findall(results or "")]
     types = result_types(graph_lines[lines[-1] - 1]) if lines and lines[-1] <= len(graph_lines) else []
     # An unused result is printed as "_".
@@ -171,5 +185,5 @@ def _call(found: re.Match[str], lines: list[int], graph_lines: list[str], progra
             type_, sizes = types[place] if len(types) == len(places) else ("", [])
             program.values[int(part[1:])] = Value(type_, sizes)
     reads = [int(slot) for slot in _SLOT.findall(arguments)]
-    kind = "call" if kind == "extern" else "python"
+    kind = {"extern": "call", "pycall": "python"}.get(kind, kind)
     return Step(kind, name, list(dict.fromkeys(reads)), writes, lines)

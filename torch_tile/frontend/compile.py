@@ -370,6 +370,5 @@ def _as_torch_calls_it(program: _C.Program, graph: _C.GraphText) -> Callable[...
 
 def _source_of(gm: GraphModule, graph: _C.GraphText, line: int) -> str | None:
     """The user's source line behind a line of the graph text."""
-    name = dict(graph.lines).get(line)
-    node = next((n for n in gm.graph.nodes if n.name == name), None)
+    node = places.nodes_by_name(gm).get(dict(graph.lines).get(line, ""))
     return places.source_line(node) if node is not None else None

@@ -41,6 +41,8 @@ def reason_against(gm: GraphModule, device: str, kind: str, has_pycalls: bool) -
     static = frozenset(_static_inputs(gm, kind))
     placeholders = gm.graph.find_nodes(op="placeholder")
     for node in gm.graph.nodes:
+        if str(node.target) in ("cond", "while_loop", "while_loop_stack_output"):
+            return f"'{node.name}' branches or loops on a value"
         values = node.meta.get("val")
         for value in values if isinstance(values, (tuple, list)) else (values,):
             if isinstance(value, torch.Tensor):

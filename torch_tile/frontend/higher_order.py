@@ -1,7 +1,8 @@
 """Higher-order operators in a form that the importer prints.
 
-`flex_attention` becomes operators of the graph. Functional calls of operators that write to arguments become plain
-calls, which write in place where nobody can tell.
+Branches, loops and shared regions become functions of the graph's text (runtime/fx/ImportControl.cpp). Here their
+subgraphs are decomposed where nobody has done so, operators with effects become plain calls that keep their order, and
+operators that write to arguments write in place where nobody can tell. `flex_attention` becomes operators of the graph.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from torch_tile.frontend.launches.embed_kernels import Rewriter, own_copy
 log = logging.getLogger(__name__)
 aten = torch.ops.aten
 
+_CONTROL_FLOW = ("cond", "while_loop", "while_loop_stack_output", "scan", "map_impl", "invoke_subgraph")
 _FUNCTIONALIZED = ("auto_functionalized", "auto_functionalized_v2")
 
 
@@ -32,14 +34,9 @@ class _CannotTell(Exception):
 
 def prepare_higher_order(gm: GraphModule, decompositions: Callable[[], dict[Any, Any]]) -> GraphModule:
     """The graph with its higher-order operators made ready; as it is if there are none."""
-    has_attention = any(is_flex_attention(node) for node in gm.graph.nodes)
-    if not has_attention and not any(_name(node) in _FUNCTIONALIZED for node in gm.graph.nodes):
+    if not any(_name(node) for node in gm.graph.nodes):
         return gm
-    gm = own_copy(gm)
-    if has_attention:
-        inline_flex_attention(gm, decompositions())
-    _write_in_place(gm)
-    return gm
+    return _Preparation(decompositions).run(gm)
 
 
 def _name(node: Node) -> str:
@@ -47,6 +44,50 @@ def _name(node: Node) -> str:
     if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
         return str(node.target)
     return ""
+
+
+class _Preparation:
+    def __init__(self, decompositions: Callable[[], dict[Any, Any]]) -> None:
+        self._make_decompositions = decompositions
+        self._table: dict[Any, Any] | None = None
+        self.prepared: dict[GraphModule, GraphModule] = {}
+
+    @property
+    def decompositions(self) -> dict[Any, Any]:
+        if self._table is None:
+            self._table = self._make_decompositions()
+        return self._table
+
+    def run(self, gm: GraphModule) -> GraphModule:
+        gm = own_copy(gm)
+        if any(is_flex_attention(node) for node in gm.graph.nodes):
+            inline_flex_attention(gm, self.decompositions)
+        _write_in_place(gm)
+        _remove_tokens(gm)
+        for node in gm.graph.nodes:
+            if _name(node) not in _CONTROL_FLOW:
+                continue
+            for argument in pytree.tree_leaves(node.args):
+                if isinstance(argument, Node) and argument.op == "get_attr":
+                    self._prepare_subgraph(gm, str(argument.target))
+        return gm
+
+    def _prepare_subgraph(self, gm: GraphModule, path: str) -> None:
+        subgraph = gm.get_submodule(path) if "." not in path and hasattr(gm, path) else None
+        if not isinstance(subgraph, GraphModule):
+            return
+        prepared = self.prepared.get(subgraph)
+        if prepared is None:
+            prepared = subgraph
+            if any(n.op == "call_function" and n.target in self.decompositions for n in subgraph.graph.nodes):
+                try:
+                    prepared = _decompose(subgraph, self.decompositions)
+                except Exception as error:
+                    log.info("subgraph %s is taken as it is: %s", path, error)
+            prepared = prepare_higher_order(prepared, lambda: self.decompositions)
+            self.prepared[subgraph] = self.prepared[prepared] = prepared
+        if prepared is not subgraph:
+            setattr(gm, path, prepared)
 
 
 @contextlib.contextmanager
@@ -60,6 +101,69 @@ def fake_mode(values: list[Any]) -> Iterator[None]:
             stack.enter_context(mode.shape_env.ignore_fresh_unbacked_symbols())
         stack.enter_context(torch.no_grad())
         yield
+
+
+def _decompose(subgraph: GraphModule, decompositions: dict[Any, Any]) -> GraphModule:
+    """A graph that AOTAutograd has cut out of a joint one holds operators as autograd recorded them."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    if any(n.op == "get_attr" for n in subgraph.graph.nodes):
+        raise _CannotTell("it holds tensors or subgraphs")
+    placeholders = subgraph.graph.find_nodes(op="placeholder")
+    values = [node.meta["val"] for node in placeholders]
+    with fake_mode(values):
+        traced: GraphModule = make_fx(subgraph.forward, decompositions)(*values)
+    for new, old in zip(traced.graph.find_nodes(op="placeholder"), placeholders, strict=True):
+        new.meta.setdefault("val", old.meta["val"])
+    return traced
+
+
+#: with_effects
+
+
+def _remove_tokens(gm: GraphModule) -> None:
+    """`with_effects(token, op, ...)` becomes `op(...)`, marked: the importer keeps such calls in order."""
+    graph = gm.graph
+    for node in list(graph.nodes):
+        if _name(node) != "with_effects":
+            continue
+        token, target, *args = node.args
+        if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
+            continue
+        value = node.meta["val"]
+        numbers = [user.args[1] for user in node.users]
+        if any(user.target is not operator.getitem for user in node.users):
+            continue
+        with graph.inserting_before(node):
+            call = graph.call_function(target, tuple(args), dict(node.kwargs))
+        call.meta.update({k: v for k, v in node.meta.items() if k not in ("val", "tensor_meta")})
+        call.meta["has_effect"] = True
+        num_returns = len(target._schema.returns)
+        call.meta["val"] = None if num_returns == 0 else value[1] if num_returns == 1 else tuple(value[1:])
+        for user, number in zip(list(node.users), numbers, strict=True):
+            if number == 0:
+                assert isinstance(token, Node)
+                user.replace_all_uses_with(token)
+                graph.erase_node(user)
+            elif num_returns == 1:
+                user.replace_all_uses_with(call)
+                graph.erase_node(user)
+            elif num_returns > 1:
+                assert isinstance(number, int)
+                user.update_arg(0, call)
+                user.update_arg(1, number - 1)
+        if not node.users:
+            graph.erase_node(node)
+    for node in reversed(list(graph.nodes)):
+        target_name = str(node.target)
+        is_token = "_make_token" in target_name or "_sink_tokens" in target_name
+        if node.op == "call_function" and is_token and not node.users and not _takes_token(node):
+            graph.erase_node(node)
+
+
+def _takes_token(node: Node) -> bool:
+    """Whether a token comes from a call that still orders effects by it."""
+    return any("_make_token" not in str(source.target) for source in node.all_input_nodes)
 
 
 #: auto_functionalized

@@ -17,7 +17,13 @@ def _attribute(gm: GraphModule, path: str) -> Any:
 
 
 def make_pycall(gm: GraphModule, node: Node) -> Callable[..., Any]:
-    """A function of the values of the node's inputs, in the order of `node.all_input_nodes`, without its modules."""
+    """A function of the values of the node's inputs, in the order of `node.all_input_nodes`, without its modules.
+
+    The node is one of the graph's or of one of its subgraphs.
+    """
+    owner = node.graph.owning_module
+    if node.graph is not gm.graph and owner is not None:
+        gm = owner
     constants: dict[Node, Any] = {}
     inputs: list[Node] = []
     # Positions of floats and bools that depend on sizes; they come as 0-d tensors and integers.

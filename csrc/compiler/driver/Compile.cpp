@@ -11,6 +11,7 @@
 #include "compiler/tile/transforms/Passes.h"
 
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace torch_tile;
@@ -86,9 +87,8 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
   if (!module)
     return errors.status(StatusKind::InvalidInput);
   auto functions = llvm::to_vector(module->getOps<graph::FuncOp>());
-  if (functions.size() != 1)
-    return Status::invalidInput(stage, "expected one graph.func, got " + std::to_string(functions.size()));
-  graph::FuncOp func = functions[0];
+  if (functions.empty())
+    return Status::invalidInput(stage, "expected a graph.func, got none");
   Progress progress = progressOf(*module);
   if (progress < Progress::Tile && failed(takeGivenKernels(*module, options)))
     return errors.status(StatusKind::Unsupported);
@@ -96,8 +96,9 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
 
   stage = "loops";
   if (progress < Progress::Loops) {
-    if (failed(graph::runGraphPipeline(func, options.budget.indexNodes)))
-      return errors.status(StatusKind::Unsupported);
+    for (graph::FuncOp func : functions)
+      if (failed(graph::runGraphPipeline(func, options.budget.indexNodes)))
+        return errors.status(StatusKind::Unsupported);
     stages.done("loops");
     stages.dump("15-loops.mlir", *module);
   }
@@ -111,7 +112,8 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     fusionOptions.budget = options.budget;
     if (options.gpu)
       fusionOptions.machine = fusion::Machine::gpu();
-    fusion::fuse(func, fusionOptions, decisions);
+    for (graph::FuncOp func : functions)
+      fusion::fuse(func, fusionOptions, decisions);
     noteBudgets(decisions, notes);
     stages.done("fusion");
     if (stages.hasDumps()) {
@@ -129,9 +131,10 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
       build.sharedBytes = options.gpu->sharedBytes;
     if (!options.gpu)
       build.vectorBytes = codegen::vectorBytes(options.cpu);
-    if (failed(tile_build::buildTileKernels(*module, func, build,
-                                            [&](graph::FusionOp fusion) { return names.of(fusion); })))
-      return errors.status(StatusKind::Internal);
+    for (graph::FuncOp func : functions)
+      if (failed(tile_build::buildTileKernels(*module, func, build,
+                                              [&](graph::FusionOp fusion) { return names.of(fusion); })))
+        return errors.status(StatusKind::Internal);
     stages.done("tile");
     stages.dump("30-tile.mlir", *module);
   }
@@ -163,8 +166,19 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     artifact.kernels.push_back({std::move(kernel.name), std::move(kernel.symbol), target, kernel.numThreads,
                                 kernel.programsPerBlock, kernel.sharedBytes, std::move(kernel.alignedArguments),
                                 kernel.hash, std::move(kernel.code), std::move(kernel.externalSymbols)});
-  if (failed(driver::planSteps(func, [&](StringRef name) { return compiled->indexOf.lookup(name); }, artifact)))
-    return errors.status(StatusKind::Internal);
+  // The first function is the program, the others are its bodies.
+  llvm::StringMap<uint32_t> bodies;
+  for (graph::FuncOp func : ArrayRef(functions).drop_front())
+    bodies.try_emplace(func.getSymName(), bodies.size());
+  artifact.bodies.resize(functions.size() - 1);
+  auto kernelIndex = [&](StringRef name) { return compiled->indexOf.lookup(name); };
+  auto bodyIndex = [&](StringRef name) {
+    auto it = bodies.find(name);
+    return it == bodies.end() ? std::nullopt : std::optional<uint32_t>(it->second);
+  };
+  for (auto [k, func] : llvm::enumerate(functions))
+    if (failed(driver::planSteps(func, kernelIndex, bodyIndex, k ? artifact.bodies[k - 1] : artifact)))
+      return errors.status(StatusKind::Internal);
   artifactBytes = artifact::serialize(artifact);
   stages.done("plan");
   if (stages.hasDumps()) {

@@ -6,6 +6,7 @@
 #include "compiler/fusion/FusionCost.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -60,8 +61,9 @@ FailureOr<artifact::ElementType> elementTypeOf(Type type) {
 
 class Planner {
 public:
-  Planner(FuncOp func, llvm::function_ref<uint32_t(StringRef)> kernelIndex, artifact::Artifact &artifact)
-      : func(func), kernelIndex(kernelIndex), artifact(artifact), exprs(artifact) {}
+  Planner(FuncOp func, llvm::function_ref<uint32_t(StringRef)> kernelIndex,
+          llvm::function_ref<std::optional<uint32_t>(StringRef)> bodyIndex, artifact::Body &artifact)
+      : func(func), kernelIndex(kernelIndex), bodyIndex(bodyIndex), artifact(artifact), exprs(artifact) {}
 
   LogicalResult run() {
     if (failed(planInputs()))
@@ -197,6 +199,8 @@ private:
         .Case([&](ExternOp call) {
           if (isKernelCall(call))
             return planKernelCall(call);
+          if (call.getOp() == "torch_tile::control")
+            return planControl(call);
           artifact::Extern step;
           step.op = call.getOp().str();
           step.overload = call.getOverload().str();
@@ -329,6 +333,45 @@ private:
     return success();
   }
 
+  /// `overload` says which control flow it is; `args` are the names of its bodies, how many values are carried and how
+  /// many sliced, and the values.
+  LogicalResult planControl(ExternOp call) {
+    artifact::Control step;
+    using Kind = artifact::Control::Kind;
+    auto kind = llvm::StringSwitch<std::optional<Kind>>(call.getOverload())
+                    .Case("call", Kind::Call)
+                    .Case("cond", Kind::Cond)
+                    .Case("while", Kind::While)
+                    .Case("while_stack", Kind::WhileStack)
+                    .Case("map", Kind::Map)
+                    .Case("scan", Kind::Scan)
+                    .Default(std::nullopt);
+    ArrayRef<Attribute> args = call.getArgs().getValue();
+    auto names = args.size() == 4 ? dyn_cast<ArrayAttr>(args[0]) : ArrayAttr();
+    auto given = args.size() == 4 ? dyn_cast<ArrayAttr>(args[3]) : ArrayAttr();
+    if (!kind || !names || !given)
+      return call.emitOpError("expected control flow: names of bodies, two counts and values");
+    step.kind = *kind;
+    for (Attribute name : names) {
+      auto text = dyn_cast<StringAttr>(name);
+      std::optional<uint32_t> index = text ? bodyIndex(text.getValue()) : std::nullopt;
+      if (!index)
+        return call.emitOpError("expected the name of a function, got ") << name;
+      step.bodies.push_back(*index);
+    }
+    for (auto [count, attr] : {std::pair(&step.numCarried, args[1]), std::pair(&step.numSliced, args[2])}) {
+      auto number = dyn_cast<IntegerAttr>(attr);
+      if (!number || number.getInt() < 0 || number.getInt() > UINT32_MAX)
+        return call.emitOpError("expected a count, got ") << attr;
+      *count = (uint32_t)number.getInt();
+    }
+    if (failed(planArguments(call, call.getInputs(), given, step.args)) ||
+        failed(planResults(call, call.getOutputs(), step.results)))
+      return failure();
+    push(std::move(step), linesOf(*call));
+    return success();
+  }
+
   LogicalResult planLaunch(LaunchOp launch) {
     artifact::Launch step;
     step.kernel = kernelIndex(launch.getKernel());
@@ -441,6 +484,10 @@ private:
       result.slot = slotOf(output);
       result.sizes = exprs.addRange(type.getSizes());
       result.strides = exprs.addRange(type.getStrides());
+      FailureOr<artifact::ElementType> element = elementTypeOf(type.getElementType());
+      result.hasType = succeeded(element);
+      if (result.hasType)
+        result.type = *element;
     }
     return success();
   }
@@ -491,7 +538,8 @@ private:
 
   FuncOp func;
   llvm::function_ref<uint32_t(StringRef)> kernelIndex;
-  artifact::Artifact &artifact;
+  llvm::function_ref<std::optional<uint32_t>(StringRef)> bodyIndex;
+  artifact::Body &artifact;
   ExprTable exprs;
   DenseMap<Value, artifact::SlotId> slots;
   artifact::SlotId nextSlot = 0;
@@ -507,8 +555,8 @@ private:
 } // namespace
 
 LogicalResult planSteps(FuncOp func, llvm::function_ref<uint32_t(StringRef)> kernelIndex,
-                        artifact::Artifact &artifact) {
-  return Planner(func, kernelIndex, artifact).run();
+                        llvm::function_ref<std::optional<uint32_t>(StringRef)> bodyIndex, artifact::Body &body) {
+  return Planner(func, kernelIndex, bodyIndex, body).run();
 }
 
 } // namespace torch_tile::driver

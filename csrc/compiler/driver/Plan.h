@@ -6,12 +6,13 @@
 
 namespace torch_tile::driver {
 
-/// Fills everything of `artifact` but its kernels. `kernelIndex` answers with the artifact's kernel for a kernel symbol
-/// of the module.
+/// Fills `body`. `kernelIndex` answers with the artifact's kernel for a kernel symbol of the module, `bodyIndex` with
+/// its body for the name of a function.
 ///
 /// Buffers are allocated right before the step that writes them and freed right after the last one that uses them;
 /// results of the function are never freed. Fails with a diagnostic at an op that has no step.
 mlir::LogicalResult planSteps(mlir::graph::FuncOp func, llvm::function_ref<uint32_t(llvm::StringRef)> kernelIndex,
-                              artifact::Artifact &artifact);
+                              llvm::function_ref<std::optional<uint32_t>(llvm::StringRef)> bodyIndex,
+                              artifact::Body &body);
 
 } // namespace torch_tile::driver

@@ -8,11 +8,11 @@
 
 namespace torch_tile::driver {
 
-/// Collects expressions into artifact.exprs, each once.
+/// Collects expressions into the exprs of a body, each once.
 class ExprTable {
 public:
   /// `symbols[k]` is the name of the artifact's symbol k.
-  ExprTable(artifact::Artifact &artifact) : artifact(artifact) {}
+  ExprTable(artifact::Body &artifact) : artifact(artifact) {}
 
   artifact::ExprId add(SizeExpr expr);
   std::vector<artifact::ExprId> addAll(const std::vector<SizeExpr> &exprs);
@@ -34,7 +34,7 @@ private:
   void emitAtom(SizeExpr atom, artifact::Expr &program);
   int64_t symbolNumber(std::string_view name);
 
-  artifact::Artifact &artifact;
+  artifact::Body &artifact;
   std::unordered_map<SizeExpr, artifact::ExprId> known;
 };
 

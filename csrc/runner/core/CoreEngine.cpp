@@ -91,9 +91,12 @@ CoreEngine::CoreEngine(std::shared_ptr<const runtime::PackageFile> given, uint32
 }
 
 Status CoreEngine::link() {
-  for (const Step &step : program.steps)
+  for (const Step &step : program.steps) {
+    if (std::holds_alternative<Control>(step.action))
+      return Status::unsupported("load", "the program has branches or loops, which run within LibTorch only");
     if (!runtime::runsWithoutTorch(step))
       return Status::invalidInput("load", "the package is damaged: a program calls operators and does not say so");
+  }
   for (Kernel &kernel : program.kernels) {
     if (kernel.target != "cpu")
       return Status::unsupported("load", "kernel '" + kernel.name + "' is for " + kernel.target);

@@ -31,8 +31,12 @@ double millisecondsSince(Clock::time_point start) {
 }
 
 bool callsPython(const Artifact &artifact) {
-  return std::any_of(artifact.steps.begin(), artifact.steps.end(),
-                     [](const artifact::Step &step) { return std::holds_alternative<artifact::PyCall>(step.action); });
+  bool found = false;
+  artifact.forEachBody([&](const artifact::Body &body) {
+    for (const artifact::Step &step : body.steps)
+      found |= std::holds_alternative<artifact::PyCall>(step.action);
+  });
+  return found;
 }
 
 std::string optionLines(const std::map<std::string, std::string> &options) {

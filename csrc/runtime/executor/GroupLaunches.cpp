@@ -149,6 +149,7 @@ void Program::groupLaunches() {
     case StepKind::PyCall:
     case StepKind::Group:
     case StepKind::Check:
+    case StepKind::Control:
       flush();
       result.push_back(step);
       continue;

@@ -79,6 +79,10 @@ std::vector<PlannedStep> Program::plannedSteps(std::span<const int64_t> symbols)
       planned.push_back({Kind::PyCall, step.source});
       addResults(step.source, pyCalls[step.index].call->results);
       break;
+    case StepKind::Control:
+      planned.push_back({Kind::Control, step.source});
+      addResults(step.source, controls[step.index].control->results);
+      break;
     case StepKind::Check:
       break;
     }

@@ -10,8 +10,9 @@ namespace torch_tile::runtime {
 using namespace artifact;
 
 Program::Program(Artifact artifact, std::vector<std::shared_ptr<const LoadedKernel>> loadedKernels,
-                 ProgramOptions options)
-    : source(std::move(artifact)), kernels(std::move(loadedKernels)), options(options), sizes(source) {
+                 ProgramOptions options, std::vector<std::shared_ptr<const Program>> earlierBodies)
+    : source(std::move(artifact)), kernels(std::move(loadedKernels)), options(options), sizes(source),
+      bodies(std::move(earlierBodies)) {
   TORCH_CHECK(kernels.size() == source.kernels.size(), "expected ", source.kernels.size(), " kernels, got ",
               kernels.size());
   for (Kernel &kernel : source.kernels) {
@@ -20,6 +21,12 @@ Program::Program(Artifact artifact, std::vector<std::shared_ptr<const LoadedKern
     TORCH_CHECK(isForGpu == options.device.is_cuda(), "kernel '", kernel.name, "' for ", kernel.target,
                 " cannot run on device ", options.device);
     usesGpu |= isForGpu;
+  }
+  for (const Body &body : source.bodies) {
+    Artifact nested;
+    static_cast<Body &>(nested) = body;
+    nested.kernels = source.kernels;
+    bodies.push_back(std::shared_ptr<const Program>(new Program(std::move(nested), kernels, options, bodies)));
   }
 
   std::vector<bool> isKnown(source.symbols.size());
@@ -73,6 +80,10 @@ Program::Program(Artifact artifact, std::vector<std::shared_ptr<const LoadedKern
     } else if (auto *check = std::get_if<Check>(&step.action)) {
       push(StepKind::Check, checks.size());
       checks.push_back(check);
+    } else if (auto *control = std::get_if<Control>(&step.action)) {
+      push(StepKind::Control, controls.size());
+      controls.push_back({control, lateSymbolsOf(control->results, isKnown)});
+      callsDispatcher = true;
     }
   }
   writtenInputs = findWrittenInputs();
@@ -90,6 +101,9 @@ std::vector<uint32_t> Program::findWrittenInputs() const {
   for (const ExternStep &step : externs)
     for (uint32_t slot : step.call.writtenSlots())
       places.append(slot, written);
+  for (const ControlStep &step : controls)
+    for (uint32_t slot : slotsWrittenBy(*step.control))
+      places.append(slot, written);
   std::sort(written.begin(), written.end());
   std::vector<uint32_t> inputs;
   for (uint32_t i = 0; i < tensorInputs.size(); ++i) {
@@ -100,6 +114,17 @@ std::vector<uint32_t> Program::findWrittenInputs() const {
       inputs.push_back(i);
   }
   return inputs;
+}
+
+std::vector<uint32_t> Program::slotsWrittenBy(const Control &control) const {
+  std::vector<uint32_t> slots;
+  size_t first = control.kind == Control::Kind::Cond ? 1 : 0;
+  for (uint32_t number : control.bodies) {
+    const Program &body = *bodies[number];
+    for (uint32_t written : body.writtenInputs)
+      slots.push_back(control.args[first + body.tensorInputs[written].number].ref);
+  }
+  return slots;
 }
 
 /// Elements from the first one on that sizes and strides reach; nothing where they are not constant.
@@ -126,9 +151,10 @@ void Program::findViewsWithinBounds() {
   for (StepRef step : steps) {
     if (step.kind == StepKind::Alloc)
       note(allocs[step.index].slot, allocs[step.index].shape);
-    const std::vector<Result> *results = step.kind == StepKind::Extern   ? externs[step.index].results
-                                         : step.kind == StepKind::PyCall ? &pyCalls[step.index].call->results
-                                                                         : nullptr;
+    const std::vector<Result> *results = step.kind == StepKind::Extern    ? externs[step.index].results
+                                         : step.kind == StepKind::PyCall  ? &pyCalls[step.index].call->results
+                                         : step.kind == StepKind::Control ? &controls[step.index].control->results
+                                                                          : nullptr;
     for (const Result &result : results ? *results : std::vector<Result>())
       if (result.used)
         extents[result.slot].reset();

@@ -49,7 +49,7 @@ struct ProgramOptions {
 
 /// One thing that a call does, for reports.
 struct PlannedStep {
-  enum class Kind : uint8_t { Input, Alloc, Free, Alias, Launch, Extern, PyCall, Result, Output } kind;
+  enum class Kind : uint8_t { Input, Alloc, Free, Alias, Launch, Extern, PyCall, Control, Result, Output } kind;
   /// Among the artifact's; the number of an input or output.
   uint32_t step = 0;
   artifact::SlotId slot = 0;
@@ -65,8 +65,8 @@ class Program {
 public:
   /// `kernels[i]` is the loaded code of artifact.kernels[i]. Throws c10::Error where the artifact does not fit this
   /// process.
-  Program(artifact::Artifact artifact, std::vector<std::shared_ptr<const LoadedKernel>> kernels,
-          ProgramOptions options);
+  Program(artifact::Artifact artifact, std::vector<std::shared_ptr<const LoadedKernel>> kernels, ProgramOptions options)
+      : Program(std::move(artifact), std::move(kernels), options, {}) {}
 
   /// What was loaded, without the code of kernels.
   const artifact::Artifact &artifact() const { return source; }
@@ -80,6 +80,10 @@ public:
 
 private:
   friend class Call;
+
+  /// `bodies` are those before a body of the artifact; the artifact itself makes its own.
+  Program(artifact::Artifact artifact, std::vector<std::shared_ptr<const LoadedKernel>> kernels, ProgramOptions options,
+          std::vector<std::shared_ptr<const Program>> bodies);
 
   /// Sizes and strides, as arrays where they are known.
   struct Shape {
@@ -139,7 +143,11 @@ private:
     const artifact::PyCall *call;
     LateSymbols late;
   };
-  enum class StepKind : uint8_t { Alloc, Free, Alias, Launch, Group, Extern, PyCall, Check };
+  struct ControlStep {
+    const artifact::Control *control;
+    LateSymbols late;
+  };
+  enum class StepKind : uint8_t { Alloc, Free, Alias, Launch, Group, Extern, PyCall, Check, Control };
   struct StepRef {
     StepKind kind;
     uint32_t index;      // into the vector of its kind; for Free the slot
@@ -148,6 +156,8 @@ private:
 
   /// Which of `tensorInputs` kernels and operators write; Python callables of graphs are functional.
   std::vector<uint32_t> findWrittenInputs() const;
+  /// Slots whose memory the bodies of a step write.
+  std::vector<uint32_t> slotsWrittenBy(const artifact::Control &control) const;
   /// Marks views that lie within what they are views of, whatever the arguments of a call are.
   void findViewsWithinBounds();
   Shape shapeOf(const std::vector<artifact::ExprId> &sizeIds, const std::vector<artifact::ExprId> &strideIds) const;
@@ -170,6 +180,8 @@ private:
   std::vector<ExternStep> externs;
   std::vector<PyCallStep> pyCalls;
   std::vector<const artifact::Check *> checks;
+  std::vector<ControlStep> controls;
+  std::vector<std::shared_ptr<const Program>> bodies; // what control steps run
   bool callsDispatcher = false;
   bool usesGpu = false; // by kernels of its own
 };
@@ -228,6 +240,18 @@ private:
   at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type);
   void callExtern(uint32_t number);
   void callPython(const Program::PyCallStep &step);
+
+  // Control flow (Control.cpp). Values are tensors, integers and None.
+  using Values = std::vector<c10::IValue>;
+  void runControl(const Program::ControlStep &step);
+  c10::IValue argument(const artifact::Value &value) const;
+  /// Empties `args`, so that what nobody else holds is freed as soon as the body has used it.
+  Values runBody(uint32_t number, Values args);
+  bool isTrue(const c10::IValue &condition);
+  Values runWhile(const artifact::Control &control, Values args);
+  Values runSliced(const artifact::Control &control, Values args);
+  /// Tensors of other strides than the body was compiled for become copies.
+  void fitInputs();
   void setResults(const std::vector<artifact::Result> &results, const Program::LateSymbols &late,
                   c10::ArrayRef<c10::IValue> flat, const char *callee);
   void defineSymbols(const std::vector<artifact::Result> &results, const Program::LateSymbols &late,
@@ -238,6 +262,7 @@ private:
   Host &host;
   const FrozenInputs *frozen;
   bool isReleased = false;
+  bool isNested = false; // runs a body
   std::optional<uint32_t> currentStep;
   uint32_t stepsSinceCheck = 0;
   std::chrono::steady_clock::time_point lastCheck; // of interrupts, while released

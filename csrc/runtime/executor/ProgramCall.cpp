@@ -137,8 +137,10 @@ void Call::checkOverlaps() const {
     for (uint32_t other = 0; other < program.tensorInputs.size(); ++other) {
       const at::Tensor &second = slots[program.tensorInputs[other].slot];
       if (other != written && second.storage().unsafeGetStorageImpl() == storage.unsafeGetStorageImpl() &&
-          mayOverlap(tensor, second))
+          mayOverlap(tensor, second)) {
+        TORCH_CHECK(!isNested, "a subgraph writes to an operand that shares memory with another one");
         throw OverlappingInputs();
+      }
     }
   }
 }
@@ -218,6 +220,8 @@ void Call::failInput(const Program::InputCheck &check) const {
 
 void Call::run() {
   bindSymbols();
+  if (isNested)
+    fitInputs();
   checkInputs();
   std::optional<c10::impl::ExcludeDispatchKeyGuard> guard;
   // AOTAutograd has recorded what autograd and autocast would do; they must not act again below the program.
@@ -278,6 +282,10 @@ void Call::runSteps() {
       break;
     case Program::StepKind::PyCall:
       callPython(program.pyCalls[step.index]);
+      break;
+    case Program::StepKind::Control:
+      runControl(program.controls[step.index]);
+      checkInterrupts();
       break;
     case Program::StepKind::Check: {
       const artifact::Check &check = *program.checks[step.index];
@@ -517,6 +525,9 @@ void Call::checkResult(const Result &result, size_t number, const char *callee) 
   at::Tensor &tensor = slots[result.slot];
   if (!tensor.defined())
     return;
+  TORCH_CHECK(!result.hasType || tensor.scalar_type() == toScalarType(result.type), "result ", number, " of '", callee,
+              "' expected torch.", scalarTypeName(toScalarType(result.type)),
+              ", as its fake implementation says, got torch.", scalarTypeName(tensor.scalar_type()));
   at::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
   size_t rank = result.sizes.size();
   bool hasSizes = sizes.size() == rank, hasStrides = true;

@@ -6,7 +6,7 @@
 
 namespace torch_tile::runtime {
 
-Places::Places(const artifact::Artifact &source) : ofSlots(source.numSlots) {
+Places::Places(const artifact::Body &source) : ofSlots(source.numSlots) {
   for (const artifact::SharedSlot &shared : source.sharedSlots)
     ofSlots[shared.slot].assign(shared.places.begin(), shared.places.end());
 }

@@ -16,7 +16,7 @@ using Place = uint64_t;
 /// Where what a slot holds may lie.
 class Places {
 public:
-  explicit Places(const artifact::Artifact &source);
+  explicit Places(const artifact::Body &source);
   void append(artifact::SlotId slot, std::vector<Place> &places) const;
 
 private:

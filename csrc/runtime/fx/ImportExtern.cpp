@@ -1,5 +1,6 @@
 // What happens outside: calls through the dispatcher and calls of Python callables.
 #include "runtime/fx/Importer.h"
+#include "runtime/fx/Nodes.h"
 
 #include <algorithm>
 #include <optional>
@@ -161,12 +162,15 @@ void Importer::importExtern(py::handle node, const OpInfo &op, std::span<const p
   if (returnsNothing)
     values.leaves.clear();
   std::vector<int64_t> mutates(written.begin(), written.end());
+  bool isOrdered = op.isSeeded || node.attr(names().meta).contains("has_effect");
+  writesMemory |= !mutates.empty();
+  hasEffect |= isOrdered;
   std::string attrs = joinAttrs({stringAttr("op", op.name), stringAttr("overload", op.overload),
                                  "args = [" + args + "]", mutates.empty() ? "" : dimsAttr("mutates", mutates),
-                                 returnsNothing ? "" : aliasesAttr(op, operandsOf, values), op.isSeeded ? "effect" : "",
+                                 returnsNothing ? "" : aliasesAttr(op, operandsOf, values), isOrdered ? "effect" : "",
                                  stringAttr("reason", reason)});
   emitOutside("extern", printer.operands, attrs, values.leaves);
-  result.externs.emplace_back(nodeName, op.fullName, reason);
+  root->result.externs.emplace_back(nodeName, op.fullName, reason);
   define(node, std::move(values));
 }
 
@@ -198,8 +202,9 @@ void Importer::importKernel(py::handle node, py::handle target) {
   std::string attrs = joinAttrs({stringAttr("op", "torch_tile::kernel"), stringAttr("overload", name),
                                  "args = [" + args + "]", written.empty() ? "" : dimsAttr("mutates", written)});
   emitOutside("extern", printer.operands, attrs, values.leaves);
-  if (kernels.find(text) == std::string::npos)
-    kernels += text + "\n";
+  writesMemory |= !written.empty();
+  if (root->kernels.find(text) == std::string::npos)
+    root->kernels += text + "\n";
   define(node, std::move(values));
 }
 
@@ -218,10 +223,11 @@ void Importer::importPyCall(py::handle node, const std::string &callee, const ch
   }
   NodeValues values = valuesOf(metaOf(node));
   std::string attrs =
-      joinAttrs({intAttr("callable", static_cast<int64_t>(result.pycalls.size())), "args = [" + args + "]"});
+      joinAttrs({intAttr("callable", static_cast<int64_t>(root->result.pycalls.size())), "args = [" + args + "]"});
+  writesMemory = hasEffect = true;
   emitOutside("pycall", printer.operands, attrs, values.leaves);
-  result.pycalls.append(node);
-  result.externs.emplace_back(nodeName, callee, reason);
+  root->result.pycalls.append(node);
+  root->result.externs.emplace_back(nodeName, callee, reason);
   define(node, std::move(values));
 }
 

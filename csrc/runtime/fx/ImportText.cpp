@@ -26,6 +26,7 @@ std::vector<Value> Importer::emitMany(std::string_view op, std::span<const Value
                                       std::vector<TensorType> types) {
   std::vector<Value> results(types.size());
   std::string name;
+  writesMemory |= op == "copy_";
   startLine(name, types.size());
   body.append("graph.").append(op);
   if (!operands.empty())
@@ -92,6 +93,7 @@ void Importer::emitOutside(std::string_view op, std::span<const Value> operands,
 void Importer::emitCheck(SizeExpr condition, std::string_view message) {
   if (condition.constant() && !condition.isConstant(0))
     return;
+  hasEffect = true;
   body += "  graph.check {condition = ";
   appendExprAttr(body, condition);
   body += ", " + stringAttr("message", message) + "}";
@@ -126,7 +128,7 @@ Value Importer::full(const Scalar &value, const TensorType &type) {
 }
 
 std::string Importer::header() const {
-  std::string out = "graph.func @graph(";
+  std::string out = "(";
   for (size_t i = 0; i < inputs.size(); ++i) {
     out.append(i ? ", " : "").append(inputs[i].name).append(": ");
     std::string types;

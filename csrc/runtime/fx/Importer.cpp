@@ -101,18 +101,31 @@ GraphText Importer::run() {
   // A list first: torch's iterator over nodes starts again after its end, which pybind11's range loop touches twice.
   py::list all(graphModule.attr("graph").attr("nodes"));
   findDevice(all);
+  importNodes(all);
+  result.text = "graph.func @graph" + header() + body + "}\n";
+  int numLines = line + 1; // with the closing brace
+  for (size_t k = 0; k < bodies.texts.size(); ++k) {
+    const Bodies::Text &text = bodies.texts[k];
+    result.text += "graph.func @body" + std::to_string(k) + text.signature + text.body + "}\n";
+    for (const auto &[number, name] : text.lines)
+      result.lines.emplace_back(numLines + number, name);
+    numLines += 3 + static_cast<int>(std::count(text.body.begin(), text.body.end(), '\n'));
+  }
+  result.text += kernels;
+  for (const Sizes::Symbol &symbol : sizes.symbols())
+    result.symbols.emplace_back(symbol.name, symbol.torchName);
+  return std::move(result);
+}
+
+void Importer::importNodes(const py::list &all) {
   for (py::handle node : all) {
-    nodeName = node.attr(names().name).cast<std::string>();
+    nodeName = path() + node.attr(names().name).cast<std::string>();
     try {
       importNode(node);
     } catch (const UnsupportedGraph &error) {
       throw UnsupportedGraph{"node '" + nodeName + "': " + error.text};
     }
   }
-  result.text = header() + body + "}\n" + kernels;
-  for (const Sizes::Symbol &symbol : sizes.symbols())
-    result.symbols.emplace_back(symbol.name, symbol.torchName);
-  return std::move(result);
 }
 
 static c10::Device deviceOf(py::handle tensor) {
@@ -334,12 +347,25 @@ void Importer::importConstant(py::handle node) {
     value = full(scalar, value.type);
     value.meta = meta;
   } else {
-    value.name = "%" + std::to_string(nextName++);
-    value.isForeignStorage = true;
-    inputs.push_back(value);
-    result.constants.append(object);
+    value = constantInput(object);
   }
   define(node, std::move(values));
+}
+
+Value Importer::constantInput(const py::object &tensor) {
+  auto known = std::find_if(captured.constants.begin(), captured.constants.end(),
+                            [&](const py::object &each) { return each.is(tensor); });
+  if (known != captured.constants.end())
+    return constantInputs[static_cast<size_t>(known - captured.constants.begin())];
+  Value value = valueOf(tensor);
+  value.name = "%" + std::to_string(nextName++);
+  value.isForeignStorage = true;
+  inputs.push_back(value);
+  captured.constants.push_back(tensor);
+  constantInputs.push_back(value);
+  if (!parent)
+    result.constants.append(tensor);
+  return value;
 }
 
 /// Why nothing is generated for these dtypes or devices; null if it can be.
@@ -371,7 +397,7 @@ const NodeValues *Importer::onDevice(const NodeValues &values) {
          "args = [#graph.operand<0>, unit, unit, #graph.torch<\"device\", \"" + device.str() + "\">, unit, true, unit]",
          stringAttr("reason", "a number moves to the device")});
     emitOutside("extern", std::span(&value, 1), attrs, copy.leaves);
-    result.externs.emplace_back(nodeName, "aten::_to_copy", "a number moves to the device");
+    root->result.externs.emplace_back(nodeName, "aten::_to_copy", "a number moves to the device");
     it->second = std::move(copy);
   }
   return &it->second;
@@ -415,8 +441,11 @@ void Importer::importCall(py::handle node) {
   if (reinterpret_cast<PyObject *>(Py_TYPE(target.ptr())) != names().overloadType.ptr()) {
     if (py::hasattr(target, "tile_text"))
       importKernel(node, target);
-    else if (!importScalarCall(node, target))
-      importPyCall(node, py::str(target).cast<std::string>(), "not an operator of the dispatcher");
+    else if (!importScalarCall(node, target)) {
+      auto name = py::str(target).cast<std::string>();
+      if (const char *reason = importControl(node, name))
+        importPyCall(node, name, reason);
+    }
     return;
   }
   const OpInfo &op = opInfoOf(target);

@@ -8,6 +8,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -47,9 +48,20 @@ struct NodeValues {
   bool isList = false;
 };
 
+/// What a graph and its subgraphs have in common.
+struct Bodies {
+  struct Text {
+    std::string signature, body; // of a function, without its name
+    std::vector<std::pair<int, std::string>> lines;
+  };
+  std::vector<Text> texts;
+};
+
 class Importer {
 public:
   explicit Importer(pybind11::handle graphModule);
+  /// Of a subgraph, which `name` is called in messages.
+  Importer(pybind11::handle graphModule, Importer &parent, const std::string &name);
   GraphText run();
 
   bool isOnGpu() const { return device.is_cuda(); }
@@ -96,6 +108,37 @@ public:
   Sizes sizes;
 
 private:
+  /// What a subgraph needs besides its operands: tensors that its module holds, and sizes.
+  struct Captured {
+    std::vector<pybind11::object> constants;
+    std::vector<Sizes::Symbol> symbols;
+    bool contains(const Captured &other) const;
+    void add(const Captured &other);
+  };
+  /// A subgraph once its text is made.
+  struct Subgraph {
+    std::string name;
+    std::vector<Value> outputs;
+    Captured captured;
+    bool hasEffect = false, writesMemory = false;
+  };
+  /// What subgraphs add to the whole, to be taken back where they are not used.
+  struct Mark {
+    size_t numExterns, numCallables, numTexts;
+  };
+  Mark mark() const;
+  void goBack(const Mark &mark);
+  /// Null once the values of the node are set, else the reason why it is a call of Python.
+  const char *importControl(pybind11::handle node, const std::string &op);
+  /// Subgraphs that take the same operands, and what they capture.
+  std::vector<Subgraph> importSubgraphs(const std::vector<pybind11::handle> &nodes, bool isFirstCondition);
+  Subgraph importSubgraph(pybind11::handle node, const Captured &given, bool isCondition);
+  void importNodes(const pybind11::list &all);
+  void takeCaptured(const Captured &given);
+  /// Symbols that neither an input nor an op of the graph says become inputs.
+  void bindSymbols(const Captured &given);
+  Value constantInput(const pybind11::object &tensor);
+  std::string path() const;
   void findDevice(const pybind11::list &all);
   void importNode(pybind11::handle node);
   /// A number in a CPU tensor without dimensions, as eager takes it beside tensors of a device: copied there.
@@ -123,8 +166,17 @@ private:
   void startLine(std::string &name, size_t numResults);
   void endLine();
   bool isUnaligned(const Value &input) const;
+  /// Of the function, without its name.
   std::string header() const;
 
+  Importer *parent = nullptr;
+  Importer *root = this;
+  std::string subgraphName;
+  Bodies bodies; // the root's
+  Captured captured;
+  std::vector<Value> constantInputs; // for the captured constants
+  std::deque<std::string> reasons;   // why operators stay calls of Python
+  bool hasEffect = false, writesMemory = false;
   pybind11::handle graphModule;
   GraphText result;
   std::string body;

@@ -61,6 +61,24 @@ SizeExpr Sizes::rename(std::string_view torchName, py::handle shapeEnv) {
   return it->second;
 }
 
+SizeExpr Sizes::adopt(const Symbol &other) {
+  auto [it, isNew] = byTorchName.try_emplace(other.torchName);
+  if (!isNew)
+    return it->second;
+  Symbol symbol = other;
+  symbol.name = other.name.starts_with('s') ? "s" + std::to_string(numBacked++) : "u" + std::to_string(numUnbacked++);
+  factsOfSymbols.setRange(symbol.name, symbol.min, symbol.max);
+  factsOfSymbols.setHint(symbol.name, symbol.hint);
+  it->second = context.symbol(symbol.name);
+  list.push_back(std::move(symbol));
+  return it->second;
+}
+
+const Sizes::Symbol *Sizes::find(std::string_view torchName) const {
+  auto it = std::find_if(list.begin(), list.end(), [&](const Symbol &each) { return each.torchName == torchName; });
+  return it == list.end() ? nullptr : &*it;
+}
+
 SizeExpr Sizes::read(py::handle value) {
   if (PyLong_Check(value.ptr())) {
     int overflow = 0;

@@ -39,6 +39,10 @@ public:
   /// Items of a torch.Size, tuple or list.
   std::vector<SizeExpr> readAll(pybind11::handle sequence);
 
+  /// A symbol of another graph over the same sizes.
+  SizeExpr adopt(const Symbol &other);
+  /// Null where no size has named the symbol.
+  const Symbol *find(std::string_view torchName) const;
   SizeExpr constant(int64_t value) { return context.constant(value); }
   const std::vector<Symbol> &symbols() const { return list; }
   const SizeFacts &facts() const { return factsOfSymbols; }

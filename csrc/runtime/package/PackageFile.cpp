@@ -91,8 +91,11 @@ Status PackageFile::readProgram(const Variant &variant, Artifact &program) const
       return bad("the package is damaged: argument '" + content.inputs[source.index].name + "' is of another kind");
     }
   }
-  bool callsPython = std::any_of(program.steps.begin(), program.steps.end(),
-                                 [](const Step &step) { return std::holds_alternative<PyCall>(step.action); });
+  bool callsPython = false;
+  program.forEachBody([&](const Body &body) {
+    for (const Step &step : body.steps)
+      callsPython |= std::holds_alternative<PyCall>(step.action);
+  });
   return callsPython ? bad("the package is damaged: a program calls Python") : Status::ok();
 }
 

@@ -41,9 +41,11 @@ py::dict describeArtifact(const py::bytes &bytes) {
   Artifact artifact;
   orThrow(deserialize({reinterpret_cast<const uint8_t *>(view.data()), view.size()}, artifact));
   py::list operators, symbols;
-  for (const Step &step : artifact.steps)
-    if (auto *call = std::get_if<Extern>(&step.action))
-      operators.append(call->op + (call->overload.empty() ? "" : "." + call->overload));
+  artifact.forEachBody([&](const Body &body) {
+    for (const Step &step : body.steps)
+      if (auto *call = std::get_if<Extern>(&step.action))
+        operators.append(call->op + (call->overload.empty() ? "" : "." + call->overload));
+  });
   for (const Kernel &kernel : artifact.kernels)
     for (const std::string &symbol : kernel.externalSymbols)
       symbols.append(symbol);

@@ -235,8 +235,10 @@ const Artifact &artifactOf(PyObject *self) {
 
 template <typename Action> size_t countSteps(const Artifact &artifact) {
   size_t count = 0;
-  for (const Step &step : artifact.steps)
-    count += std::holds_alternative<Action>(step.action);
+  artifact.forEachBody([&](const Body &body) {
+    for (const Step &step : body.steps)
+      count += std::holds_alternative<Action>(step.action);
+  });
   return count;
 }
 
@@ -253,21 +255,23 @@ std::string hexDigits(const Hash &hash) {
 /// One row per distinct kernel; bytes of all its launches, None where they depend on a symbol.
 py::object kernelRows(PyObject *self) {
   const Artifact &artifact = artifactOf(self);
-  const SizeProgram &sizes = reinterpret_cast<ProgramObject *>(self)->compiled.program->sizeProgram();
   py::list rows;
   for (uint32_t i = 0; i < artifact.kernels.size(); ++i) {
     std::set<uint32_t> lines;
     int64_t bytes = 0, launches = 0;
     bool isKnown = true;
-    for (const Step &step : artifact.steps) {
-      auto *launch = std::get_if<Launch>(&step.action);
-      if (!launch || launch->kernel != i)
-        continue;
-      ++launches;
-      lines.insert(step.lines.begin(), step.lines.end());
-      isKnown &= sizes.isConstant(launch->bytesMoved);
-      bytes += sizes.constants()[launch->bytesMoved];
-    }
+    artifact.forEachBody([&](const Body &body) {
+      const SizeProgram sizes(body);
+      for (const Step &step : body.steps) {
+        auto *launch = std::get_if<Launch>(&step.action);
+        if (!launch || launch->kernel != i)
+          continue;
+        ++launches;
+        lines.insert(step.lines.begin(), step.lines.end());
+        isKnown &= sizes.isConstant(launch->bytesMoved);
+        bytes += sizes.constants()[launch->bytesMoved];
+      }
+    });
     py::dict row;
     row["name"] = artifact.kernels[i].name;
     row["hash"] = hexDigits(artifact.kernels[i].hash);
@@ -285,12 +289,14 @@ py::object kernelRows(PyObject *self) {
 
 py::object stepLines(PyObject *self) {
   py::list all;
-  for (const Step &step : artifactOf(self).steps) {
-    py::list lines;
-    for (uint32_t line : step.lines)
-      lines.append(line);
-    all.append(lines);
-  }
+  artifactOf(self).forEachBody([&](const Body &body) {
+    for (const Step &step : body.steps) {
+      py::list lines;
+      for (uint32_t line : step.lines)
+        lines.append(line);
+      all.append(lines);
+    }
+  });
   return all;
 }
 
@@ -310,6 +316,8 @@ py::object stepNames(PyObject *self) {
       name = "a view";
     else if (std::holds_alternative<Check>(step.action))
       name = "a check of sizes";
+    else if (std::holds_alternative<Control>(step.action))
+      name = "a subgraph";
     names.append(name);
   }
   return names;
@@ -317,18 +325,20 @@ py::object stepNames(PyObject *self) {
 
 py::object externRows(PyObject *self) {
   py::list rows;
-  for (const Step &step : artifactOf(self).steps) {
-    auto *call = std::get_if<Extern>(&step.action);
-    if (!call)
-      continue;
-    py::dict row;
-    row["name"] = call->op + (call->overload.empty() ? "" : "." + call->overload);
-    py::list lines;
-    for (uint32_t line : step.lines)
-      lines.append(line);
-    row["lines"] = lines;
-    rows.append(row);
-  }
+  artifactOf(self).forEachBody([&](const Body &body) {
+    for (const Step &step : body.steps) {
+      auto *call = std::get_if<Extern>(&step.action);
+      if (!call)
+        continue;
+      py::dict row;
+      row["name"] = call->op + (call->overload.empty() ? "" : "." + call->overload);
+      py::list lines;
+      for (uint32_t line : step.lines)
+        lines.append(line);
+      row["lines"] = lines;
+      rows.append(row);
+    }
+  });
   return rows;
 }
 
@@ -474,11 +484,13 @@ ProgramObject *newProgram(CompiledGraph compiled, py::object callables, py::obje
 } // namespace
 
 py::object makeProgram(CompiledGraph compiled, const py::list &callables) {
-  for (const Step &step : compiled.program->artifact().steps) {
-    auto *call = std::get_if<PyCall>(&step.action);
-    TORCH_CHECK_VALUE(!call || call->callable < callables.size(), "the program needs Python callable ",
-                      call ? call->callable : 0, ", got ", callables.size(), " callables");
-  }
+  compiled.program->artifact().forEachBody([&](const Body &body) {
+    for (const Step &step : body.steps) {
+      auto *call = std::get_if<PyCall>(&step.action);
+      TORCH_CHECK_VALUE(!call || call->callable < callables.size(), "the program needs Python callable ",
+                        call ? call->callable : 0, ", got ", callables.size(), " callables");
+    }
+  });
   py::object object;
   newProgram(std::move(compiled), py::tuple(callables), object);
   return object;
@@ -505,8 +517,8 @@ py::object freezeProgram(const py::object &program, const std::vector<std::pair<
 }
 
 py::list plannedSteps(const py::object &program, const std::map<std::string, int64_t> &symbols) {
-  static constexpr const char *kinds[] = {"input",  "alloc",  "free",   "alias", "launch",
-                                          "extern", "pycall", "result", "output"};
+  static constexpr const char *kinds[] = {"input",  "alloc",  "free",    "alias",  "launch",
+                                          "extern", "pycall", "control", "result", "output"};
   const Program &planned = *toProgram(program)->compiled.program;
   std::vector<int64_t> values;
   for (const std::string &name : planned.artifact().symbols) {

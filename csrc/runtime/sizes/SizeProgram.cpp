@@ -100,16 +100,16 @@ int64_t apply(ExprOp op, int64_t a, int64_t b) {
 
 } // namespace
 
-SizeProgram::SizeProgram(const artifact::Artifact &artifact) {
+SizeProgram::SizeProgram(const artifact::Body &body) {
   begins.push_back(0);
-  for (const artifact::Expr &expr : artifact.exprs) {
+  for (const artifact::Expr &expr : body.exprs) {
     instructions.insert(instructions.end(), expr.begin(), expr.end());
     begins.push_back(static_cast<uint32_t>(instructions.size()));
     bool needsSymbol = std::any_of(expr.begin(), expr.end(), [](ExprInst i) { return i.op == ExprOp::Symbol; });
     isConstantExpr.push_back(!needsSymbol);
   }
-  constantValues.resize(artifact.exprs.size());
-  for (ExprId id = 0; id < artifact.exprs.size(); ++id) {
+  constantValues.resize(body.exprs.size());
+  for (ExprId id = 0; id < body.exprs.size(); ++id) {
     if (isConstantExpr[id])
       constantValues[id] = evaluateOne(id, nullptr);
     else

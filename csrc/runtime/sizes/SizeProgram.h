@@ -1,4 +1,5 @@
-// All size expressions of an artifact, ready to evaluate: constants folded when loaded, the rest run once per call.
+// All size expressions of a body of an artifact, ready to evaluate: constants folded when loaded, the rest run once per
+// call.
 #pragma once
 
 #include "artifact/Artifact.h"
@@ -10,7 +11,7 @@ namespace torch_tile::runtime {
 class SizeProgram {
 public:
   SizeProgram() = default;
-  explicit SizeProgram(const artifact::Artifact &artifact);
+  explicit SizeProgram(const artifact::Body &body);
 
   bool isConstant(artifact::ExprId id) const { return isConstantExpr[id]; }
   bool hasOnlyConstants() const { return dynamicExprs.empty(); }
