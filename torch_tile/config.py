@@ -283,23 +283,42 @@ def resolve(mode: str | None = None, options: Mapping[str, Any] | None = None) -
             something that is not done here.
     """
     check_environment()
+    _check_mode_and_options(mode, options)
     values = {name: get(name) for name in KNOBS}
     if mode is not None:
         values.update(list_mode_options(mode))
     given: dict[str, tuple[str, Any]] = {}
-    for option, value in _translated(options or {}):
-        for name, wanted in value.items():
-            knob = _find(name)
-            if knob.is_of_process:
-                raise OptionError(
-                    f"option {name!r} is of the process, not of one torch.compile call: set it with "
-                    f"torch_tile.config.set({name!r}, {wanted!r}) or {knob.environment[0]}"
-                )
-            if name in given and given[name][1] != wanted:
-                raise OptionError(f"options {given[name][0]!r} and {option!r} ask for different values of {name!r}")
-            given[name] = option, wanted
-            values[name] = knob.check(wanted)
+    for option, name, wanted in translated(options or {}):
+        knob = _find(name)
+        if knob.is_of_process:
+            raise OptionError(
+                f"option {name!r} is of the process, not of one torch.compile call: set it with "
+                f"torch_tile.config.set({name!r}, {wanted!r}) or {knob.environment[0]}"
+            )
+        if name in given and given[name][1] != wanted:
+            raise OptionError(f"options {given[name][0]!r} and {option!r} ask for different values of {name!r}")
+        given[name] = option, wanted
+        values[name] = knob.check(wanted)
     return Settings(values)
+
+
+def _check_mode_and_options(mode: Any, options: Any) -> None:
+    if mode is not None and not isinstance(mode, str):
+        raise OptionError(f"mode expected one of {', '.join(MODES)}, or None, got {mode!r}")
+    if options is None:
+        return
+    if not isinstance(options, Mapping):
+        raise OptionError(f"options expected a dict of names and values, got {type(options).__name__} {options!r}")
+    for name in options:
+        if not isinstance(name, str):
+            raise OptionError(f"options expected names as keys, got {type(name).__name__} {name!r}")
+
+
+def translated(options: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Options as given, and which knob each sets to what."""
+    for option, values in _translated(options):
+        for name, wanted in values.items():
+            yield option, name, wanted
 
 
 def _translated(options: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

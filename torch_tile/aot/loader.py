@@ -24,6 +24,7 @@ class LoadedModel:
         self._number = variant
         self._in_spec = _loaded(self._metadata["in_spec"])
         self._out_spec = _loaded(self._metadata["out_spec"])
+        self._num_values = len(self._file.inputs) + len(self._metadata["literals"])
         self._literals = {int(place): value for place, value in self._metadata["literals"].items()}
         self._outputs = self._metadata["outputs"]
 
@@ -51,6 +52,7 @@ class LoadedModel:
 
         Raises:
             ValueError: an argument has another dtype, or a size that the model was not exported for; names both.
+            TypeError: the number, names, structure or kinds of arguments are others.
         """
         values = self._flat(args, kwargs)
         results = self._model.run(values)
@@ -60,19 +62,74 @@ class LoadedModel:
     def _flat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         if self._in_spec is None:
             values = [*pytree.tree_leaves(args), *pytree.tree_leaves(kwargs)]
+            if len(values) != self._num_values:
+                raise TypeError(f"expected {_counted(self._num_values)}, got {len(values)}")
         else:
-            from torch.export._tree_utils import reorder_kwargs
-
-            given = reorder_kwargs(kwargs, self._in_spec) if kwargs else kwargs
-            values, spec = pytree.tree_flatten((args, given))
-            if spec != self._in_spec:
-                raise ValueError(f"expected arguments of the structure {self._in_spec}, got {spec}")
+            values = self._matched(args, kwargs)
         for place, value in self._literals.items():
             if values[place] != value:
                 raise ValueError(
                     f"argument number {place} was {value!r} when the model was exported, got {values[place]!r}"
                 )
-        return [value for place, value in enumerate(values) if place not in self._literals]
+        values = [value for place, value in enumerate(values) if place not in self._literals]
+        for (name, dtype, _), value in zip(self._file.inputs, values, strict=True):
+            if not isinstance(value, (torch.Tensor, int, torch.SymInt)):
+                raise TypeError(f"argument `{name}`: expected {_kind(dtype)}, got {_text(value)}")
+        return values
+
+    def _matched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """Values in the order of the exported module's, if they have its structure."""
+        from torch.export._tree_utils import reorder_kwargs
+
+        positional, named = self._in_spec.children()
+        if len(args) != positional.num_children:
+            raise TypeError(f"expected {_counted(positional.num_children)}, got {len(args)}{_by_name(named.context)}")
+        if kwargs.keys() != {*named.context}:
+            expected, got = [", ".join(map(str, names)) or "none" for names in (named.context, kwargs)]
+            raise TypeError(f"expected keyword arguments {expected}, got {got}")
+        values, spec = pytree.tree_flatten((args, reorder_kwargs(kwargs, self._in_spec) if kwargs else kwargs))
+        if spec == self._in_spec:
+            return values
+        given = spec.children()
+        names = [*(f"number {place}" for place in range(len(args))), *(f"`{name}`" for name in named.context)]
+        pairs = [
+            (wanted, got)
+            for side, other in ((positional, given[0]), (named, given[1]))
+            for wanted, got in zip(side.children(), other.children(), strict=True)
+        ]
+        for name, (wanted, got) in zip(names, pairs, strict=True):
+            if wanted != got:
+                raise TypeError(f"argument {name}: expected {_structure(wanted)}, got {_structure(got)}")
+        raise TypeError(f"expected arguments of the structure {self._in_spec}, got {spec}")
+
+
+def _counted(number: int) -> str:
+    return f"{number} argument{'' if number == 1 else 's'}"
+
+
+def _by_name(names: Any) -> str:
+    return f"; keyword arguments are {', '.join(map(str, names))}" if names else ""
+
+
+def _kind(dtype: str) -> str:
+    return f"a tensor of {dtype}, or an integer" if dtype in ("int64", "i64", "si64") else f"a tensor of {dtype}"
+
+
+def _text(value: Any) -> str:
+    return "None" if value is None else type(value).__name__
+
+
+def _structure(spec: Any) -> str:
+    """A structure of arguments, with * for each value."""
+    return str(pytree.tree_unflatten([_STAR] * spec.num_leaves, spec))
+
+
+class _Star:
+    def __repr__(self) -> str:
+        return "*"
+
+
+_STAR = _Star()
 
 
 def _loaded(spec: str | None) -> Any:

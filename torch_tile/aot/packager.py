@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 def package(
     exported: ExportedProgram,
     path: str | os.PathLike[str],
-    targets: Sequence[str] = ("host",),
+    targets: str | Sequence[str] = ("host",),
     options: Mapping[str, Any] | None = None,
 ) -> str:
     """Compile an exported program and write it, with its constants, to one file.
@@ -34,8 +34,8 @@ def package(
     Args:
         exported: of `torch.export.export`, with `dynamic_shapes` where sizes may change.
         path: of the file, which is replaced as a whole.
-        targets: "host", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4" or GPUs as "sm_90"; the best one for the
-            machine is chosen when the file is loaded. Neither a GPU nor its tools are needed.
+        targets: one or several of "host", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4" and GPUs as "sm_90"; the best
+            one for the machine is chosen when the file is loaded. Neither a GPU nor its tools are needed.
         options: as for `torch.compile(backend="tile", options=...)`. `freezing` computes with parameters now.
 
     Returns:
@@ -43,9 +43,17 @@ def package(
 
     Raises:
         UnsupportedError: the program needs Python, or another kind of machine than the targets name.
-        OptionError: an unknown target or option.
+        OptionError: an unknown target or option, or an option that a package cannot obey.
+        TypeError: `exported` is no exported program.
     """
+    if not isinstance(exported, ExportedProgram):
+        raise TypeError(
+            f"exported expected an ExportedProgram, got {type(exported).__name__}; call torch.export.export(model, args) "
+            "first"
+        )
     settings = config.resolve(options=options)
+    _check_options(options or {})
+    targets = [targets] if isinstance(targets, str) else list(targets)
     if not targets:
         raise OptionError("targets expected at least one, got none")
     path = Path(path)
@@ -59,6 +67,19 @@ def package(
             os.unlink(file.name)
             raise
     return str(path)
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Refuse what has no meaning for a package, rather than ignore it."""
+    for given, knob, value in config.translated(options):
+        if config.KNOBS[knob].is_pass and value is not None:
+            raise OptionError(
+                f"option {given!r} is not obeyed by package: call the pass on the exported program's graph before"
+            )
+        if knob == "target":
+            raise OptionError(f"option {given!r} is not obeyed by package: its argument targets says what to compile for")
+        if knob == "cudagraphs" and value:
+            raise OptionError(f"option {given!r} is not obeyed by package: a packaged program is not recorded")
 
 
 def _umask() -> int:
