@@ -46,6 +46,18 @@ def a_pass(graph: torch.fx.Graph) -> None:
     pass
 
 
+def test_containers_of_another_kind() -> None:
+    for options, text in (
+        ({5: True}, "options expected names as keys, got int 5"),
+        (5, "options expected a dict of names and values, got int 5"),
+        ([("fusion", True)], "options expected a dict of names and values, got list"),
+    ):
+        with pytest.raises(OptionError, match=text):
+            config.resolve(None, options)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="mode expected one of default, .* got 5"):
+        config.resolve(5)  # type: ignore[arg-type]
+
+
 NO_EFFECT = "is accepted and has no effect"
 # Option, value, and what becomes of it: knobs that it sets, a part of the line that is said, or of the refusal.
 TABLE: list[tuple[str, Any, dict[str, Any] | str]] = [
