@@ -346,3 +346,36 @@ def test_launches() -> None:
         torch_tile.jit(3)
     with pytest.raises(torch_tile.InvalidKernelError, match="complex64 are not supported"):
         fine.interpret[(1,)](torch.zeros(4, dtype=torch.complex64), 1, 2)
+
+
+@torch_tile.jit
+def calls_itself(x):
+    return calls_itself(x) + 1
+
+
+@torch_tile.jit
+def calls_other(x):
+    return other(x) + 1
+
+
+@torch_tile.jit
+def other(x):
+    return calls_other(x) * 2
+
+
+@pytest.mark.parametrize("function", [calls_itself, calls_other])
+def test_recursion(function: Any) -> None:
+    @torch_tile.jit
+    def kernel(x_ptr):
+        tl.store(x_ptr, function(tl.load(x_ptr)))
+
+    with pytest.raises(torch_tile.errors.InvalidKernelError, match="recursion is not supported"):
+        kernel[(1,)](torch.ones(1))
+
+
+def test_lambdas_on_one_line() -> None:
+    add, double = (torch_tile.jit(f) for f in (lambda p: tl.store(p, tl.load(p) + 1), lambda p: tl.store(p, tl.load(p) * 2)))  # fmt: skip # noqa: E501
+    x = torch.full((1,), 5.0)
+    add[(1,)](x)
+    double[(1,)](x)
+    assert x.item() == 12

@@ -175,7 +175,13 @@ class JITFunction:
             del kwargs[hint]
         if self._has_constants:
             args, kwargs = self._with_constants(args, kwargs)
-        return self.form(run.tracing)(*args, **kwargs)
+        form = self.form(run.tracing)
+        try:
+            return form(*args, **kwargs)
+        except RecursionError:
+            raise InvalidKernelError(
+                f"kernel {self.fn.__name__}", "recursion is not supported: kernels call each other without end"
+            ) from None
 
     def _with_constants(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Arguments of a call inside a kernel: those of tl.constexpr parameters are no scalars of the kernel."""

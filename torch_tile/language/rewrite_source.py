@@ -53,7 +53,7 @@ def parse(function: types.FunctionType, changed_source: str | None = None) -> as
     body = tree.body[0].body if indented else tree.body  # type: ignore[attr-defined]
     definition = next((n for n in body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
     if definition is None:
-        found = _find_lambda(tree)
+        found = _find_lambda(tree, function, first - (2 if indented else 1))
         if found is None:
             raise InvalidKernelError(
                 f"kernel {function.__name__}", f"expected a function, got {textwrap.dedent(source)}"
@@ -76,8 +76,34 @@ def parse(function: types.FunctionType, changed_source: str | None = None) -> as
     return definition
 
 
-def _find_lambda(tree: ast.AST) -> ast.Lambda | None:
-    return next((n for n in ast.walk(tree) if isinstance(n, ast.Lambda)), None)
+def _find_lambda(tree: ast.AST, function: types.FunctionType, offset: int) -> ast.Lambda | None:
+    """The function's own lambda among those of its source: the one that holds the positions of its code.
+
+    Args:
+        offset: what lines of the file have more than lines of the tree.
+    """
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda)]
+    if len(found) < 2:
+        return found[0] if found else None
+    # Python 3.10 keeps no columns; there the lambda is ambiguous.
+    positions = getattr(function.__code__, "co_positions", tuple)
+    spots = {
+        (line - offset, column)
+        for line, _, column, _ in positions()
+        if line is not None and column is not None and column > 0
+    }
+
+    def holds(node: ast.Lambda) -> bool:
+        body, end = (node.body.lineno, node.body.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
+        return bool(spots) and all(body <= spot < end for spot in spots)
+
+    # A lambda inside another holds fewer positions, so of several the innermost is meant.
+    matching = sorted((n for n in found if holds(n)), key=lambda n: (n.lineno, n.col_offset))
+    if not matching:
+        raise InvalidKernelError(
+            f"kernel {function.__name__}", f"expected one lambda in its source, got {len(found)}; define it with def"
+        )
+    return matching[-1]
 
 
 def _unsupported(node: ast.AST, what: str, advice: str = "") -> InvalidKernelError:
@@ -111,6 +137,10 @@ def rewrite(
     made = scope["__make__"](runtime, *[None] * len(free))
     cells = dict(zip(free, function.__closure__ or (), strict=True))
     cells[RUNTIME] = types.CellType(runtime)
+    if definition.name in made.__code__.co_freevars and definition.name not in cells:
+        raise InvalidKernelError(
+            f"kernel {function.__name__}", "recursion is not supported: it calls itself; use a loop", definition.lineno
+        )
     closure = tuple(cells[name] for name in made.__code__.co_freevars)
     code_object = _named_alike(made.__code__, function.__name__)
     result = types.FunctionType(code_object, function.__globals__, function.__name__, function.__defaults__, closure)
