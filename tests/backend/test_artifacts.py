@@ -91,7 +91,7 @@ def test_options(tmp_path: Path) -> None:
     assert count("kernels") == kernels and count("graphs_from_disk") == 1
     with pytest.raises(ValueError, match="format expected 'binary' or 'unpacked', got 'zip'"):
         artifact.save(path=tmp_path / "artifact", format="zip")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="gm expected to return a tuple or list"):
+    with pytest.raises(ValueError, match=r"gm expected to return a tuple or list"):
         torch_tile.standalone_compile(captured(torch.sin, X), [X])
     with pytest.raises(ValueError, match="dynamic_shapes expected 'from_graph'"):
         torch_tile.standalone_compile(gm, [X], dynamic_shapes="all")  # type: ignore[arg-type]
@@ -178,3 +178,10 @@ else:
     raise SystemExit("guards are not checked")
 """
     run_python(common + second, TORCH_TILE_CACHE_DIR=str(tmp_path / "two"))
+
+
+def test_graph_of_real_tensors(cache_dir: Path) -> None:
+    """make_fx with real tensors gives each value a fake mode of its own."""
+    assert_same(list(torch_tile.standalone_compile(make_fx(layer)(X, W), [X, W])(X, W)), list(layer(X, W)))
+    with pytest.raises(TypeError, match=r"gm expected a torch.fx.GraphModule, got function"):
+        torch_tile.standalone_compile(layer, [X, W])  # type: ignore[arg-type]

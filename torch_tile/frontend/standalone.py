@@ -27,7 +27,7 @@ import torch
 from torch._dynamo.aot_compile_types import SerializableCallable
 from torch._functorch import config as functorch_config
 from torch._guards import TracingContext, tracing
-from torch._subclasses import FakeTensorMode
+from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -249,8 +249,9 @@ def _fake_mode(gm: GraphModule, dynamic_shapes: str) -> Any:
         return TracingContext.get().fake_mode
     if dynamic_shapes == "from_graph":
         values = [n.meta.get("example_value", n.meta.get("val")) for n in gm.graph.nodes]
-        found = torch._guards.detect_fake_mode(values)
-        return found or FakeTensorMode(shape_env=ShapeEnv())
+        modes = {id(value.fake_mode): value.fake_mode for value in values if isinstance(value, FakeTensor)}
+        # A graph that was traced with real tensors has a mode for each value, and no size of it is dynamic.
+        return next(iter(modes.values())) if len(modes) == 1 else FakeTensorMode(shape_env=ShapeEnv())
     if dynamic_shapes == "from_example_inputs":
         return FakeTensorMode(shape_env=ShapeEnv())
     raise ValueError(
@@ -279,9 +280,14 @@ def standalone_compile(
 
     Raises:
         torch_tile.OptionError: an option that is not known, or a value that is not accepted.
+        TypeError: `gm` is no graph.
         ValueError: the graph does not return a tuple or list.
     """
     settings = settings_of(None, options)
+    if not isinstance(gm, GraphModule):
+        raise TypeError(
+            f"gm expected a torch.fx.GraphModule, got {type(gm).__name__}; make_fx(function)(*inputs) makes one"
+        )
     if not isinstance(gm.graph.output_node().args[0], (list, tuple)):
         raise ValueError("gm expected to return a tuple or list, got a graph that returns one value")
     mode = _fake_mode(gm, dynamic_shapes)
