@@ -181,6 +181,9 @@ def test_expected() -> None:
         compiled(fused)(torch.randn(5, 9))
     assert explanation.num_kernels == 1
     fresh()
+    with torch_tile.expect(outside={torch.ops.aten.mm.default, torch.ops.aten.sort}):
+        compiled(sorted_between)(torch.randn(5, 5))
+    fresh()
     with torch_tile.expect(kernels=range(1, 4), outside={"mm", "aten::sort"}, graphs=lambda n: n < 3):
         compiled(sorted_between)(torch.randn(5, 5))
 
@@ -190,6 +193,16 @@ def failure(**expected: Any) -> str:
     with pytest.raises(AssertionError) as error, torch_tile.expect(**expected):
         compiled(sorted_between)(torch.randn(5, 5))
     return str(error.value)
+
+
+def test_expectations_of_another_kind() -> None:
+    cases: list[tuple[str, Any]] = [("kernels", "1"), ("graphs", 1.5), ("outside", "mm"), ("outside", {"mm", 3})]
+    for name, expected in cases:
+        with (
+            pytest.raises(TypeError, match=f"{name} expected an int, a range or .*, got "),
+            torch_tile.expect(**{name: expected}),
+        ):
+            pass
 
 
 def test_unexpected() -> None:

@@ -6,11 +6,13 @@ import contextlib
 from collections.abc import Callable, Container, Iterator
 from typing import Any, TypeAlias
 
+import torch
+
 from torch_tile.debug import places
 from torch_tile.debug.explain import Explanation, decisions_of, recorded
 
 Number: TypeAlias = "int | Container[int] | Callable[[int], Any] | None"
-Operators: TypeAlias = "Number | Container[str]"
+Operators: TypeAlias = "Number | Container[str | torch._ops.OpOverload | torch._ops.OpOverloadPacket]"
 
 
 @contextlib.contextmanager
@@ -24,7 +26,8 @@ def expect(
 
     Args:
         kernels: distinct kernels of all graphs.
-        outside: calls outside; also the set of operators that must be called ("aten::addmm" or "addmm"), and no others.
+        outside: calls outside; also the set of operators that must be called ("aten::addmm", "addmm" or
+            torch.ops.aten.addmm), and no others.
         graphs: that the backend was given and compiled, forward and backward each.
         fallbacks: graphs in eager mode.
 
@@ -32,8 +35,15 @@ def expect(
         The explanation, which is complete when the block ends.
 
     Raises:
+        TypeError: an expectation of another kind.
         AssertionError: says what came instead, with reasons and lines of the user's program.
     """
+    for name, number in (("kernels", kernels), ("graphs", graphs), ("fallbacks", fallbacks)):
+        _check_number(name, number)
+    if isinstance(outside, (set, frozenset, list, tuple)):
+        outside = type(outside)(_operator_name(item) for item in outside)
+    if not _is_of_operators(outside):
+        _check_number("outside", outside, " or a set of operators")
     with recorded() as explanation:
         yield explanation
     wrong = [
@@ -49,6 +59,26 @@ def expect(
         wrong.append(wrong_calls)
     if wrong:
         raise AssertionError("\n".join(["; ".join(wrong), *_what_came(explanation)]))
+
+
+def _check_number(name: str, expected: Any, more: str = "") -> None:
+    is_number = expected is None or isinstance(expected, int) or callable(expected)
+    is_container = hasattr(expected, "__contains__") and not isinstance(expected, (str, bytes))
+    if isinstance(expected, (set, frozenset, list, tuple)):
+        is_container = all(isinstance(item, int) for item in expected)
+    if not is_number and not is_container:
+        raise TypeError(
+            f"{name} expected an int, a range or another container of ints, a function of a number{more}, or None, "
+            f"got {expected!r}"
+        )
+
+
+def _operator_name(item: Any) -> Any:
+    """The name of an overload or a packet of torch.ops; anything else as it is."""
+    if isinstance(item, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        packet = item.overloadpacket if isinstance(item, torch._ops.OpOverload) else item
+        return str(packet._qualified_op_name)
+    return item
 
 
 def _is_right(got: int, expected: Any) -> bool:
