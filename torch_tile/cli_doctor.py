@@ -153,7 +153,7 @@ def _cache(found: Findings, extension: Any) -> None:
                 if trouble and not name:
                     found.slow.append(f"the cache's folder {kind} is not used: {trouble}")
     if problem:
-        found.slow.append(f"nothing is kept in the cache, so every process compiles anew: {problem}; "
+        found.problems.append(f"nothing is kept in the cache, so every process compiles anew: {problem}; "
                           "TORCH_TILE_CACHE_DIR names another folder")  # fmt: skip
 
 

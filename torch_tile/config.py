@@ -243,13 +243,18 @@ class Settings(Mapping[str, Any]):
         """Folder of the disk cache; None if it is off, or if the user has no place for it."""
         if not self["cache"] or _torch_disables_caches():
             return None
-        return self["cache_dir"] or _default_cache_dir()
+        return os.path.expanduser(self["cache_dir"]) or _default_cache_dir()
 
     def cache_layers(self) -> list[str]:
         """Folders of disk caches that are only read."""
         if not self["cache"] or _torch_disables_caches():
             return []
-        return [os.path.abspath(folder) for folder in self["cache_layers"].split(os.pathsep) if folder]
+        given = [folder for folder in self["cache_layers"].split(os.pathsep) if folder]
+        folders = [os.path.abspath(os.path.expanduser(folder)) for folder in given]
+        for folder in folders:
+            if not os.path.isdir(folder):
+                _say_once(f"cache_layers (TORCH_TILE_CACHE_LAYERS) names {folder}, which is no folder; it is not used")
+        return folders
 
 
 def _torch_disables_caches() -> bool:

@@ -47,15 +47,29 @@ def a_pass(graph: torch.fx.Graph) -> None:
 
 
 def test_containers_of_another_kind() -> None:
-    for options, text in (
+    cases: list[tuple[Any, str]] = [
         ({5: True}, "options expected names as keys, got int 5"),
         (5, "options expected a dict of names and values, got int 5"),
         ([("fusion", True)], "options expected a dict of names and values, got list"),
-    ):
+    ]
+    for options, text in cases:
         with pytest.raises(OptionError, match=text):
-            config.resolve(None, options)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="mode expected one of default, .* got 5"):
+            config.resolve(None, options)
+    with pytest.raises(OptionError, match=r"mode expected one of default, .* got 5"):
         config.resolve(5)  # type: ignore[arg-type]
+
+
+def test_folders_of_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TORCH_TILE_CACHE_DIR", "~/cache")
+    assert config.resolve().cache_dir() == str(tmp_path / "cache")
+    missing = tmp_path / "missing"
+    with caplog.at_level(logging.WARNING, logger="torch_tile"):
+        for _ in range(2):
+            config.resolve(None, {"cache_layers": str(missing)}).cache_layers()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"cache_layers (TORCH_TILE_CACHE_LAYERS) names {missing}, which is no folder; it is not used"
+    ]
 
 
 NO_EFFECT = "is accepted and has no effect"
