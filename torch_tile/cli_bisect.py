@@ -119,9 +119,23 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.script is None:
         print("bisect needs a script: python -m torch_tile bisect script.py", file=sys.stderr)
         return 2
+    if (problem := _unusable(arguments.script)) is not None:
+        print(f"bisect: {problem}", file=sys.stderr)
+        return 2
     with tempfile.TemporaryDirectory(prefix="torch-tile-bisect-") as folder:
         command = [sys.executable, arguments.script, *arguments.arguments]
         return bisect(Script(command, arguments.timeout, Path(folder) / "report"))
+
+
+def _unusable(script: str) -> str | None:
+    """Why a file cannot be run at all."""
+    if not os.path.isfile(script):
+        return f"there is no file {script}"
+    try:
+        compile(Path(script).read_bytes(), script, "exec")
+    except (SyntaxError, ValueError) as error:
+        return f"{script} is no Python: {error}"
+    return None
 
 
 def bisect(script: Script) -> int:

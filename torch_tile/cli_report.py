@@ -24,8 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    """The script's exit status; 1 where there is nothing to report on, 2 where nothing can be written."""
     from torch_tile.debug.report import collect, entries, page
 
+    folder = arguments.output.parent
+    if not folder.is_dir():
+        print(f"torch_tile report: there is no folder {folder} to write {arguments.output.name} into", file=sys.stderr)
+        return 2
     source: Path = arguments.source or Path(os.environ.get("TORCH_TRACE", "."))
     try:
         if source.suffix == ".py":
@@ -38,8 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     if not trace.graphs:
         print(f'torch_tile report: {source} compiled no graph with backend="tile"', file=sys.stderr)
-        return 1
+        return trace.status or 1
     text = page.write_page(trace)
     arguments.output.write_text(text, encoding="utf-8")
     print(f"{arguments.output}: {len(trace.graphs)} graphs, {len(text.encode()) / 1e6:.2f} MB")
-    return 0
+    return trace.status

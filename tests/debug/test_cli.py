@@ -50,10 +50,8 @@ def test_doctor_says_what_is_slow(
     monkeypatch.setenv("TORCH_TILE_FORCE_COMPILE", "1")
     with config.patch(fusion=False):
         status, text = run(capsys, "doctor")
-    assert status == 0, text
-    assert (
-        f"slow: nothing is kept in the cache, so every process compiles anew: {blocker} is not a folder; TORCH" in text
-    )
+    assert status == 1 and "no problems" not in text, text
+    assert f"problem: nothing is kept in the cache, so every process compiles anew: {blocker} is not a folder" in text
     assert "slow: option `force_compile` is on: nothing is taken from the cache" in text
     assert "slow: option `fusion` is off: each operation is a kernel" in text
 
@@ -97,6 +95,24 @@ def test_explains_a_script(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     script.write_text("print('nothing')\n")
     status, text = run(capsys, "explain", str(script))
     assert status == 0 and 'the script compiles nothing with torch.compile(backend="tile")' in text
+
+
+def test_files_that_cannot_be_used(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    script, missing = tmp_path / "script.py", tmp_path / "missing"
+    assert cli.main(["bisect", str(missing)]) == 2
+    assert f"bisect: there is no file {missing}" in capsys.readouterr().err
+    script.write_text("x = (\n")
+    assert cli.main(["bisect", str(script)]) == 2
+    assert f"bisect: {script} is no Python: " in capsys.readouterr().err
+    script.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\nraise SystemExit(3)\n")
+    assert cli.main(["report", str(script), "-o", str(missing / "report.html")]) == 2
+    assert f"there is no folder {missing}" in capsys.readouterr().err and not (tmp_path / "ran").exists()
+    assert cli.main(["report", str(script), "-o", str(tmp_path / "report.html")]) == 3
+    script.write_text(
+        "import torch\ntorch.compile(lambda x: x + 1, backend='tile')(torch.ones(3))\nraise SystemExit(4)\n"
+    )
+    assert cli.main(["report", str(script), "-o", str(tmp_path / "report.html")]) == 4
+    assert (tmp_path / "report.html").exists()
 
 
 def tile_compile(*arguments: str, text: str = "") -> subprocess.CompletedProcess[bytes]:

@@ -173,6 +173,7 @@ def of_script(path: Path, arguments: Sequence[str] = ()) -> Trace:
                 runpy.run_path(str(path), run_name="__main__")
             except SystemExit as exit_:
                 if exit_.code not in (None, 0):
+                    result.status = exit_.code if isinstance(exit_.code, int) else 1
                     log.warning("%s ended with status %s; the report shows what it did up to there", path, exit_.code)
     finally:
         sys.argv, sys.path[:] = before_argv, before_path

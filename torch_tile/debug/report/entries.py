@@ -37,6 +37,8 @@ class Trace:
     call: list[Span] = dataclasses.field(default_factory=list)
     caches: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    status: int = 0
+    """Of the script that was run."""
 
     def times(self) -> list[dict[int, float]]:
         """Of each graph the measured nanoseconds of its steps, by number; nothing where no call was profiled.
