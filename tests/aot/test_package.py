@@ -67,7 +67,7 @@ def test_wrong_calls_are_named(mixed: tuple[Mixed, Path], tmp_path: Path) -> Non
 
     path = tmp_path / "model.tile"
     model: Any = Pointwise()
-    with pytest.raises(TypeError, match="expected an ExportedProgram, got Pointwise; call torch.export.export"):
+    with pytest.raises(TypeError, match=r"expected an ExportedProgram, got Pointwise; call torch.export.export"):
         torch_tile.aot.package(model, path)
     exported = export(Pointwise(), (torch.randn(2, 24), torch.randn(2, 24)))
     for name, value in (("post_grad_pass", lambda graph: None), ("target", "host"), ("triton.cudagraphs", True)):

@@ -85,8 +85,8 @@ class LoadedModel:
         if len(args) != positional.num_children:
             raise TypeError(f"expected {_counted(positional.num_children)}, got {len(args)}{_by_name(named.context)}")
         if kwargs.keys() != {*named.context}:
-            expected, got = [", ".join(map(str, names)) or "none" for names in (named.context, kwargs)]
-            raise TypeError(f"expected keyword arguments {expected}, got {got}")
+            expected, found = [", ".join(map(str, names)) or "none" for names in (named.context, kwargs)]
+            raise TypeError(f"expected keyword arguments {expected}, got {found}")
         values, spec = pytree.tree_flatten((args, reorder_kwargs(kwargs, self._in_spec) if kwargs else kwargs))
         if spec == self._in_spec:
             return values
@@ -97,9 +97,9 @@ class LoadedModel:
             for side, other in ((positional, given[0]), (named, given[1]))
             for wanted, got in zip(side.children(), other.children(), strict=True)
         ]
-        for name, (wanted, got) in zip(names, pairs, strict=True):
+        for place, (wanted, got) in zip(names, pairs, strict=True):
             if wanted != got:
-                raise TypeError(f"argument {name}: expected {_structure(wanted)}, got {_structure(got)}")
+                raise TypeError(f"argument {place}: expected {_structure(wanted)}, got {_structure(got)}")
         raise TypeError(f"expected arguments of the structure {self._in_spec}, got {spec}")
 
 

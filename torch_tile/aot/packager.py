@@ -48,8 +48,8 @@ def package(
     """
     if not isinstance(exported, ExportedProgram):
         raise TypeError(
-            f"exported expected an ExportedProgram, got {type(exported).__name__}; call torch.export.export(model, args) "
-            "first"
+            f"exported expected an ExportedProgram, got {type(exported).__name__}; "
+            "call torch.export.export(model, args) first"
         )
     settings = config.resolve(options=options)
     _check_options(options or {})
@@ -77,7 +77,9 @@ def _check_options(options: Mapping[str, Any]) -> None:
                 f"option {given!r} is not obeyed by package: call the pass on the exported program's graph before"
             )
         if knob == "target":
-            raise OptionError(f"option {given!r} is not obeyed by package: its argument targets says what to compile for")
+            raise OptionError(
+                f"option {given!r} is not obeyed by package: its argument targets says what to compile for"
+            )
         if knob == "cudagraphs" and value:
             raise OptionError(f"option {given!r} is not obeyed by package: a packaged program is not recorded")
 
