@@ -58,7 +58,7 @@ _PLANNED = "memory is planned when a graph is compiled, and results do not depen
 _CHECKED = "sizes, strides and dtypes of inputs are checked in every call; the checks cost nanoseconds and stay"
 _TREES = "recordings are torch's CUDA graph trees with their defaults; triton.cudagraphs turns them on or off"
 _AHEAD = "is about packages ahead of time: torch_tile.aot and torch_tile.standalone_compile make ours"
-_NO_REMOTE = "there is no remote cache here; cache_layers names folders that are only read"
+_NO_REMOTE = "the option remote_cache names a remote cache of ours; Inductor's has no use here"
 
 ROWS: dict[str, Fate] = {
     fate.name: fate
