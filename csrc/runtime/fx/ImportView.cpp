@@ -402,6 +402,36 @@ const char *importSelectBackward(Call &call) {
   return nullptr;
 }
 
+/// Whether it is proven that no two elements of the tensor share memory.
+static bool isWithoutOverlap(Importer &importer, const TensorType &type) {
+  SizeContext &context = importer.sizes.context;
+  const SizeFacts &facts = importer.sizes.facts();
+  std::vector<size_t> rest;
+  for (size_t d = 0; d < type.rank(); ++d) {
+    if (facts.lessEqual(type.sizes[d], context.constant(0)) == Proof::Yes)
+      return true;
+    if (facts.lessEqual(type.sizes[d], context.constant(1)) != Proof::Yes)
+      rest.push_back(d);
+  }
+  // From the innermost dimension on: a step of each is past all elements of those before it.
+  SizeExpr last = context.constant(0);
+  while (!rest.empty()) {
+    auto inner = std::find_if(rest.begin(), rest.end(), [&](size_t d) {
+      return std::all_of(rest.begin(), rest.end(), [&](size_t other) {
+        return facts.lessEqual(type.strides[d], type.strides[other]) == Proof::Yes;
+      });
+    });
+    if (inner == rest.end() || facts.less(last, type.strides[*inner]) != Proof::Yes)
+      return false;
+    SizeExpr steps = context.sub(type.sizes[*inner], context.constant(1));
+    last = context.add(last, context.mul(steps, type.strides[*inner]));
+    rest.erase(inner);
+  }
+  return true;
+}
+
+constexpr const char *kMayOverlap = "elements of the result may share memory, and the order of writes then shows";
+
 /// x with the range from `start` on along `dim` replaced.
 static void setScattered(Call &call, const Value &x, const Value &source, int64_t dim, SizeExpr start) {
   Importer &importer = call.importer;
@@ -425,6 +455,8 @@ const char *importSliceScatter(Call &call) {
   const Value *x = call.tensor(0), *source = call.tensor(1);
   if (!x || !source || !call.size(5).isConstant(1))
     return "only steps of 1 are generated";
+  if (!isWithoutOverlap(call.importer, call.type()))
+    return kMayOverlap;
   int64_t dim = call.dim(2, x->type.rank());
   SizeExpr size = x->type.sizes[static_cast<size_t>(dim)];
   SizeExpr start = call.isNone(3) ? call.importer.sizes.constant(0) : clampPosition(call.importer, call.size(3), size);
@@ -438,6 +470,8 @@ const char *importSelectScatter(Call &call) {
   const Value *x = call.tensor(0), *source = call.tensor(1);
   if (!x || !source)
     return kNoTensor;
+  if (!isWithoutOverlap(call.importer, call.type()))
+    return kMayOverlap;
   int64_t dim = call.dim(2, x->type.rank());
   SizeExpr index = clampPosition(call.importer, call.size(3), x->type.sizes[static_cast<size_t>(dim)]);
   if (!index)

@@ -10,6 +10,24 @@ from torch._decomp import get_decompositions
 
 aten = torch.ops.aten
 
+_UNKNOWN = 2  # of torch._debug_has_internal_overlap
+
+
+def _may_overlap(x: torch.Tensor) -> bool:
+    """Whether elements of x may share memory, other than in expanded dimensions.
+
+    ATen copies such a tensor with its strides and writes into the copy, so that a write shows in other elements too.
+    """
+    if torch._debug_has_internal_overlap(x) != _UNKNOWN:
+        return False  # a copy of an expanded tensor is contiguous
+    extents = [(stride, size) for stride, size in zip(x.stride(), x.shape, strict=True) if size != 1]
+    last = 0
+    for stride, size in sorted(extents):
+        if not stride > last:
+            return True
+        last = last + (size - 1) * stride
+    return False
+
 
 def _in_place_of_part(x: torch.Tensor, source: torch.Tensor, dim: int, start: Any, end: Any, step: Any) -> torch.Tensor:
     """x, but source at positions start, start + step, ... before `end` of `dim`."""
@@ -37,6 +55,8 @@ def _slice_scatter(
 ) -> Any:
     if step == 1:
         return NotImplemented  # the importer's own
+    if _may_overlap(x):
+        return NotImplemented
     dim = dim % x.dim()
     size = x.shape[dim]
     if source.shape[dim] == 0:
@@ -53,6 +73,8 @@ def _slice_backward(grad: torch.Tensor, input_sizes: Any, dim: int, start: Any, 
 
 
 def _diagonal_scatter(x: torch.Tensor, source: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    if _may_overlap(x):
+        return NotImplemented
     dim1, dim2 = dim1 % x.dim(), dim2 % x.dim()
     rows = torch.arange(x.shape[dim1], device=x.device)
     columns = torch.arange(x.shape[dim2], device=x.device)
