@@ -49,7 +49,9 @@ def _angle(x: torch.Tensor) -> Any:
         if x.dtype is torch.bool:
             return torch.zeros_like(x, dtype=torch.get_default_dtype())
         return torch.where(x < 0, math.pi, 0.0)
-    return torch.where(torch.isnan(x), x, torch.where(x < 0, math.pi, 0.0).to(x.dtype))
+    # Of two numbers torch.where would be of the default dtype, and pi rounded to it.
+    pi = torch.full((), math.pi, dtype=x.dtype, device=x.device)
+    return torch.where(torch.isnan(x), x, torch.where(x < 0, pi, 0.0))
 
 
 def _round_decimals(x: torch.Tensor, *, decimals: int) -> Any:
@@ -139,8 +141,19 @@ def _log_sigmoid_forward(x: torch.Tensor) -> Any:
     return result.to(x.dtype), saved
 
 
-def _ldexp(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    return x * torch.pow(2.0, other)
+def _ldexp(x: torch.Tensor, other: torch.Tensor) -> Any:
+    if not x.dtype.is_floating_point or other.dtype.is_floating_point or other.dtype.is_complex:
+        return x * torch.pow(2.0, other)
+    if other.dtype is torch.bool:
+        return NotImplemented  # ATen refuses it
+    # Integer exponents leave the dtype, and the result is rounded once, whether or not the power is a number of it.
+    exponent = other.to(torch.float64).clamp(-2200.0, 2200.0)
+    if x.dtype is not torch.float64:
+        power = torch.exp2(exponent.clamp(-400.0, 400.0))
+        return (x.to(torch.float64) * power).to(torch.float32).to(x.dtype)
+    part = torch.where(exponent.abs() <= 1000.0, 0.0, torch.floor(exponent / 3.0))
+    power = torch.exp2(part)
+    return x * power * power * torch.exp2(exponent - part - part)
 
 
 def _integer_power(base: torch.Tensor, exponent: torch.Tensor) -> torch.Tensor:
