@@ -11,6 +11,7 @@ namespace torch_tile::runtime::fx {
 namespace {
 
 constexpr const char *kOddOperand = "an operand is neither a tensor nor a number";
+constexpr const char *kRefusesBool = "ATen refuses bool";
 
 bool isFloat(at::ScalarType dtype) { return c10::isFloatingType(dtype); }
 
@@ -54,6 +55,8 @@ static const char *importAddcmul(Call &call) {
     return "value is not a number";
   bool isScaled = factor && !factor->is(1);
   at::ScalarType dtype = operands.promoted();
+  if (dtype == at::kBool)
+    return kRefusesBool;
   if (isScaled)
     operands.add(*factor);
   if (c10::isReducedFloatingType(dtype))
@@ -95,8 +98,10 @@ const char *importSame(Call &call) {
   const Value *x = call.tensor(0);
   if (!x)
     return kOddOperand;
-  // Of 0 and 1 every one of these but the negation, which ATen refuses, is the operand itself.
-  call.setPointwise(x->type.dtype == at::kBool ? "clone" : call.op(), {x, 1}, x->type.dtype);
+  bool isBool = x->type.dtype == at::kBool;
+  if (isBool && std::string_view(call.op()) != "sign")
+    return kRefusesBool;
+  call.setPointwise(isBool ? "clone" : call.op(), {x, 1}, x->type.dtype);
   return nullptr;
 }
 
@@ -104,6 +109,8 @@ const char *importRounding(Call &call) {
   const Value *x = call.tensor(0);
   if (!x)
     return kOddOperand;
+  if (x->type.dtype == at::kBool)
+    return kRefusesBool;
   call.setPointwise(isFloat(x->type.dtype) ? call.op() : "clone", {x, 1}, x->type.dtype);
   return nullptr;
 }
@@ -156,6 +163,10 @@ static const char *importScaled(Call &call, size_t first, size_t second) {
   std::optional<Scalar> alpha = call.scalar(2);
   if (!call.isNone(2) && !alpha)
     return "alpha is not a number";
+  if (std::string_view(call.op()) == "sub")
+    for (size_t i : {0, 1})
+      if (const Value *x = call.tensor(i); x && x->type.dtype == at::kBool)
+        return kRefusesBool;
   bool isScaled = alpha && !alpha->is(1);
   if (isScaled)
     operands.add(*alpha); // takes no part in promotion: torch wants it to fit the dtype of the result

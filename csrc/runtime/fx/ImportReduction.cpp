@@ -79,6 +79,8 @@ const char *importArgReduction(Call &call) {
   const Value *x = call.tensor(0);
   if (!x)
     return kNoTensor;
+  if (x->type.dtype == at::kBool)
+    return "ATen refuses bool";
   if (isPlainCopy(*x)) {
     call.set(call.importer.full(Scalar::of(int64_t{0}), call.type()));
     return nullptr;

@@ -29,6 +29,7 @@ from torch_tile.frontend.decompositions.padding import padding
 from torch_tile.frontend.decompositions.pointwise import pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
 from torch_tile.frontend.decompositions.products import products
+from torch_tile.frontend.decompositions.refused_dtypes import without_refused_dtypes
 from torch_tile.frontend.decompositions.value_checks import value_checks
 from torch_tile.frontend.decompositions.variances import of_norm, variances
 from torch_tile.frontend.decompositions.views import views
@@ -249,6 +250,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         zero_dim,
     ):
         table.update((op, _of_known_sizes(function)) for op, function in family().items())
+    table.update(without_refused_dtypes(table))
     if is_training:
         softmaxes = (aten._softmax, aten._log_softmax, aten._softmax_backward_data, aten._log_softmax_backward_data)
         table.update(get_decompositions(softmaxes))

@@ -1,0 +1,135 @@
+"""What eager mode says of dtypes, of numbers in float64, and of writes into tensors whose elements share memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.compiling import assert_same, compiled, fresh, tile_only
+
+
+def overlapping() -> torch.Tensor:
+    return torch.arange(20.0).as_strided((4, 4), (2, 1))
+
+
+SCATTERS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "select": lambda x: torch.select_scatter(x, -torch.ones(4), 0, 1),
+    "slice": lambda x: torch.slice_scatter(x, -torch.ones(2, 4), 0, 1, 3),
+    "slice_step": lambda x: torch.slice_scatter(x, -torch.ones(2, 4), 0, 0, 4, 2),
+    "diagonal": lambda x: torch.diagonal_scatter(x, -torch.ones(4)),
+    "as_strided": lambda x: torch.as_strided_scatter(x, -torch.ones(2, 2), (2, 2), (2, 1)),
+}
+
+
+@pytest.mark.parametrize("name", SCATTERS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_scatter_into_overlapping_elements(name: str, dynamic: bool) -> None:
+    function = SCATTERS[name]
+    expected, result = function(overlapping()), compiled(function, dynamic=dynamic)(overlapping())
+    assert_same(result, expected, exact=True)
+    # Elements between those of others share no memory, and expanded ones are copied apart.
+    # The call to as_strided_scatter still refuses expanded tensors, which eager mode takes.
+    apart, expanded = torch.arange(64.0).view(8, 8)[::2, ::2], torch.arange(4.0).expand(4, 4)
+    for x in (apart,) if name == "as_strided" else (apart, expanded):
+        fresh()
+        assert_same(compiled(function, dynamic=dynamic)(x), function(x), exact=True)
+
+
+DOUBLES: dict[str, Callable[[torch.Tensor], Any]] = {
+    name: getattr(torch, name)
+    for name in (
+        *("angle", "deg2rad", "rad2deg", "sinc", "exp2", "expm1", "log1p", "log2", "log10", "asinh", "tanh", "rsqrt"),
+        *("sigmoid", "atan", "signbit", "frac"),
+    )
+} | {
+    "celu": lambda x: F.celu(x, 0.7),
+    "elu": lambda x: F.elu(x, 0.7),
+    "gelu": F.gelu,
+    "hardsigmoid": F.hardsigmoid,
+    "hardswish": F.hardswish,
+    "hypot": lambda x: torch.hypot(x, x + 0.1),
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.1),
+    "lerp": lambda x: torch.lerp(x, x * x, 0.3),
+    "logsigmoid": F.logsigmoid,
+    "masked_fill": lambda x: x.masked_fill(x < 0, math.pi),
+    "nan_to_num": lambda x: torch.nan_to_num(x / 0.0, 0.1, 0.2, 0.3),
+    "selu": F.selu,
+    "softplus": F.softplus,
+    "threshold": lambda x: F.threshold(x, 0.1, math.pi),
+    "where": lambda x: torch.where(x < 0, math.pi, x),
+}
+
+
+def test_numbers_in_float64() -> None:
+    x = torch.linspace(-4.0, 4.0, 1001, dtype=torch.float64)
+    results = compiled(lambda x: [function(x) for function in DOUBLES.values()])(x)
+    for result, function in zip(results, DOUBLES.values(), strict=True):
+        assert_same(result, function(x), 1e-14, 1e-15)
+
+
+def test_angle_of_edges() -> None:
+    for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.int32, torch.bool):
+        x = torch.tensor([-1.0, 1.0, 0.0, -0.0, -math.inf, math.nan]).nan_to_num(2.0 if dtype is torch.int32 else None)
+        x = x.clamp(-5, 5).to(dtype) if not dtype.is_floating_point else x.to(dtype)
+        fresh()
+        assert_same(compiled(torch.angle)(x), torch.angle(x), exact=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_ldexp_of_integers(dtype: torch.dtype) -> None:
+    """The number's dtype stays, and the result is rounded once, wherever the power lies."""
+    integer = {8: torch.int64, 4: torch.int32, 2: torch.int16}[dtype.itemsize]
+    limits = torch.iinfo(integer)
+    x = torch.cat([torch.randint(limits.min, limits.max, (4000,), dtype=integer), torch.arange(1000, dtype=integer)])
+    x = torch.cat([x.view(dtype), torch.tensor([0.0, -0.0, math.inf, math.nan, 1.0], dtype=dtype)])
+    exponent = torch.randint(-2300, 2300, (len(x),)) // torch.randint(1, 50, (len(x),))
+    for exponents in (exponent, exponent.int(), exponent.clamp(-128, 127).to(torch.int8), torch.tensor(3)):
+        fresh()
+        assert_same(compiled(torch.ldexp)(x, exponents), torch.ldexp(x, exponents), exact=True)
+
+
+BOOL, SMALL, COMPLEX, HALF = torch.bool, torch.int8, torch.complex64, torch.float16
+REFUSED: list[tuple[Callable[..., Any], torch.dtype]] = [
+    *((f, BOOL) for f in (torch.abs, torch.floor, torch.ceil, torch.round, torch.trunc, torch.relu)),
+    *((f, BOOL) for f in (torch.argmax, torch.argmin)),
+    (lambda x: torch.argmax(x, 0), BOOL),
+    (lambda x: x - 1, BOOL),
+    (lambda x: 1 - x, BOOL),
+    (lambda x: torch.addcmul(x, x, x), BOOL),
+    (lambda x: torch.addcdiv(x, x, x), BOOL),
+    (lambda x: torch.dot(x, x), BOOL),
+    (lambda x: torch.bucketize(x, x), BOOL),
+    *((f, SMALL) for f in (F.celu, F.silu, F.mish, F.softplus, F.hardswish, F.hardsigmoid)),
+    *((f, SMALL) for f in (F.logsigmoid, torch.frac, F.glu)),
+    (lambda x: torch.logaddexp(x, x), SMALL),
+    (lambda x: torch.lerp(x, x, x), SMALL),
+    (lambda x: torch.round(x, decimals=2), SMALL),
+    (lambda x: F.huber_loss(x, x), SMALL),
+    (lambda x: F.smooth_l1_loss(x, x), SMALL),
+    (lambda x: F.mse_loss(x, x), COMPLEX),
+    (lambda x: F.avg_pool1d(x.view(1, 1, 4), 2), SMALL),
+    (lambda x: torch.cdist(x.view(2, 2), x.view(2, 2)), HALF),
+    *((f, COMPLEX) for f in (torch.digamma, torch.erfinv, torch.i0, torch.lgamma, torch.special.erfcx)),
+]
+
+
+@tile_only
+def test_dtypes_that_aten_refuses() -> None:
+    computed = []
+    for at, (function, dtype) in enumerate(REFUSED):
+        x = torch.tensor([1, 0, 1, 1]).to(dtype)
+        with pytest.raises((RuntimeError, NotImplementedError)) as expected:
+            function(x)
+        fresh()
+        try:
+            result = torch.compile(function, backend="tile")(x)
+        except (RuntimeError, NotImplementedError) as error:
+            assert str(expected.value) in str(error), at
+        else:
+            computed.append(f"REFUSED[{at}] of {dtype} gives {result}: {expected.value}")
+    assert not computed, "\n".join(computed)

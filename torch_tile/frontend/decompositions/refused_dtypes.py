@@ -1,0 +1,100 @@
+"""Operators that ATen refuses for some dtypes, where a decomposition would compute something: they are left to it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from torch_tile.formulas.bessel import bessel_functions
+from torch_tile.formulas.special_functions import special_functions
+
+aten = torch.ops.aten
+
+
+def _is_not_float(dtype: torch.dtype) -> bool:
+    return not dtype.is_floating_point
+
+
+def _is_complex(dtype: torch.dtype) -> bool:
+    return dtype.is_complex
+
+
+def _is_not_pooled(dtype: torch.dtype) -> bool:
+    return not dtype.is_floating_point and dtype is not torch.int64
+
+
+def _is_bool(dtype: torch.dtype) -> bool:
+    return dtype is torch.bool
+
+
+def _is_not_single_or_double(dtype: torch.dtype) -> bool:
+    return dtype not in (torch.float32, torch.float64)
+
+
+# Overload -> whether ATen may refuse the promoted dtype of the operands. What it does not refuse is its own to compute.
+_LEFT: dict[Any, Callable[[torch.dtype], bool]] = {
+    aten._cdist_forward.default: _is_not_single_or_double,
+    aten._prelu_kernel.default: _is_not_float,
+    aten.addcdiv.default: _is_not_float,
+    aten.addmv.default: _is_bool,
+    aten.avg_pool1d.default: _is_not_pooled,
+    aten.avg_pool2d.default: _is_not_pooled,
+    aten.avg_pool3d.default: _is_not_pooled,
+    aten.bucketize.Tensor: _is_bool,
+    aten.celu.default: _is_not_float,
+    aten.dot.default: _is_bool,
+    aten.elu.default: _is_not_float,
+    aten.frac.default: _is_not_float,
+    aten.glu.default: _is_not_float,
+    aten.grid_sampler_2d.default: _is_not_float,
+    aten.grid_sampler_3d.default: _is_not_float,
+    aten.hardshrink.default: _is_not_float,
+    aten.hardsigmoid.default: _is_not_float,
+    aten.hardswish.default: _is_not_float,
+    aten.huber_loss.default: _is_not_float,
+    aten.im2col.default: _is_not_float,
+    aten.lerp.Scalar: _is_not_float,
+    aten.lerp.Tensor: _is_not_float,
+    aten.log_sigmoid_forward.default: _is_not_float,
+    aten.logaddexp.default: _is_not_float,
+    aten.logaddexp2.default: _is_not_float,
+    aten.mish.default: _is_not_float,
+    aten.mse_loss.default: _is_complex,
+    aten.mv.default: _is_bool,
+    aten.reflection_pad1d.default: _is_bool,
+    aten.round.decimals: _is_not_float,
+    aten.silu.default: _is_not_float,
+    aten.smooth_l1_loss.default: _is_not_float,
+    aten.softplus.default: _is_not_float,
+    aten.softshrink.default: _is_not_float,
+    aten.trace.default: _is_bool,
+    aten.upsample_bicubic2d.default: _is_not_float,
+    aten.upsample_bicubic2d.vec: _is_not_float,
+    aten.upsample_bilinear2d.default: _is_not_float,
+    aten.upsample_bilinear2d.vec: _is_not_float,
+    aten.upsample_linear1d.default: _is_not_float,
+    aten.upsample_linear1d.vec: _is_not_float,
+    aten.upsample_trilinear3d.default: _is_not_float,
+    aten.upsample_trilinear3d.vec: _is_not_float,
+    aten.xlogy.Tensor: _is_complex,
+}
+
+
+def _except_for(refuses: Callable[[torch.dtype], bool], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def decomposition(*args: Any, **kwargs: Any) -> Any:
+        tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        dtype = functools.reduce(torch.promote_types, (x.dtype for x in tensors))
+        return NotImplemented if refuses(dtype) else function(*args, **kwargs)
+
+    return decomposition
+
+
+def without_refused_dtypes(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
+    """The decompositions among `table` whose operators ATen refuses for some dtypes, which they then leave whole."""
+    left = {**dict.fromkeys((*special_functions(), *bessel_functions()), _is_complex), **_LEFT}
+    return {op: _except_for(refuses, table[op]) for op, refuses in left.items() if op in table}
