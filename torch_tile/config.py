@@ -243,7 +243,7 @@ class Settings(Mapping[str, Any]):
         """Folder of the disk cache; None if it is off, or if the user has no place for it."""
         if not self["cache"] or _torch_disables_caches():
             return None
-        return os.path.expanduser(self["cache_dir"]) or _default_cache_dir()
+        return os.path.expanduser(self["cache_dir"] or "") or _default_cache_dir()
 
     def cache_layers(self) -> list[str]:
         """Folders of disk caches that are only read."""
