@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 class TileError(Exception):
     """Base of all errors of this package.
@@ -34,6 +36,21 @@ class InvalidKernelError(TileError):
 
 class UnsupportedError(TileError):
     """Valid, but not supported here: the graph runs in eager mode unless `strict` is set."""
+
+
+class OutOfResources(UnsupportedError):
+    """A kernel needs more shared memory, registers or threads than the device has.
+
+    Attributes:
+        name: of the resource: "shared memory", "registers" or "threads".
+        required, limit: how much of it the kernel asks for, and how much there is.
+    """
+
+    def __init__(self, stage: str, text: str, line: int = 0) -> None:
+        super().__init__(stage, text, line)
+        found = re.search(r"out of resources: ([a-z ]+), required (\d+).*?, limit (\d+)", text)
+        self.name = found[1] if found else ""
+        self.required, self.limit = (int(found[2]), int(found[3])) if found else (0, 0)
 
 
 class CompileError(TileError):

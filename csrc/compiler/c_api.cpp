@@ -32,7 +32,8 @@ static ttc_buffer makeBuffer(const void *data, size_t size) {
 
 static ttc_status makeStatus(const Status &status) {
   static_assert(int(StatusKind::Ok) == TTC_OK && int(StatusKind::InvalidInput) == TTC_INVALID_INPUT &&
-                int(StatusKind::Unsupported) == TTC_UNSUPPORTED && int(StatusKind::Internal) == TTC_INTERNAL);
+                int(StatusKind::Unsupported) == TTC_UNSUPPORTED && int(StatusKind::Internal) == TTC_INTERNAL &&
+                int(StatusKind::OutOfResources) == TTC_OUT_OF_RESOURCES);
   return {int32_t(status.kind), status.line, makeBuffer(status.stage.data(), status.stage.size()),
           makeBuffer(status.text.data(), status.text.size())};
 }

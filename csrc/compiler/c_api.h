@@ -18,7 +18,13 @@ typedef struct {
   size_t size;
 } ttc_buffer;
 
-enum ttc_status_kind { TTC_OK = 0, TTC_INVALID_INPUT = 1, TTC_UNSUPPORTED = 2, TTC_INTERNAL = 3 };
+enum ttc_status_kind {
+  TTC_OK = 0,
+  TTC_INVALID_INPUT = 1,
+  TTC_UNSUPPORTED = 2,
+  TTC_INTERNAL = 3,
+  TTC_OUT_OF_RESOURCES = 4
+};
 
 /// The outcome of a call. `line` is a line of the input text, 0 if unknown. Of a good one, `text` holds notes: lines of
 /// a line of the input text (0: none) and a message.

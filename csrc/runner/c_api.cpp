@@ -60,6 +60,7 @@ tile_status toTileStatus(const Status &status, tile_status ifInvalid) {
   case StatusKind::InvalidInput:
     return fail(ifInvalid, status.text);
   case StatusKind::Unsupported:
+  case StatusKind::OutOfResources:
     return fail(TILE_UNSUPPORTED, status.text);
   case StatusKind::Internal:
     break;

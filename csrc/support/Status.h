@@ -6,7 +6,8 @@
 
 namespace torch_tile {
 
-enum class StatusKind { Ok, InvalidInput, Unsupported, Internal };
+/// OutOfResources: the kernel needs more of something than a device has.
+enum class StatusKind { Ok, InvalidInput, Unsupported, Internal, OutOfResources };
 
 struct Status {
   StatusKind kind = StatusKind::Ok;

@@ -1,4 +1,5 @@
 // Artifacts survive a round trip; any other bytes are refused without a crash.
+#include "artifact/LaunchNote.h"
 #include "artifact/Serialize.h"
 
 #include <gtest/gtest.h>
@@ -225,6 +226,24 @@ TEST(Artifact, DeepExpressionsAreRefused) {
         a.exprs[4] = deep;
       },
       "nested too deeply");
+}
+
+TEST(LaunchNote, IsReadFromTheLastLineAlone) {
+  auto read = [](const std::string &code) {
+    return sharedBytesOf({reinterpret_cast<const uint8_t *>(code.data()), code.size()});
+  };
+  EXPECT_EQ(launchNote(0), "");
+  for (uint32_t bytes : {1u, 65536u, 0xffffffffu}) {
+    EXPECT_EQ(read(launchNote(bytes)), bytes);
+    EXPECT_EQ(read(std::string("\x7f" "ELF\0 code", 9) + launchNote(bytes)), bytes);
+  }
+  EXPECT_EQ(read(""), 0u);
+  EXPECT_EQ(read("\n"), 0u);
+  EXPECT_EQ(read("ret;\n"), 0u);
+  EXPECT_EQ(read(launchNote(48) + "ret;\n"), 0u);
+  EXPECT_EQ(read("\n// launch with shared bytes: \n"), 0u);
+  EXPECT_EQ(read("\n// launch with shared bytes: 12x\n"), 0u);
+  EXPECT_EQ(read("\n// launch with shared bytes: 4294967296\n"), 0u);
 }
 
 } // namespace

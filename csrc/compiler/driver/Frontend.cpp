@@ -42,6 +42,8 @@ ErrorCollector::ErrorCollector(MLIRContext &context, const char *const &stage)
 Status ErrorCollector::status(StatusKind kind) const {
   if (StringRef(text).contains("unsupported: "))
     kind = StatusKind::Unsupported;
+  if (StringRef(text).contains("out of resources: "))
+    kind = StatusKind::OutOfResources;
   return {kind, stage, text.empty() ? "no reason given" : text, line};
 }
 

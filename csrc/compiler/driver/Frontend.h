@@ -24,7 +24,7 @@ class ErrorCollector {
 public:
   /// `stage` names the stage under way; it is read when the status is made.
   ErrorCollector(mlir::MLIRContext &context, const char *const &stage);
-  /// The error as a status of `kind`, or of kind Unsupported if its text says so.
+  /// The error as a status of `kind`, or of kind Unsupported or OutOfResources if its text says so.
   Status status(StatusKind kind) const;
 
 private:

@@ -109,8 +109,6 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
       described.programsPerBlock = (uint32_t)programs.getInt();
       described.numThreads *= described.programsPerBlock;
     }
-    if (auto bytes = kernel->getAttrOfType<IntegerAttr>("tile.held_bytes"))
-      described.sharedBytes = (uint32_t)bytes.getInt();
     if (options.gpu)
       described.alignedArguments = codegen::alignedArguments(kernel);
     if (hooks.lookupKernel && hooks.lookupKernel(text.hash))
@@ -144,6 +142,7 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
     if (int64_t size = job->result->unoptimizedSize)
       result.notes.push_back("kernel " + described.name + " is compiled without optimisation: " + std::to_string(size) +
                              " instructions would take longer than its budget");
+    described.sharedBytes = job->result->sharedBytes;
     described.code = std::move(job->result->code);
     described.externalSymbols = std::move(job->result->externalSymbols);
   }

@@ -199,7 +199,13 @@ Status compile(std::string_view text, const std::string &optionText, const Compi
     options.dump("55-program.txt", artifact::print(artifact));
   if (Status status = assembleAll(artifact, options.architecture); !status.isOk())
     return status;
-  return loadAll(artifact, source, kernels);
+  if (Status status = loadAll(artifact, source, kernels); !status.isOk())
+    return status;
+  // Of a kernel that it did not compile, the compiler cannot say it.
+  for (size_t i = 0; i < kernels.size(); ++i)
+    if (const GpuKernel *gpu = kernels[i]->gpu.get())
+      artifact.kernels[i].sharedBytes = gpu->sharedBytes();
+  return Status::ok();
 }
 
 } // namespace

@@ -85,6 +85,8 @@ StatusKind toStatusKind(int32_t kind) {
     return StatusKind::InvalidInput;
   case TTC_UNSUPPORTED:
     return StatusKind::Unsupported;
+  case TTC_OUT_OF_RESOURCES:
+    return StatusKind::OutOfResources;
   default:
     return StatusKind::Internal;
   }

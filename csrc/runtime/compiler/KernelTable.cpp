@@ -1,11 +1,13 @@
 #include "runtime/compiler/KernelTable.h"
 
+#include "artifact/LaunchNote.h"
 #include "runtime/compiler/CompilerLibrary.h"
 #include "runtime/compiler/PerfMap.h"
 #include "support/FaultPoint.h"
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
@@ -55,9 +57,10 @@ static Status link(const artifact::Kernel &described, std::span<const uint8_t> c
   if (described.target != "cpu") {
     if (described.numThreads == 0 || described.programsPerBlock == 0)
       return Status::invalidInput("load", "kernel '" + described.name + "' does not say how many threads it takes");
+    uint32_t sharedBytes = std::max(described.sharedBytes, artifact::sharedBytesOf(code));
     loaded = std::make_shared<const LoadedKernel>(
         std::make_unique<GpuKernel>(code, described.symbol, described.numThreads, described.programsPerBlock,
-                                    described.sharedBytes, described.alignedArguments));
+                                    sharedBytes, described.alignedArguments));
     return Status::ok();
   }
   // Opening the compiler library takes longer than all else that a packaged model needs.

@@ -13,6 +13,8 @@ const char *className(StatusKind kind) {
     return "InvalidKernelError";
   case StatusKind::Unsupported:
     return "UnsupportedError";
+  case StatusKind::OutOfResources:
+    return "OutOfResources";
   case StatusKind::Ok:
   case StatusKind::Internal:
     break;

@@ -18,7 +18,7 @@ struct CompiledKernel {
   artifact::Hash hash;
   uint32_t numThreads = 0;       // of a block, on GPU
   uint32_t programsPerBlock = 1; // each of one warp, if several
-  uint32_t sharedBytes = 0;      // of a block, beside what the code declares
+  uint32_t sharedBytes = 0;      // of a block, beside what the code declares; known when there is code
   std::vector<artifact::AlignedArgument> alignedArguments;
   std::vector<uint8_t> code; // an object, or the text of PTX; empty when whoever asked has it already
   std::vector<std::string> externalSymbols;

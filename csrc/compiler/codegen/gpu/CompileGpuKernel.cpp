@@ -1,5 +1,6 @@
 #include "compiler/codegen/gpu/CompileGpuKernel.h"
 
+#include "artifact/LaunchNote.h"
 #include "compiler/codegen/common/ConvertToLlvm.h"
 #include "compiler/codegen/common/ExpandMath.h"
 #include "compiler/codegen/gpu/EmitPtx.h"
@@ -37,7 +38,8 @@ FailureOr<CompiledKernel> codegen::compileGpuKernel(tile::KernelOp kernel, const
   clock.done("target");
   OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc());
   markApproximate(kernel);
-  if (failed(ThreadLowering(kernel, text.symbol).run(*module)))
+  ThreadLowering lowering(kernel, text.symbol, options);
+  if (failed(lowering.run(*module)))
     return failure();
   clock.done("lower");
   ExpandMathOptions mathOptions;
@@ -60,6 +62,8 @@ FailureOr<CompiledKernel> codegen::compileGpuKernel(tile::KernelOp kernel, const
   if (failed(ptx))
     return failure();
   CompiledKernel result;
+  result.sharedBytes = (uint32_t)lowering.launchSharedBytes();
+  *ptx += artifact::launchNote(result.sharedBytes);
   result.name = kernel.getSymName().str();
   result.symbol = text.symbol;
   result.hash = text.hash;

@@ -12,6 +12,9 @@ struct GpuOptions {
   std::string features;     // "+ptx80"
   int64_t sharedBytes = 0;  // of a multiprocessor
 
+  /// Of the shared memory, what one block may have; beyond 48 KB the launch has to ask for it.
+  int64_t blockSharedBytes() const { return sharedBytes - 1024; }
+
   bool operator==(const GpuOptions &) const = default;
 
   /// Nothing if Targets.def has no such architecture.

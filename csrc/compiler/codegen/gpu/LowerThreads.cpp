@@ -8,11 +8,8 @@
 using namespace mlir;
 using namespace torch_tile::codegen;
 
-/// Static shared memory that every architecture has.
-static constexpr int64_t maxSharedBytes = 48 * 1024;
-
-ThreadLowering::ThreadLowering(tile::KernelOp kernel, StringRef symbol)
-    : RowLowering(kernel), symbol(symbol), numThreads(0),
+ThreadLowering::ThreadLowering(tile::KernelOp kernel, StringRef symbol, const GpuOptions &options)
+    : RowLowering(kernel), options(options), symbol(symbol), numThreads(0),
       sharedPtrType(LLVM::LLVMPointerType::get(kernel.getContext(), /*addressSpace=*/3)),
       alignment(kernel->hasAttr(alignedArgsAttrName) ? Alignment::All : Alignment::Asked) {}
 
@@ -215,13 +212,7 @@ LogicalResult ThreadLowering::run(ModuleOp module) {
     return failure();
 
   b.setInsertionPointToEnd(module.getBody());
-  shared = LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 1), /*isConstant=*/false,
-                                  LLVM::Linkage::Internal, symbol + "_shared", Attribute(), /*alignment=*/16,
-                                  /*addrSpace=*/3);
-  if (kernel->hasAttr("tile.held_bytes"))
-    held = LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), 0), /*isConstant=*/false,
-                                  LLVM::Linkage::External, symbol + "_held", Attribute(), /*alignment=*/16,
-                                  /*addrSpace=*/3);
+  declareShared();
   SmallVector<Type> parameters = parameterTypes();
   function = LLVM::LLVMFuncOp::create(b, symbol,
                                       LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), parameters));
@@ -236,22 +227,7 @@ LogicalResult ThreadLowering::run(ModuleOp module) {
   if (failed(lowerBlock(kernel.getBody().front())))
     return failure();
   LLVM::ReturnOp::create(b, ValueRange{});
-
-  int64_t allBytes = sharedBytes * programsPerBlock;
-  if (allBytes > maxSharedBytes)
-    return kernel.emitOpError("unsupported on gpu: ")
-           << allBytes << " bytes of shared memory, at most " << maxSharedBytes;
-  if (sharedBytes > 0) {
-    shared.setGlobalType(LLVM::LLVMArrayType::get(b.getI8Type(), allBytes));
-    if (sharedStride)
-      sharedStride.setValueAttr(b.getI32IntegerAttr((int32_t)sharedBytes));
-  } else {
-    if (programsPerBlock > 1)
-      sharedBase.getDefiningOp()->erase();
-    sharedStart.getDefiningOp()->erase();
-    shared.erase();
-  }
-  return success();
+  return placeShared(sharedStart);
 }
 
 //===-- ops -----------------------------------------------------------------------------------------------------===//

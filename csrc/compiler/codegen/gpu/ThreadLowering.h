@@ -3,6 +3,8 @@
 #pragma once
 
 #include "compiler/codegen/common/RowLowering.h"
+#include "compiler/codegen/gpu/GpuOptions.h"
+
 #include "llvm/ADT/PointerIntPair.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -50,10 +52,13 @@ bool isTrueFrom(mlir::Value mask, int64_t first);
 /// programs (tile.programs_per_block), their number is the last parameter.
 class ThreadLowering : public RowLowering {
 public:
-  ThreadLowering(mlir::tile::KernelOp kernel, llvm::StringRef symbol);
+  ThreadLowering(mlir::tile::KernelOp kernel, llvm::StringRef symbol, const GpuOptions &options);
 
   /// Appends the function to `module`. On failure a diagnostic at the op says what is not supported.
   mlir::LogicalResult run(mlir::ModuleOp module);
+
+  /// Shared memory of a block that the launch provides, beside what the code declares; known after `run`.
+  int64_t launchSharedBytes() const { return launchBytes; }
 
 private:
   //===-- layout (LowerThreads.cpp) -----------------------------------------------------------------------------===//
@@ -180,6 +185,12 @@ private:
   mlir::LogicalResult lowerMap(mlir::tile::MapOp op);
   mlir::LogicalResult lowerExtract(mlir::tile::ExtractOp op);
 
+  //===-- where shared memory lies (LowerThreadsShared.cpp) -----------------------------------------------------===//
+
+  void declareShared();
+  /// Decides, when all uses are known, who provides the memory that `start` is the address of.
+  mlir::LogicalResult placeShared(mlir::Value start);
+
   //===-- shapes (LowerThreadsShape.cpp) ------------------------------------------------------------------------===//
 
   mlir::LogicalResult lowerIota(mlir::tile::IotaOp op);
@@ -238,6 +249,7 @@ private:
   /// Another lane's value, of the same warp.
   mlir::Value shuffleLanes(mlir::Value value, Shuffle kind, int64_t operand);
 
+  const GpuOptions &options;
   std::string symbol;
   int64_t numThreads;
   /// Programs of a block, each of one warp if there are several.
@@ -252,7 +264,8 @@ private:
   Alignment alignment;
   /// What the threads of a segment hold together, one for each piece of the tile it was reduced from.
   llvm::DenseMap<mlir::Value, Rows> segmentRows;
-  int64_t sharedBytes = 0;
+  /// What the ops of one program take of shared memory, and what the launch provides to a block.
+  int64_t sharedBytes = 0, launchBytes = 0;
   llvm::SmallSetVector<Pending, 16> pending;
   bool hasSharedReaders = false;
 };

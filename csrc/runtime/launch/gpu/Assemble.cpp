@@ -1,5 +1,7 @@
 #include "runtime/launch/gpu/Assemble.h"
 
+#include "artifact/LaunchNote.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -157,11 +159,15 @@ std::string runPtxas(const std::string &ptxas, std::vector<uint8_t> &code, const
 bool isPtx(const std::vector<uint8_t> &code) { return code.size() > 1 && code[0] == '/' && code[1] == '/'; }
 
 std::string assemble(std::vector<uint8_t> &code, const std::string &architecture) {
+  const std::string note = artifact::launchNote(artifact::sharedBytesOf(code));
+  std::string error;
   if (const JitLink *library = JitLink::get())
-    return link(*library, code, architecture);
-  if (const std::string &ptxas = findPtxas(); !ptxas.empty())
-    return runPtxas(ptxas, code, architecture);
-  return "";
+    error = link(*library, code, architecture);
+  else if (const std::string &ptxas = findPtxas(); !ptxas.empty())
+    error = runPtxas(ptxas, code, architecture);
+  if (error.empty() && !isPtx(code))
+    code.insert(code.end(), note.begin(), note.end());
+  return error;
 }
 
 std::string assemblerName() { return JitLink::get() ? "nvJitLink" : findPtxas().empty() ? "driver" : "ptxas"; }

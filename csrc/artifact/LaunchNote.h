@@ -1,0 +1,18 @@
+// The last line of a GPU kernel's code: how much shared memory its launch has to provide. The line is a comment in PTX
+// and follows the sections of a cubin, where nothing reads it. So it goes wherever the code goes: a kernel that comes
+// from a store without being compiled is launched as one that was.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace torch_tile::artifact {
+
+/// The line for so many bytes; empty for none.
+std::string launchNote(uint32_t sharedBytes);
+
+/// The bytes that the last line of `code` names; 0 if it is no such line.
+uint32_t sharedBytesOf(std::span<const uint8_t> code);
+
+} // namespace torch_tile::artifact
