@@ -97,6 +97,8 @@ def build_extension() -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-3000:])
+    # What the import compares with the torch that it finds.
+    (PACKAGE / "_build.py").write_text(f'TORCH = "{torch.__version__}"\n')
     stamp.write_text(digest.hexdigest())
     print(f"built torch_tile._C for torch {torch.__version__} in {time.perf_counter() - start:.1f} s", flush=True)
 

@@ -138,6 +138,27 @@ static std::string describeArguments(tile::KernelOp kernel) {
   return text;
 }
 
+/// What is known of the arguments of all launches of this code.
+static LogicalResult specializeArguments(tile::KernelOp kernel, const CompileOptions &options) {
+  ArrayRef<int64_t> multiples = options.argumentMultiples;
+  if (!options.gpu || multiples.empty())
+    return success();
+  if (multiples.size() != kernel.getArgumentTypes().size())
+    return kernel.emitOpError("expected a number per argument in argument_multiples, got ") << multiples.size();
+  SmallVector<int64_t> known;
+  OpBuilder b(kernel.getContext());
+  b.setInsertionPointToStart(&kernel.getBody().front());
+  for (auto [argument, multiple] : llvm::zip_equal(kernel.getBody().front().getArguments(), multiples)) {
+    bool isOne = multiple == 1 && isa<IntegerType>(argument.getType());
+    known.push_back(multiple == 1 ? 0 : multiple);
+    if (isOne)
+      argument.replaceAllUsesWith(
+          arith::ConstantOp::create(b, kernel.getLoc(), b.getIntegerAttr(argument.getType(), 1)));
+  }
+  kernel->setAttr("tile.argument_multiples", b.getDenseI64ArrayAttr(known));
+  return success();
+}
+
 Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileOptions &options,
                                            const CompileHooks &hooks, std::vector<uint8_t> &bytes) {
   Stages stages(hooks);
@@ -155,6 +176,9 @@ Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileO
     kernel->setAttr("tile.noalias_args", UnitAttr::get(&context));
   if (options.gpu && options.programThreads > 0)
     kernel->setAttr("tile.wanted_threads", IntegerAttr::get(IntegerType::get(&context, 64), options.programThreads));
+
+  if (failed(specializeArguments(kernel, options)))
+    return errors.status(StatusKind::InvalidInput);
 
   artifact::StandaloneKernel standalone;
   standalone.arguments = describeArguments(kernel);

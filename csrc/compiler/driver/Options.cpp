@@ -43,6 +43,12 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
     } else if (key == "distinct_arguments") {
       if (!parseBool(value, options.distinctArguments))
         return bad(key, "true or false", value);
+    } else if (key == "argument_multiples") {
+      llvm::SmallVector<StringRef> numbers;
+      value.split(numbers, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+      for (StringRef number : numbers)
+        if (number.getAsInteger(10, options.argumentMultiples.emplace_back()) || options.argumentMultiples.back() < 0)
+          return bad(key, "numbers and commas", value);
     } else if (key == "emulate_precision_casts") {
       if (!parseBool(value, options.emulatePrecisionCasts))
         return bad(key, "true or false", value);
@@ -67,7 +73,7 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
       return Status::invalidInput(
           "options", (llvm::Twine("unknown option '") + key +
                       "'; known are target, features, sleef, threads, program_threads, fusion, body_budget, "
-                      "index_budget, kernel_budget_ms, distinct_arguments, emulate_precision_casts")
+                      "index_budget, kernel_budget_ms, distinct_arguments, argument_multiples, emulate_precision_casts")
                          .str());
     }
   }

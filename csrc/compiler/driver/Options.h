@@ -24,6 +24,9 @@ struct CompileOptions {
   bool emulatePrecisionCasts = false;
   /// Tensors given to a standalone kernel share no memory.
   bool distinctArguments = false;
+  /// By argument of a standalone kernel for GPU: what an integer, or a tensor's address, is divisible by; 1 for an
+  /// integer that is 1, 0 where nothing is known. Empty: nothing is known of any.
+  std::vector<int64_t> argumentMultiples;
   /// Threads of a program of a standalone kernel for GPU, if that many can hold its tiles; 0 means as its tiles need.
   int programThreads = 0;
   /// Threads that compile kernels; 0 means as many as there are processors, at most 8.
@@ -42,6 +45,7 @@ struct CompileOptions {
 ///   index_budget=<n>                            (default 160)
 ///   kernel_budget_ms=<n>                        (default 3000)
 ///   distinct_arguments=true | false             (default false)
+///   argument_multiples=16,0,1,...               (default none; see CompileOptions::argumentMultiples)
 ///   emulate_precision_casts=true | false        (default false)
 Status parseOptions(std::string_view text, CompileOptions &options);
 

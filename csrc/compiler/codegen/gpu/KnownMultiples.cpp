@@ -2,6 +2,7 @@
 #include "compiler/codegen/gpu/ThreadLowering.h"
 
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/MapVector.h"
 
 #include <numeric>
 
@@ -26,19 +27,60 @@ static std::optional<int64_t> constantOfValue(Value value) {
   return std::nullopt;
 }
 
-static int64_t multipleOf(Value value, int &steps) {
-  if (--steps < 0)
+namespace {
+/// One question: what may still be looked at, and the values carried by loops that it is being asked of.
+struct Search {
+  int steps = mostSteps;
+  llvm::SmallMapVector<Value, int64_t, 4> carried; // to the step along a piece
+};
+} // namespace
+
+static scf::ForOp loopThatCarries(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
+  return loop && argument != loop.getInductionVar() ? loop : scf::ForOp();
+}
+
+static int64_t multipleOf(Value value, Search &search);
+
+/// What a loop carries starts as a multiple, and stays one of what is added: the value itself, while it is asked of,
+/// may be taken for 0.
+static int64_t multipleOfCarried(scf::ForOp loop, BlockArgument argument, Search &search) {
+  if (!search.carried.insert({argument, 0}).second)
+    return largestMultiple;
+  int64_t init = multipleOf(loop.getTiedLoopInit(argument)->get(), search);
+  int64_t result = std::gcd(init, multipleOf(loop.getTiedLoopYieldedValue(argument)->get(), search));
+  search.carried.erase(argument);
+  return result;
+}
+
+static int64_t multipleOfArgument(BlockArgument argument, Search &search) {
+  Operation *parent = argument.getOwner()->getParentOp();
+  if (auto loop = loopThatCarries(argument))
+    return multipleOfCarried(loop, argument, search);
+  if (auto loop = dyn_cast<scf::ForOp>(parent))
+    return std::gcd(multipleOf(loop.getLowerBound(), search), multipleOf(loop.getStep(), search));
+  auto known = parent->getAttrOfType<DenseI64ArrayAttr>(argumentMultiplesAttrName);
+  return isa<tile::KernelOp>(parent) && known ? std::max<int64_t>(1, known[argument.getArgNumber()]) : 1;
+}
+
+static int64_t elementBytesOf(Value pointer) {
+  Type element = cast<tile::PtrType>(getElementTypeOrSelf(pointer.getType())).getElementType();
+  return element.isIntOrFloat() ? std::max(1u, element.getIntOrFloatBitWidth() / 8) : 8;
+}
+
+/// Of pointers in bytes.
+static int64_t multipleOf(Value value, Search &search) {
+  if (--search.steps < 0)
     return 1;
   if (std::optional<int64_t> known = constantOfValue(value))
     return limited(*known);
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
-    if (!loop || argument != loop.getInductionVar())
-      return 1;
-    return std::gcd(multipleOf(loop.getLowerBound(), steps), multipleOf(loop.getStep(), steps));
-  }
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return multipleOfArgument(argument, search);
   Operation *op = value.getDefiningOp();
-  auto operand = [&](unsigned k) { return multipleOf(op->getOperand(k), steps); };
+  auto operand = [&](unsigned k) { return multipleOf(op->getOperand(k), search); };
+  if (isa<tile::PtrAddOp>(op))
+    return std::gcd(operand(0), limited(operand(1) * elementBytesOf(value)));
   if (isa<arith::MulIOp>(op))
     return limited(operand(0) * operand(1));
   if (isa<arith::AddIOp, arith::SubIOp, arith::MinSIOp, arith::MaxSIOp, arith::RemUIOp>(op))
@@ -51,8 +93,8 @@ static int64_t multipleOf(Value value, int &steps) {
 }
 
 int64_t torch_tile::codegen::knownMultiple(Value value) {
-  int steps = mostSteps;
-  return multipleOf(value, steps);
+  Search search;
+  return multipleOf(value, search);
 }
 
 static std::optional<int64_t> leastOf(Value value, int &steps) {
@@ -100,46 +142,104 @@ std::optional<int64_t> torch_tile::codegen::knownMost(Value value) {
   return mostOf(value, steps);
 }
 
-static Progression progressionOf(Value value, int64_t lanes, int &steps) {
-  Operation *op = value.getDefiningOp();
-  if (!op || --steps < 0)
+/// The number that a tile repeats, if it is known.
+static std::optional<int64_t> repeatedNumber(Value value) {
+  if (auto splat = value.getDefiningOp<tile::SplatOp>())
+    return constantOfValue(splat.getSource());
+  return constantOfValue(value);
+}
+
+static Progression progressionOf(Value value, int64_t lanes, Search &search);
+
+static Progression progressionOfCarried(scf::ForOp loop, BlockArgument argument, int64_t lanes, Search &search) {
+  if (auto it = search.carried.find(argument); it != search.carried.end())
+    return {it->second, largestMultiple};
+  Progression init = progressionOf(loop.getTiedLoopInit(argument)->get(), lanes, search);
+  if (!init.step)
     return {};
-  if (std::optional<int64_t> known = constantOfValue(value))
-    return {0, limited(*known)};
-  auto operand = [&](unsigned k) { return progressionOf(op->getOperand(k), lanes, steps); };
-  if (isa<tile::SplatOp>(op))
-    return {0, knownMultiple(op->getOperand(0))};
-  if (isa<tile::IotaOp>(op))
-    return {1, lanes}; // pieces start at multiples of their lanes
-  if (isa<arith::ExtUIOp, arith::ExtSIOp, arith::TruncIOp>(op))
-    return operand(0);
-  if (isa<tile::ReshapeOp>(op)) {
-    auto from = cast<RankedTensorType>(op->getOperand(0).getType()),
-         to = cast<RankedTensorType>(op->getResult(0).getType());
-    return from.getEncoding() == to.getEncoding() ? operand(0) : Progression{};
-  }
-  if (op->getNumOperands() != 2)
-    return {};
-  Progression left = operand(0), right = operand(1);
+  search.carried.insert({argument, *init.step});
+  Progression next = progressionOf(loop.getTiedLoopYieldedValue(argument)->get(), lanes, search);
+  search.carried.erase(argument);
+  return next.step == init.step ? Progression{init.step, std::gcd(init.multiple, next.multiple)} : Progression{};
+}
+
+static Progression progressionOfBinary(Operation *op, int64_t lanes, Search &search) {
+  Progression left = progressionOf(op->getOperand(0), lanes, search);
+  Progression right = progressionOf(op->getOperand(1), lanes, search);
   if (!left.step || !right.step)
     return {};
   if (isa<arith::AddIOp>(op))
     return {*left.step + *right.step, std::gcd(left.multiple, right.multiple)};
-  if (isa<arith::MulIOp>(op) && *left.step == 0 && *right.step == 0)
-    return {0, limited(left.multiple * right.multiple)};
-  // Of a divisor that is a multiple of the lanes, a piece lies between two multiples.
+  if (isa<arith::SubIOp>(op))
+    return {*left.step - *right.step, std::gcd(left.multiple, right.multiple)};
+  if (isa<tile::PtrAddOp>(op))
+    return {*left.step + *right.step,
+            std::gcd(left.multiple, limited(right.multiple * elementBytesOf(op->getResult(0))))};
+  if (isa<arith::MulIOp>(op)) {
+    int64_t multiple = limited(left.multiple * right.multiple);
+    if (*left.step == 0 && *right.step == 0)
+      return {0, multiple};
+    if (std::optional<int64_t> factor = repeatedNumber(op->getOperand(1)))
+      return {*left.step * *factor, multiple};
+    if (std::optional<int64_t> factor = repeatedNumber(op->getOperand(0)))
+      return {*right.step * *factor, multiple};
+    return {};
+  }
+  // Of a divisor that is a multiple of the lanes, a piece lies between two multiples. As in Triton, what is divided in
+  // a kernel is taken not to be negative: the remainders of negative positions are no positions.
   if (*left.step == 1 && *right.step == 0 && left.multiple % lanes == 0 && right.multiple % lanes == 0) {
     if (isa<arith::DivUIOp>(op))
       return {0, 1};
-    if (isa<arith::RemUIOp>(op))
+    if (isa<arith::RemUIOp, arith::RemSIOp>(op))
       return {1, std::gcd(left.multiple, right.multiple)};
   }
   return {};
 }
 
+static Progression progressionOfOp(Operation *op, int64_t lanes, Search &search) {
+  Value value = op->getResult(0);
+  if (std::optional<int64_t> known = constantOfValue(value))
+    return {0, limited(*known)};
+  if (isa<tile::SplatOp>(op))
+    return {0, multipleOf(op->getOperand(0), search)};
+  if (isa<tile::IotaOp>(op))
+    return {1, lanes}; // pieces start at multiples of their lanes
+  if (isa<arith::ExtUIOp, arith::ExtSIOp, arith::TruncIOp, tile::ExpandDimsOp>(op))
+    return progressionOf(op->getOperand(0), lanes, search);
+  if (isa<tile::BroadcastOp, tile::ReshapeOp>(op)) {
+    auto from = cast<RankedTensorType>(op->getOperand(0).getType()), to = cast<RankedTensorType>(value.getType());
+    if (isa<tile::ReshapeOp>(op))
+      return from.getEncoding() == to.getEncoding() ? progressionOf(op->getOperand(0), lanes, search) : Progression{};
+    if (to.getRank() == 0 || to.getShape().back() % lanes != 0)
+      return {};
+    if (from.getShape().back() == to.getShape().back())
+      return progressionOf(op->getOperand(0), lanes, search);
+    return {0, progressionOf(op->getOperand(0), 1, search).multiple};
+  }
+  return op->getNumOperands() == 2 ? progressionOfBinary(op, lanes, search) : Progression{};
+}
+
+static Progression progressionOf(Value value, int64_t lanes, Search &search) {
+  Progression unknown;
+  if (lanes == 1)
+    unknown.step = 0;
+  if (--search.steps < 0)
+    return unknown;
+  Progression result;
+  if (scf::ForOp loop = loopThatCarries(value))
+    result = progressionOfCarried(loop, cast<BlockArgument>(value), lanes, search);
+  else if (Operation *op = value.getDefiningOp())
+    result = progressionOfOp(op, lanes, search);
+  if (!result.step)
+    return unknown;
+  if (lanes == 1)
+    result.step = 0;
+  return result;
+}
+
 Progression torch_tile::codegen::knownProgression(Value value, int64_t lanes) {
-  int steps = mostSteps;
-  return progressionOf(value, lanes, steps);
+  Search search;
+  return progressionOf(value, lanes, search);
 }
 
 static bool isSameAlong(Value mask, int64_t lanes, int &steps) {
@@ -150,6 +250,13 @@ static bool isSameAlong(Value mask, int64_t lanes, int &steps) {
     return true;
   if (isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op))
     return isSameAlong(op->getOperand(0), lanes, steps) && isSameAlong(op->getOperand(1), lanes, steps);
+  if (isa<tile::ExpandDimsOp>(op))
+    return isSameAlong(op->getOperand(0), lanes, steps);
+  if (isa<tile::BroadcastOp>(op)) {
+    int64_t from = cast<RankedTensorType>(op->getOperand(0).getType()).getShape().back(),
+            to = cast<RankedTensorType>(mask.getType()).getShape().back();
+    return to % lanes == 0 && (from != to || isSameAlong(op->getOperand(0), lanes, steps));
+  }
   auto compare = dyn_cast<arith::CmpIOp>(op);
   if (!compare)
     return false;

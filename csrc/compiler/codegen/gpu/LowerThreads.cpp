@@ -17,14 +17,47 @@ ThreadLowering::ThreadLowering(tile::KernelOp kernel, StringRef symbol, const Gp
 
 static tile::LayoutAttr layoutOf(RankedTensorType type) { return cast<tile::LayoutAttr>(type.getEncoding()); }
 
+tile::LinearAttr ThreadLowering::linearLayoutOf(Type type) {
+  auto tile = dyn_cast<RankedTensorType>(type);
+  return tile ? dyn_cast_if_present<tile::LinearAttr>(tile.getEncoding()) : tile::LinearAttr();
+}
+
 int64_t ThreadLowering::lanesOf(Type type) const {
+  if (tile::LinearAttr linear = linearLayoutOf(type))
+    return linear.getVector();
   auto tile = dyn_cast<RankedTensorType>(type);
   return tile ? layoutOf(tile).getVector() : RowLowering::lanesOf(type);
 }
 
 int64_t ThreadLowering::numRowsOf(Type type) const {
+  if (tile::LinearAttr linear = linearLayoutOf(type))
+    return linear.getNumPieces();
   auto tile = dyn_cast<RankedTensorType>(type);
   return tile ? layoutOf(tile).getNumPieces(tile.getNumElements()) : 1;
+}
+
+/// Sum of what the bits of the thread's number move an element by. Runs of bits that move by 1, 2, 4, ... times a
+/// number are one term.
+Value ThreadLowering::threadStart(tile::LinearAttr layout) {
+  Value &start = threadStarts[layout];
+  if (start)
+    return start;
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointAfterValue(alignmentAnchor);
+  ArrayRef<int64_t> moves = layout.getThreads();
+  Value sum;
+  for (size_t first = 0, end; first < moves.size(); first = end) {
+    end = first + 1;
+    if (moves[first] == 0)
+      continue;
+    while (end < moves.size() && moves[end] == moves[first] << (end - first))
+      ++end;
+    Value bits = arith::ShRUIOp::create(b, threadId, i32(first));
+    bits = arith::AndIOp::create(b, bits, i32((int64_t(1) << (end - first)) - 1));
+    bits = arith::ShLIOp::create(b, bits, i32(llvm::Log2_64(moves[first])));
+    sum = sum ? arith::OrIOp::create(b, sum, bits).getResult() : bits;
+  }
+  return start = sum ? sum : i32(0);
 }
 
 int64_t ThreadLowering::numHolders(RankedTensorType type) const {
@@ -36,6 +69,8 @@ Value ThreadLowering::addI32(Value value, int64_t offset) {
 }
 
 Value ThreadLowering::rawStart(RankedTensorType type, int64_t piece) {
+  if (tile::LinearAttr linear = linearLayoutOf(type))
+    return addI32(threadStart(linear), linear.getPieceStart(piece));
   int64_t lanes = lanesOf(type);
   Value first = lanes == 1 ? threadId : arith::MulIOp::create(b, threadId, i32(lanes)).getResult();
   return addI32(first, piece * numThreads * lanes);
@@ -43,12 +78,21 @@ Value ThreadLowering::rawStart(RankedTensorType type, int64_t piece) {
 
 Value ThreadLowering::start(RankedTensorType type, int64_t piece) {
   Value first = rawStart(type, piece);
-  if (!isOwned(type, piece))
+  if (linearLayoutOf(type) || !isOwned(type, piece))
     return first;
   return arith::RemUIOp::create(b, first, i32(type.getNumElements()));
 }
 
 Value ThreadLowering::isOwned(RankedTensorType type, int64_t piece) {
+  if (tile::LinearAttr linear = linearLayoutOf(type)) {
+    int64_t copies = 0;
+    for (auto [bit, move] : llvm::enumerate(linear.getThreads()))
+      copies |= move == 0 ? int64_t(1) << bit : 0;
+    if (!copies)
+      return {};
+    Value bits = arith::AndIOp::create(b, threadId, i32(copies));
+    return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, bits, i32(0));
+  }
   if ((piece + 1) * numThreads * lanesOf(type) <= type.getNumElements())
     return {};
   return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, rawStart(type, piece), i32(type.getNumElements()));
@@ -203,6 +247,8 @@ LogicalResult ThreadLowering::run(ModuleOp module) {
   if (programsPerBlock > 1 && numThreads != 32)
     return kernel.emitOpError("expected programs of one warp where a block holds several, got ") << numThreads;
   auto verifyTile = [&](Operation *op, RankedTensorType type) -> LogicalResult {
+    if (tile::LinearAttr linear = linearLayoutOf(type); linear && linear.getNumThreads() == numThreads)
+      return success();
     auto layout = dyn_cast_if_present<tile::LayoutAttr>(type.getEncoding());
     if (!layout || layout.getThreads() != numThreads || type.getNumElements() % layout.getVector() != 0)
       return op->emitOpError("expected a layout over ") << numThreads << " threads, got " << type;
@@ -281,6 +327,8 @@ LogicalResult ThreadLowering::lowerOp(Operation *op) {
     return lowerTrans(trans);
   if (auto repeat = dyn_cast<tile::BroadcastOp>(op))
     return lowerBroadcast(repeat);
+  if (auto convert = dyn_cast<tile::ConvertLayoutOp>(op))
+    return lowerConvertLayout(convert);
   if (isa<tile::ReshapeOp, tile::ExpandDimsOp>(op))
     return lowerReshape(op);
   if (isa<tile::ProgramIdOp, tile::NumProgramsOp>(op)) {

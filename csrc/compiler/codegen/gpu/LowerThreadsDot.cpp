@@ -15,6 +15,8 @@ static constexpr int64_t unrolledSteps = 4;
 LogicalResult ThreadLowering::lowerDot(tile::DotOp op) {
   auto lhs = cast<RankedTensorType>(op.getLhs().getType()), rhs = cast<RankedTensorType>(op.getRhs().getType()),
        type = cast<RankedTensorType>(op.getType());
+  if (linearLayoutOf(type))
+    return lowerMatrixDot(op);
   int64_t rank = type.getRank(), batch = rank == 3 ? type.getDimSize(0) : 1;
   int64_t rowCount = type.getDimSize(rank - 2), columns = type.getDimSize(rank - 1), depth = lhs.getDimSize(rank - 1);
   Type sum = elementOf(type);

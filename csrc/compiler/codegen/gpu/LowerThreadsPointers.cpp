@@ -17,11 +17,28 @@ SmallVector<ThreadLowering::PointerPiece> ThreadLowering::makePointerPieces(Type
   };
   // Memory that an argument points to is known to be the device's, and maybe to be read alone; an integer is not.
   Value origin = isTile && root ? LLVM::PtrToIntOp::create(b, b.getI64Type(), scalar(root)).getResult() : Value();
+  bool isRow = false;
+  if (isTile && !offsets && lanes > 1) {
+    Progression known = knownProgression(base, lanes);
+    isRow = known.step == 1 && known.multiple % (bytes * lanes) == 0;
+  }
   SmallVector<PointerPiece> result;
   for (int64_t piece = 0, end = numRowsOf(type); piece < end; ++piece) {
     PointerPiece part;
+    part.isRow = isRow;
     if (mask)
       part.mask = pick(mask, piece);
+    if (isRow) { // one address is enough
+      Value first = extract(rows(base)[piece], 0);
+      first = root ? elementPtr(scalar(root), b.getI8Type(), arith::SubIOp::create(b, first, origin))
+                   : LLVM::IntToPtrOp::create(b, ptrType, first).getResult();
+      for (int64_t lane = 0; lane < lanes; ++lane)
+        part.lanes.push_back(lane == 0 ? first : elementPtr(first, storage, i64(lane)));
+      part.isWholeOrEmpty = mask && isSameAlongPiece(mask, lanes);
+      part.isWhole = mask ? allLanes(mask, part.mask) : Value();
+      result.push_back(std::move(part));
+      continue;
+    }
     SmallVector<Value> addresses;
     for (int64_t lane = 0; lane < lanes; ++lane) {
       Value offset;
@@ -76,6 +93,36 @@ LogicalResult ThreadLowering::gatherPointers(tile::GatherOp op) {
     return fromScalars(scalars);
   };
   Rows result;
+  Type type = withLanes(storage, lanes);
+  Type words = bytes * lanes % 4 == 0 ? withLanes(b.getI32Type(), bytes * lanes / 4) : type;
+  auto as = [&](Type to, Value value) -> Value {
+    return value.getType() == to ? value : LLVM::BitcastOp::create(b, to, value).getResult();
+  };
+  if (parts[0].isRow && (!parts[0].mask || parts[0].isWholeOrEmpty)) {
+    for (auto [piece, part] : llvm::enumerate(parts)) {
+      auto load = [&, &part = part] { return LLVM::LoadOp::create(b, words, part.lanes[0], bytes * lanes).getResult(); };
+      Value loaded;
+      if (part.mask) {
+        auto branch = scf::IfOp::create(b, words, part.isWhole, /*addThenBlock=*/true, /*addElseBlock=*/true);
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPointToEnd(branch.thenBlock());
+        scf::YieldOp::create(b, load());
+        b.setInsertionPointToEnd(branch.elseBlock());
+        Value rest = zero(words);
+        if (op.getOther()) {
+          const Rows &others = rows(op.getOther());
+          rest = as(words, broadcast(toStorage(others[others.size() == 1 ? 0 : piece]), type));
+        }
+        scf::YieldOp::create(b, rest);
+        loaded = branch.getResult(0);
+      } else {
+        loaded = load();
+      }
+      result.push_back(fromStorage(as(type, loaded), element));
+    }
+    set(op.getResult(), result);
+    return success();
+  }
   if (lanes == 1 || !parts[0].isWhole) {
     for (auto [piece, part] : llvm::enumerate(parts))
       result.push_back(fromStorage(loadSingle(part, piece), element));
@@ -83,11 +130,6 @@ LogicalResult ThreadLowering::gatherPointers(tile::GatherOp op) {
     return success();
   }
   // All pieces in one branch, so that their loads are under way together.
-  Type type = withLanes(storage, lanes);
-  Type words = bytes * lanes % 4 == 0 ? withLanes(b.getI32Type(), bytes * lanes / 4) : type;
-  auto as = [&](Type to, Value value) -> Value {
-    return value.getType() == to ? value : LLVM::BitcastOp::create(b, to, value).getResult();
-  };
   Value condition;
   for (const PointerPiece &part : parts)
     condition = both(condition, part.isWhole);
@@ -135,10 +177,15 @@ LogicalResult ThreadLowering::scatterPointers(tile::ScatterOp op) {
       }
     };
     storeIf(type ? isOwned(type, piece) : isFirstThread(), [&, &part = part] {
+      unsigned bytes = unsigned(bytesOf(value.getType()) * lanesOf(value.getType()));
+      auto storeWhole = [&, &part = part] { LLVM::StoreOp::create(b, value, part.lanes[0], bytes); };
+      if (part.isRow && !part.mask)
+        return storeWhole();
+      if (part.isWholeOrEmpty)
+        return guardedStore(part.isWhole, storeWhole);
       if (!part.isWhole)
         return storeSingle();
-      unsigned bytes = unsigned(bytesOf(value.getType()) * lanesOf(value.getType()));
-      storeWholeOr(part.isWhole, [&] { LLVM::StoreOp::create(b, value, part.lanes[0], bytes); }, storeSingle);
+      storeWholeOr(part.isWhole, storeWhole, storeSingle);
     });
   }
   return success();

@@ -1,5 +1,6 @@
 // Reductions: pieces of a thread, lanes of a piece, threads of a warp, warps of the block.
 #include "compiler/codegen/gpu/ThreadLowering.h"
+#include "compiler/tile/ir/LinearLayout.h"
 
 using namespace mlir;
 using namespace torch_tile::codegen;
@@ -338,6 +339,55 @@ LogicalResult ThreadLowering::reduceThroughShared(tile::ReduceOp op, RankedTenso
   return success();
 }
 
+//===-- fragments of matrix instructions ------------------------------------------------------------------------===//
+
+/// Registers along the axis, then threads of the warp along it; the results are a slice of the layout.
+LogicalResult ThreadLowering::reduceFragments(tile::ReduceOp op, RankedTensorType type) {
+  tile::LinearAttr layout = linearLayoutOf(type);
+  int64_t vector = layout.getVector(), axis = op.getAxis();
+  auto isAlong = [&](int64_t move) { return tile::axisMove(move, type.getShape()).axis == axis; };
+  bool isLaneAlong = vector > 1 && isAlong(1);
+  // By the result's piece, those that are combined into it.
+  SmallVector<SmallVector<Tuple>> lists;
+  for (int64_t piece = 0, end = numRowsOf(type); piece < end; ++piece) {
+    size_t number = 0, bit = 1;
+    for (auto [k, move] : llvm::enumerate(layout.getRegisters())) {
+      if (isAlong(move) || int64_t(1) << k < vector)
+        continue;
+      number += (piece * vector >> k) % 2 ? bit : 0;
+      bit *= 2;
+    }
+    lists.resize(std::max(lists.size(), number + 1));
+    lists[number].push_back(llvm::map_to_vector<2>(op.getSources(), [&](Value source) { return rows(source)[piece]; }));
+  }
+  SmallVector<Rows> results(op.getNumResults());
+  for (SmallVector<Tuple> &list : lists) {
+    auto combined = combineRows(op, std::move(list));
+    if (succeeded(combined) && isLaneAlong)
+      combined = combineLanes(op, Tuple(*combined));
+    for (auto [bit, move] : llvm::enumerate(layout.getThreads())) {
+      if (failed(combined))
+        return failure();
+      if (!isAlong(move))
+        continue;
+      Tuple others = llvm::map_to_vector<2>(*combined, [&](Value value) {
+        SmallVector<Value> lanes;
+        for (int64_t lane = 0, end = lanesOf(value.getType()); lane < end; ++lane)
+          lanes.push_back(shuffleLanes(extract(value, lane), Shuffle::Xor, int64_t(1) << bit));
+        return fromScalars(lanes);
+      });
+      combined = combine(op, *combined, others);
+    }
+    if (failed(combined))
+      return failure();
+    for (auto [rows, value] : llvm::zip_equal(results, *combined))
+      rows.push_back(value);
+  }
+  for (auto [result, rows] : llvm::zip_equal(op.getResults(), results))
+    set(result, rows);
+  return success();
+}
+
 static Attribute layoutEncoding(Type type) {
   auto tile = dyn_cast<RankedTensorType>(type);
   return tile ? tile.getEncoding() : Attribute();
@@ -352,6 +402,8 @@ LogicalResult ThreadLowering::lowerReduce(tile::ReduceOp op) {
       return op.emitOpError("expected results to be the sources without the axis, got ")
              << type << " and " << result.getType();
   }
+  if (linearLayoutOf(type))
+    return reduceFragments(op, type);
   if (numResults != 1 && areSegments(type, op.getAxis()))
     return reduceSegments(op, type);
   if (numResults != 1 || !llvm::isPowerOf2_64(numHolders(type))) {

@@ -1,5 +1,6 @@
 // Shapes: what changes the order of elements goes through shared memory.
 #include "compiler/codegen/gpu/ThreadLowering.h"
+#include "compiler/tile/ir/LinearLayout.h"
 
 using namespace mlir;
 using namespace torch_tile::codegen;
@@ -282,6 +283,47 @@ LogicalResult ThreadLowering::lowerReshape(Operation *op) {
   return success();
 }
 
+/// Of a slice of the result's layout: for each piece of the result the piece of the source with its elements, if no
+/// element has to move.
+static std::optional<SmallVector<int64_t>> repeatedPieces(RankedTensorType from, RankedTensorType to) {
+  auto source = dyn_cast_if_present<tile::LinearAttr>(from.getEncoding()),
+       target = dyn_cast_if_present<tile::LinearAttr>(to.getEncoding());
+  if (!source || !target)
+    return std::nullopt;
+  tile::LinearAttr slice = target;
+  SmallVector<bool> isRepeated;
+  for (auto [axis, size] : llvm::enumerate(from.getShape())) {
+    isRepeated.push_back(size == 1 && to.getDimSize(axis) != 1);
+    if (isRepeated.back())
+      slice = tile::sliceLayout(slice, to.getShape(), axis);
+  }
+  if (slice != source || (source.getVector() != 1 && source.getVector() != target.getVector()))
+    return std::nullopt;
+  SmallVector<int64_t> result;
+  int64_t vector = target.getVector();
+  for (int64_t piece = 0; piece < target.getNumPieces(); ++piece) {
+    int64_t number = 0, bit = 1; // of the source's register
+    for (auto [k, move] : llvm::enumerate(target.getRegisters())) {
+      tile::AxisMove along = tile::axisMove(move, to.getShape());
+      if (along.axis >= 0 && isRepeated[along.axis])
+        continue;
+      number += (piece * vector >> k) % 2 ? bit : 0;
+      bit *= 2;
+    }
+    result.push_back(number / source.getVector());
+  }
+  return result;
+}
+
+LogicalResult ThreadLowering::lowerConvertLayout(tile::ConvertLayoutOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  auto result = exchange(op, op.getSource(), type, [](Value index) { return index; });
+  if (failed(result))
+    return failure();
+  set(op.getResult(), std::move(*result));
+  return success();
+}
+
 LogicalResult ThreadLowering::lowerBroadcast(tile::BroadcastOp op) {
   auto from = cast<RankedTensorType>(op.getSource().getType()), to = cast<RankedTensorType>(op.getType());
   if (from.getRank() != to.getRank())
@@ -294,6 +336,13 @@ LogicalResult ThreadLowering::lowerBroadcast(tile::BroadcastOp op) {
     for (Value value : Rows(it->second))
       result.push_back(broadcast(value, rowTypeOf(to)));
     set(op.getResult(), std::move(result));
+    return success();
+  }
+  if (auto pieces = repeatedPieces(from, to)) {
+    const Rows source = rows(op.getSource());
+    set(op.getResult(), llvm::map_to_vector<1>(*pieces, [&](int64_t piece) {
+          return lanesOf(from) == lanesOf(to) ? source[piece] : broadcast(source[piece], rowTypeOf(to));
+        }));
     return success();
   }
   if (from.getNumElements() == 1) { // every thread has a copy
@@ -331,6 +380,13 @@ LogicalResult ThreadLowering::lowerBroadcast(tile::BroadcastOp op) {
 }
 
 LogicalResult ThreadLowering::lowerTrans(tile::TransOp op) {
+  // Matrix instructions read the source.
+  auto isMatrixDot = [](Operation *user) {
+    auto dot = dyn_cast<tile::DotOp>(user);
+    return dot && linearLayoutOf(dot.getType());
+  };
+  if (llvm::all_of(op->getUsers(), isMatrixDot))
+    return success();
   auto from = cast<RankedTensorType>(op.getSource().getType()), to = cast<RankedTensorType>(op.getType());
   ArrayRef<int64_t> perm = op.getPerm();
   int64_t rank = from.getRank();

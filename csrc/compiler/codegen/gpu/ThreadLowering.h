@@ -23,7 +23,10 @@ void markApproximate(mlir::tile::KernelOp kernel);
 bool isWrite(mlir::Operation *op);
 mlir::Value baseOf(mlir::Operation *op);
 
-/// A number that an integer of a kernel is always divisible by.
+/// Of kernels: by argument, what an integer, or a pointer's address, is divisible by; 0 where nothing is known.
+inline constexpr llvm::StringLiteral argumentMultiplesAttrName = "tile.argument_multiples";
+
+/// A number that an integer of a kernel, or the address of a pointer, is always divisible by.
 int64_t knownMultiple(mlir::Value value);
 
 /// What an integer of a kernel never is below or above, where that follows from its last operations.
@@ -65,6 +68,10 @@ private:
 
   int64_t lanesOf(mlir::Type type) const override;
   int64_t numRowsOf(mlir::Type type) const override;
+  /// The layout of a tile that has one of #tile.linear, else null.
+  static mlir::tile::LinearAttr linearLayoutOf(mlir::Type type);
+  /// Row-major index of the thread's first element.
+  mlir::Value threadStart(mlir::tile::LinearAttr layout);
   /// Threads that hold different elements of a tile: fewer than there are where the tile is small.
   int64_t numHolders(mlir::RankedTensorType type) const;
   /// Row-major index of the first element of a piece, before and after counting from the first element again (i32).
@@ -157,6 +164,8 @@ private:
     llvm::SmallVector<mlir::Value> lanes; // pointers
     mlir::Value mask;                     // lanes to access; null for all
     mlir::Value isWhole;                  // whether they are neighbours, aligned as a whole, and all to be accessed
+    bool isRow = false;                   // they are known to be neighbours, and aligned as a whole
+    bool isWholeOrEmpty = false;          // so, and all or none are to be accessed
   };
   llvm::SmallVector<PointerPiece> makePointerPieces(mlir::Type type, mlir::Value base, mlir::Value offsets,
                                                     mlir::Value mask);
@@ -174,6 +183,25 @@ private:
 
   mlir::LogicalResult lowerDot(mlir::tile::DotOp op);
 
+  //===-- matrix instructions (LowerThreadsMatrix.cpp) ----------------------------------------------------------===//
+
+  /// An operand in shared memory, as ldmatrix reads it: in panels of columns, each at most 128 bytes wide, whose 16-byte
+  /// words are permuted so that eight rows of one column lie in different banks.
+  struct SharedMatrix {
+    mlir::Value base;
+    int64_t rows, columns;
+    mlir::Type element;
+    bool isTransposed; // of the operand that the product asks for
+    int64_t elementBytes() const { return element.getIntOrFloatBitWidth() / 8; }
+    int64_t panelBytes() const { return std::min<int64_t>(128, columns * elementBytes()); }
+    int64_t bytes() const { return rows * columns * elementBytes(); }
+  };
+  mlir::LogicalResult lowerMatrixDot(mlir::tile::DotOp op);
+  SharedMatrix describeOperand(mlir::Value operand, int64_t byteOffset);
+  /// Bytes from the base on of the 16-byte word with this column (in bytes) in this row.
+  mlir::Value wordOffset(const SharedMatrix &matrix, mlir::Value row, mlir::Value columnByte);
+  void storeOperand(const SharedMatrix &matrix, mlir::Value operand);
+  struct FragmentReader;
   //===-- other orders of elements (LowerThreadsRearrange.cpp) --------------------------------------------------===//
 
   mlir::LogicalResult lowerScan(mlir::tile::ScanOp op);
@@ -197,6 +225,7 @@ private:
   mlir::LogicalResult lowerReshape(mlir::Operation *op);
   mlir::LogicalResult lowerTrans(mlir::tile::TransOp op);
   mlir::LogicalResult lowerBroadcast(mlir::tile::BroadcastOp op);
+  mlir::LogicalResult lowerConvertLayout(mlir::tile::ConvertLayoutOp op);
   /// Element i of the result is element sourceIndex(i) of the source; all indices are row-major i32.
   mlir::FailureOr<Rows> exchange(mlir::Operation *op, mlir::Value source, mlir::Type type,
                                  llvm::function_ref<mlir::Value(mlir::Value)> sourceIndex, bool isPadded = false) {
@@ -242,6 +271,7 @@ private:
                                           llvm::ArrayRef<Rows> sources);
   bool areSegments(mlir::RankedTensorType type, int64_t axis) const;
   mlir::LogicalResult reduceSegments(mlir::tile::ReduceOp op, mlir::RankedTensorType type);
+  mlir::LogicalResult reduceFragments(mlir::tile::ReduceOp op, mlir::RankedTensorType type);
   mlir::FailureOr<mlir::RankedTensorType> foldPieces(mlir::tile::ReduceOp op, mlir::RankedTensorType type,
                                                      llvm::SmallVectorImpl<Rows> &sources);
   mlir::FailureOr<Tuple> combineWarp(mlir::tile::ReduceOp op, Tuple tuple, int64_t lanes);
@@ -264,6 +294,7 @@ private:
   Alignment alignment;
   /// What the threads of a segment hold together, one for each piece of the tile it was reduced from.
   llvm::DenseMap<mlir::Value, Rows> segmentRows;
+  llvm::DenseMap<mlir::Attribute, mlir::Value> threadStarts;
   /// What the ops of one program take of shared memory, and what the launch provides to a block.
   int64_t sharedBytes = 0, launchBytes = 0;
   llvm::SmallSetVector<Pending, 16> pending;

@@ -178,6 +178,16 @@ LogicalResult InterleaveOp::verify() {
   return success();
 }
 
+//===-- tile.convert_layout -------------------------------------------------------------------------------------===//
+
+LogicalResult ConvertLayoutOp::verify() {
+  auto from = cast<RankedTensorType>(getSource().getType()), to = cast<RankedTensorType>(getType());
+  if (from.getShape() != to.getShape() || from.getElementType() != to.getElementType() || !from.getEncoding() ||
+      !to.getEncoding())
+    return emitOpError("expected two layouts of one type, got ") << from << " and " << to;
+  return success();
+}
+
 //===-- tile.dot ------------------------------------------------------------------------------------------------===//
 
 LogicalResult DotOp::verify() {

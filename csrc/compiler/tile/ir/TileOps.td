@@ -48,6 +48,31 @@ def Tile_Layout : AttrDef<Tile_Dialect, "Layout"> {
   }];
 }
 
+def Tile_Linear : AttrDef<Tile_Dialect, "Linear"> {
+  let mnemonic = "linear";
+  let summary = "how a tile lies over the threads of a block, bit by bit";
+  let description = [{
+    Bit k of a register's number moves an element by `registers[k]` in row-major order, bit k of a thread's number by `threads[k]`; element numbers are the sums.
+    A move is a power of two, or 0 for threads that hold copies. Sizes of the tile are powers of two, so each move is along one axis. The registers of the first bits
+    whose moves are 1, 2, 4, ... are one piece. Fragments of matrix instructions and their slices along an axis are such layouts:
+
+    ```mlir
+    #tile.linear<registers = [1, 64], threads = [2, 4, 8, 16, 32]>
+    ```
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$registers, ArrayRefParameter<"int64_t">:$threads);
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    /// Elements of a piece: neighbours in row-major order.
+    int64_t getVector() const;
+    int64_t getNumPieces() const { return (int64_t(1) << getRegisters().size()) / getVector(); }
+    int64_t getNumThreads() const { return int64_t(1) << getThreads().size(); }
+    /// Row-major number of a piece's first element in the first thread.
+    int64_t getPieceStart(int64_t piece) const;
+  }];
+  let genVerifyDecl = 1;
+}
+
 def Tile_Scalar : AnyTypeOf<[AnyInteger, AnyFloat, Index, Tile_Ptr], "a scalar">;
 def Tile_Tile : RankedTensorOf<[AnyInteger, AnyFloat, Index, Tile_Ptr], [HasStaticShapePred], "a tile">;
 def Tile_Value : AnyTypeOf<[Tile_Scalar, Tile_Tile]>;
@@ -149,6 +174,14 @@ def Tile_TransOp : Tile_Op<"trans", [Pure]> {
   let arguments = (ins Tile_Tile:$source, DenseI64ArrayAttr:$perm);
   let results = (outs Tile_Tile:$result);
   let assemblyFormat = "$source `perm` $perm attr-dict `:` type($source) `->` type($result)";
+}
+
+def Tile_ConvertLayoutOp : Tile_Op<"convert_layout", [Pure]> {
+  let summary = "the same tile over the threads in another way; of GPU kernels with layouts";
+  let arguments = (ins Tile_Tile:$source);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 def Tile_CatOp : Tile_Op<"cat", [Pure, SameTypeOperands]> {

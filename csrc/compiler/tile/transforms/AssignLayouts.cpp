@@ -112,6 +112,7 @@ LogicalResult LayoutAssigner::run() {
       constant.setValueAttr(elements.isSplat() ? elements.resizeSplat(type) : elements.reshape(type));
     }
   });
+  assignFragments(kernel, threads, [&](RankedTensorType tile) { return layoutOf(tile); });
   return success();
 }
 

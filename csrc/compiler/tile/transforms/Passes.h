@@ -16,6 +16,10 @@ namespace mlir::tile {
 LogicalResult stripMine(KernelOp kernel, int64_t lanes = 64);
 /// See Passes.td. Fails with a diagnostic at a tile that does not fit in registers.
 LogicalResult assignLayouts(KernelOp kernel);
+/// The part of it that is about matrix instructions: the types of all tiles have `usualLayout`.
+void assignFragments(KernelOp kernel, int64_t numThreads, function_ref<LayoutAttr(RankedTensorType)> usualLayout);
+/// Whether a product is made by matrix instructions on GPU.
+bool hasMatrixInstruction(DotOp dot);
 
 #define GEN_PASS_REGISTRATION
 #include "compiler/tile/transforms/Passes.h.inc"

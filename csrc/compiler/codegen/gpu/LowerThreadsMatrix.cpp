@@ -1,0 +1,267 @@
+// Products of matrices by instructions of whole warps: operands in shared memory or in registers, sums in registers.
+#include "compiler/codegen/gpu/ThreadLowering.h"
+#include "compiler/tile/ir/LinearLayout.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace torch_tile::codegen;
+
+/// Of shared memory that is read and written at once, and of an instruction's share of the depth.
+static constexpr int64_t wordBytes = 16, stepBytes = 32;
+
+//===-- operands in shared memory -------------------------------------------------------------------------------===//
+
+/// A product reads a transposed tile in the order in which it lies.
+static Value withoutTranspose(Value operand) {
+  auto trans = operand.getDefiningOp<tile::TransOp>();
+  return trans ? trans.getSource() : operand;
+}
+
+ThreadLowering::SharedMatrix ThreadLowering::describeOperand(Value operand, int64_t byteOffset) {
+  Value source = withoutTranspose(operand);
+  auto type = cast<RankedTensorType>(source.getType());
+  SharedMatrix matrix;
+  matrix.base = sharedPtr({b.getI8Type(), byteOffset, false}, i32(0));
+  matrix.rows = type.getDimSize(0);
+  matrix.columns = type.getDimSize(1);
+  matrix.element = storageOf(elementOf(type));
+  matrix.isTransposed = source != operand;
+  return matrix;
+}
+
+Value ThreadLowering::wordOffset(const SharedMatrix &matrix, Value row, Value columnByte) {
+  int64_t panel = matrix.panelBytes(), numPanels = matrix.columns * matrix.elementBytes() / panel;
+  auto shift = [&](Value value, int64_t bits) -> Value { return arith::ShLIOp::create(b, value, i32(bits)); };
+  Value offset = shift(row, llvm::Log2_64(panel));
+  // Bits 4 to 6 of the address are those of the word, exclusive-or bits 7 to 9 of the row's, as far as a row has them.
+  Value bits = arith::ShRUIOp::create(b, offset, i32(3));
+  bits = arith::AndIOp::create(b, bits, i32((panel / wordBytes - 1) * wordBytes));
+  if (numPanels > 1) {
+    Value number = arith::ShRUIOp::create(b, columnByte, i32(llvm::Log2_64(panel)));
+    offset = arith::AddIOp::create(b, offset, arith::MulIOp::create(b, number, i32(matrix.rows * panel)));
+    columnByte = arith::AndIOp::create(b, columnByte, i32(panel - 1));
+  }
+  return arith::AddIOp::create(b, offset, arith::XOrIOp::create(b, columnByte, bits));
+}
+
+void ThreadLowering::storeOperand(const SharedMatrix &matrix, Value operand) {
+  Value source = withoutTranspose(operand);
+  auto type = cast<RankedTensorType>(source.getType());
+  const Rows pieces = rows(source);
+  int64_t bytes = matrix.elementBytes(), atOnce = std::min(lanesOf(type), wordBytes / bytes);
+  atOnce = std::min(atOnce, matrix.columns);
+  for (auto [piece, row] : llvm::enumerate(pieces)) {
+    Value value = toStorage(row), first = start(type, piece);
+    auto store = [&] {
+      for (int64_t lane = 0, lanes = lanesOf(type); lane < lanes; lane += atOnce) {
+        SmallVector<Value> place = coordinates(addI32(first, lane), type.getShape());
+        Value columnByte = arith::MulIOp::create(b, place[1], i32(bytes));
+        Value word = arith::AndIOp::create(b, columnByte, i32(~(wordBytes - 1)));
+        Value inWord = arith::AndIOp::create(b, columnByte, i32(wordBytes - 1));
+        Value offset = arith::AddIOp::create(b, wordOffset(matrix, place[0], word), inWord);
+        Value ptr =
+            LLVM::GEPOp::create(b, sharedPtrType, b.getI8Type(), matrix.base, ArrayRef<LLVM::GEPArg>{offset});
+        Value part = atOnce == lanes ? value : slice(value, lane, atOnce);
+        LLVM::StoreOp::create(b, part, ptr, unsigned(atOnce * bytes));
+      }
+    };
+    if (Value isOwner = isOwned(type, piece))
+      guardedStore(isOwner, store);
+    else
+      store();
+  }
+}
+
+//===-- fragments -----------------------------------------------------------------------------------------------===//
+
+/// Reads blocks of an operand. A block of 16 rows of the left operand by a step of the depth, or of 16 columns of the
+/// right one, is four matrices of eight rows of 16 bytes; each thread of the warp has the address of one row.
+struct ThreadLowering::FragmentReader {
+  ThreadLowering &lowering;
+  const SharedMatrix &matrix;
+  Value rowStart, inPanel; // of this thread: bytes to its row's start, and its word there
+  int64_t panel;
+
+  /// `outer`: where the warp's share of rows (left) or columns (right) begins, a sum of powers of two that no block
+  /// adds.
+  FragmentReader(ThreadLowering &lowering, const SharedMatrix &matrix, bool isLeft, Value outer)
+      : lowering(lowering), matrix(matrix), panel(matrix.panelBytes()) {
+    ImplicitLocOpBuilder &b = lowering.b;
+    auto i32 = [&](int64_t value) { return lowering.i32(value); };
+    auto bit = [&](int64_t which, int64_t value) -> Value {
+      Value set = arith::AndIOp::create(b, arith::ShRUIOp::create(b, lowering.threadId, i32(which)), i32(1));
+      return arith::MulIOp::create(b, set, i32(value));
+    };
+    auto add = [&](Value left, Value right) -> Value { return arith::AddIOp::create(b, left, right); };
+    // Of the four matrices, the second is the next 8 rows of the left operand, and the next 16 bytes of depth of the
+    // right one.
+    bool isDepthAlongRow = isLeft != matrix.isTransposed;
+    Value row = arith::AndIOp::create(b, lowering.threadId, i32(7));
+    Value second = bit(3, 1), fourth = bit(4, 1);
+    Value nextOuter = isLeft ? second : fourth, nextDepth = isLeft ? fourth : second;
+    Value word;
+    if (isDepthAlongRow) {
+      row = add(add(row, arith::MulIOp::create(b, nextOuter, i32(8))), outer);
+      word = arith::MulIOp::create(b, nextDepth, i32(wordBytes));
+    } else {
+      row = add(row, arith::MulIOp::create(b, nextDepth, i32(8)));
+      word = add(arith::MulIOp::create(b, nextOuter, i32(wordBytes)),
+                 arith::MulIOp::create(b, outer, i32(matrix.elementBytes())));
+    }
+    rowStart = arith::ShLIOp::create(b, row, i32(llvm::Log2_64(panel)));
+    Value bits = arith::ShRUIOp::create(b, rowStart, i32(3));
+    bits = arith::AndIOp::create(b, bits, i32((panel / wordBytes - 1) * wordBytes));
+    if (!isDepthAlongRow && matrix.columns * matrix.elementBytes() > panel) {
+      Value number = arith::ShRUIOp::create(b, word, i32(llvm::Log2_64(panel)));
+      rowStart = add(rowStart, arith::MulIOp::create(b, number, i32(matrix.rows * panel)));
+      word = arith::AndIOp::create(b, word, i32(panel - 1));
+    }
+    inPanel = arith::XOrIOp::create(b, word, bits);
+    isTransposedRead = !isDepthAlongRow;
+  }
+
+  /// Four words of this thread. `outer` and `depth` are elements from the warp's share on, as powers of two that the
+  /// share's start has not.
+  SmallVector<Value> read(int64_t outer, int64_t depth) const {
+    ImplicitLocOpBuilder &b = lowering.b;
+    int64_t bytes = matrix.elementBytes();
+    int64_t row = isTransposedRead ? depth : outer, column = (isTransposedRead ? outer : depth) * bytes;
+    Value place = arith::XOrIOp::create(b, inPanel, lowering.i32(column % panel));
+    place = arith::AddIOp::create(b, rowStart, place);
+    auto ptrType = lowering.sharedPtrType;
+    Value ptr = LLVM::GEPOp::create(b, ptrType, b.getI8Type(), matrix.base, ArrayRef<LLVM::GEPArg>{place});
+    int64_t more = (column / panel * matrix.rows + row) * panel;
+    ptr = LLVM::GEPOp::create(b, ptrType, b.getI8Type(), ptr, ArrayRef<LLVM::GEPArg>{int32_t(more)});
+    Type word = b.getI32Type();
+    auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), {word, word, word, word});
+    std::string name = std::string("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4") + (isTransposedRead ? ".trans" : "") +
+                       ".b16.p3";
+    Value all = LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), ValueRange{ptr}).getResult(0);
+    SmallVector<Value> words;
+    for (int64_t k = 0; k < 4; ++k)
+      words.push_back(LLVM::ExtractValueOp::create(b, all, ArrayRef<int64_t>{k}));
+    return words;
+  }
+
+  bool isTransposedRead;
+};
+
+namespace {
+/// What a warp computes: blocks of 16 rows and of 8 columns, as distances from its share's start.
+struct WarpShare {
+  SmallVector<int64_t> rows{0}, columns{0};
+};
+} // namespace
+
+static WarpShare shareOf(tile::LinearAttr layout, ArrayRef<int64_t> shape) {
+  WarpShare share;
+  // Registers: a pair, 8 rows, then blocks of columns, then blocks of rows.
+  for (int64_t move : layout.getRegisters().drop_front(2)) {
+    tile::AxisMove along = tile::axisMove(move, shape);
+    SmallVector<int64_t> &blocks = along.axis == 0 ? share.rows : share.columns;
+    for (size_t k = 0, end = blocks.size(); k < end; ++k)
+      blocks.push_back(blocks[k] + along.distance);
+  }
+  return share;
+}
+
+/// One instruction: four words of the left operand, two of the right one; four sums.
+static SmallVector<Value> multiply(ImplicitLocOpBuilder &b, Type element, ArrayRef<Value> left, ArrayRef<Value> right,
+                                   ArrayRef<Value> sums) {
+  SmallVector<Value> operands;
+  auto half = VectorType::get({2}, b.getF16Type());
+  for (Value word : llvm::concat<const Value>(left, right))
+    operands.push_back(element.isF16() ? LLVM::BitcastOp::create(b, half, word).getResult() : word);
+  llvm::append_range(operands, sums);
+  StringRef name = element.isF16()    ? "llvm.nvvm.mma.m16n8k16.row.col.f32.f32"
+                   : element.isBF16() ? "llvm.nvvm.mma.m16n8k16.row.col.bf16"
+                                      : "llvm.nvvm.mma.m16n8k32.row.col.s8";
+  Type sum = sums[0].getType();
+  auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), {sum, sum, sum, sum});
+  Value all = LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), operands).getResult(0);
+  SmallVector<Value> result;
+  for (int64_t k = 0; k < 4; ++k)
+    result.push_back(LLVM::ExtractValueOp::create(b, all, ArrayRef<int64_t>{k}));
+  return result;
+}
+
+LogicalResult ThreadLowering::lowerMatrixDot(tile::DotOp op) {
+  auto lhs = cast<RankedTensorType>(op.getLhs().getType()), type = cast<RankedTensorType>(op.getType());
+  tile::LinearAttr layout = linearLayoutOf(type), leftLayout = linearLayoutOf(lhs);
+  Type element = lhs.getElementType();
+  int64_t depth = lhs.getDimSize(1), step = stepBytes * 8 / element.getIntOrFloatBitWidth();
+  bool isLeftInRegisters = leftLayout && element.getIntOrFloatBitWidth() == 16 &&
+                           tile::isLeftFragment(leftLayout, lhs.getShape(), layout, type.getShape());
+
+  if (hasSharedReaders)
+    barrier();
+  SharedMatrix left, right;
+  int64_t used = 0;
+  if (!isLeftInRegisters) {
+    left = describeOperand(op.getLhs(), 0);
+    used = left.bytes();
+    storeOperand(left, op.getLhs());
+  }
+  right = describeOperand(op.getRhs(), used);
+  storeOperand(right, op.getRhs());
+  sharedBytes = std::max(sharedBytes, used + right.bytes());
+  barrier();
+
+  // Where the warp's share begins: what its threads' bits beyond the first five move by.
+  SmallVector<int64_t> rowMoves(layout.getThreads().size(), 0), columnMoves = rowMoves;
+  for (auto [bit, move] : llvm::enumerate(layout.getThreads())) {
+    tile::AxisMove along = tile::axisMove(move, type.getShape());
+    if (bit >= 5 && along.axis >= 0)
+      (along.axis == 0 ? rowMoves : columnMoves)[bit] = along.distance;
+  }
+  Value firstRow = threadStart(tile::LinearAttr::get(b.getContext(), {}, rowMoves));
+  Value firstColumn = threadStart(tile::LinearAttr::get(b.getContext(), {}, columnMoves));
+  WarpShare share = shareOf(layout, type.getShape());
+  std::optional<FragmentReader> leftReader;
+  if (!isLeftInRegisters)
+    leftReader.emplace(*this, left, /*isLeft=*/true, firstRow);
+  FragmentReader rightReader(*this, right, /*isLeft=*/false, firstColumn);
+
+  SmallVector<SmallVector<Value>> sums; // by block of rows, then of columns
+  const Rows start = rows(op.getAcc());
+  for (size_t block = 0; block < share.rows.size() * share.columns.size(); ++block) {
+    SmallVector<Value> four;
+    for (Value pair : {start[2 * block], start[2 * block + 1]})
+      four.append({extract(pair, 0), extract(pair, 1)});
+    sums.push_back(four);
+  }
+  const Rows leftPieces = isLeftInRegisters ? rows(op.getLhs()) : Rows();
+  int64_t numSteps = depth / step;
+  auto leftBlock = [&](size_t row, int64_t k) {
+    if (!isLeftInRegisters)
+      return leftReader->read(share.rows[row], k * step);
+    SmallVector<Value> words;
+    for (int64_t piece = 0; piece < 4; ++piece) {
+      Value pair = leftPieces[(row * numSteps + k) * 4 + piece];
+      words.push_back(LLVM::BitcastOp::create(b, b.getI32Type(), pair));
+    }
+    return words;
+  };
+  for (int64_t k = 0; k < numSteps; ++k) {
+    SmallVector<SmallVector<Value>> lefts;
+    for (size_t row = 0; row < share.rows.size(); ++row)
+      lefts.push_back(leftBlock(row, k));
+    for (size_t column = 0; column < share.columns.size(); column += 2) {
+      SmallVector<Value> both = rightReader.read(share.columns[column], k * step);
+      for (size_t next = 0; next < 2; ++next)
+        for (size_t row = 0; row < share.rows.size(); ++row) {
+          SmallVector<Value> &four = sums[row * share.columns.size() + column + next];
+          four = multiply(b, element, lefts[row], ArrayRef(both).slice(2 * next, 2), four);
+        }
+    }
+  }
+  Rows result;
+  for (ArrayRef<Value> four : sums) {
+    result.push_back(fromScalars(four.take_front(2)));
+    result.push_back(fromScalars(four.drop_front(2)));
+  }
+  hasSharedReaders = true;
+  set(op.getResult(), std::move(result));
+  return success();
+}

@@ -1,0 +1,316 @@
+// Products of matrices get the layout of matrix instructions' results, and so does what is computed from them.
+#include "compiler/tile/ir/LinearLayout.h"
+#include "compiler/tile/transforms/Passes.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+
+static constexpr int64_t warpSize = 32;
+/// Of the K axis, what one matrix instruction takes of each operand.
+static constexpr int64_t instructionBytes = 32;
+/// The least rows and columns of a warp: the columns of two instructions, which are read together.
+static constexpr int64_t leastSize = 16;
+/// How far back a tile is computed again in another layout rather than moved.
+static constexpr int maxCloned = 32;
+
+static RankedTensorType tileOf(Value value) { return dyn_cast<RankedTensorType>(value.getType()); }
+
+static bool isPointwise(Operation *op) {
+  return op->getNumResults() == 1 && op->getNumRegions() == 0 && OpTrait::hasElementwiseMappableTraits(op) &&
+         isa<RankedTensorType>(op->getResult(0).getType());
+}
+
+namespace {
+class FragmentAssigner {
+public:
+  FragmentAssigner(KernelOp kernel, int64_t numThreads, function_ref<LayoutAttr(RankedTensorType)> usualLayout)
+      : kernel(kernel), numThreads(numThreads), usualLayout(usualLayout) {}
+  void run();
+
+private:
+  bool isChained(DotOp dot) const;
+  LinearAttr layoutOf(DotOp dot) const;
+  bool choose(Value value, LinearAttr layout);
+  bool spread(Operation *op);
+  bool spreadReduction(ReduceOp op);
+  bool spreadBroadcast(BroadcastOp op);
+  bool spreadCarried(Operation *op);
+  void fixOperands(Operation *op);
+  bool canClone(Value value, int &budget) const;
+  Value inLayout(Value value, Attribute layout);
+  void require(OpOperand &operand, Attribute layout);
+  Attribute usual(Value value) const { return usualLayout(tileOf(value)); }
+
+  KernelOp kernel;
+  int64_t numThreads;
+  function_ref<LayoutAttr(RankedTensorType)> usualLayout;
+  bool hasChains = false;
+  llvm::MapVector<DotOp, LinearAttr> dots;
+  DenseMap<Value, LinearAttr> chosen;
+  DenseMap<std::pair<Value, Attribute>, Value> made;
+};
+} // namespace
+
+//===-- dots ----------------------------------------------------------------------------------------------------===//
+
+bool tile::hasMatrixInstruction(DotOp dot) {
+  auto lhs = cast<RankedTensorType>(dot.getLhs().getType()), rhs = cast<RankedTensorType>(dot.getRhs().getType()),
+       acc = cast<RankedTensorType>(dot.getType());
+  Type element = lhs.getElementType();
+  if (acc.getRank() != 2 || element != rhs.getElementType())
+    return false;
+  bool isSum = acc.getElementType().isF32() ? element.isF16() || element.isBF16()
+                                            : acc.getElementType().isInteger(32) && element.isInteger(8);
+  int64_t step = instructionBytes * 8 / element.getIntOrFloatBitWidth();
+  auto fits = [](int64_t size, int64_t least) { return size >= least && llvm::isPowerOf2_64(size); };
+  // Only elements of 16 bits are transposed when they are read.
+  bool canRead = element.getIntOrFloatBitWidth() == 16 ||
+                 (!dot.getLhs().getDefiningOp<TransOp>() && dot.getRhs().getDefiningOp<TransOp>());
+  return isSum && canRead && fits(acc.getDimSize(0), leastSize) && fits(acc.getDimSize(1), leastSize) &&
+         fits(lhs.getDimSize(1), step);
+}
+
+/// Whether a product is reduced, or is an operand of the next one: rows then stay in one warp.
+bool FragmentAssigner::isChained(DotOp dot) const {
+  llvm::SmallSetVector<Value, 16> reached;
+  reached.insert(dot.getResult());
+  for (size_t k = 0; k < reached.size(); ++k)
+    for (OpOperand &use : reached[k].getUses()) {
+      Operation *user = use.getOwner();
+      auto next = dyn_cast<DotOp>(user);
+      if (isa<ReduceOp>(user) || (next && use.getOperandNumber() < 2))
+        return true;
+      if (isPointwise(user))
+        reached.insert(user->getResult(0));
+    }
+  return false;
+}
+
+LinearAttr FragmentAssigner::layoutOf(DotOp dot) const {
+  ArrayRef<int64_t> shape = tileOf(dot).getShape();
+  FragmentShape fragments{shape[0], shape[1], 1, 1};
+  int64_t numWarps = numThreads / warpSize;
+  for (int64_t warps = 1; warps < numWarps; warps *= 2) {
+    int64_t rows = shape[0] / fragments.warpRows, columns = shape[1] / fragments.warpColumns;
+    bool canSplitRows = rows > leastSize, canSplitColumns = columns > leastSize;
+    if (canSplitRows && (hasChains || rows >= columns || !canSplitColumns))
+      fragments.warpRows *= 2;
+    else if (canSplitColumns)
+      fragments.warpColumns *= 2;
+  }
+  return fragmentLayout(dot.getContext(), fragments, numThreads);
+}
+
+//===-- from products to what uses them -------------------------------------------------------------------------===//
+
+bool FragmentAssigner::choose(Value value, LinearAttr layout) { return chosen.insert({value, layout}).second; }
+
+bool FragmentAssigner::spreadReduction(ReduceOp op) {
+  LinearAttr layout;
+  for (Value source : op.getSources()) {
+    LinearAttr own = chosen.lookup(source);
+    if (!own || (layout && own != layout))
+      return false;
+    layout = own;
+  }
+  ArrayRef<int64_t> shape = tileOf(op.getSources()[0]).getShape();
+  // Other warps' parts would have to go through shared memory.
+  for (int64_t move : layout.getThreads().drop_front(llvm::Log2_64(warpSize)))
+    if (axisMove(move, shape).axis == (int64_t)op.getAxis())
+      return false;
+  bool isChanged = false;
+  for (Value result : op.getResults())
+    if (tileOf(result))
+      isChanged |= choose(result, sliceLayout(layout, shape, op.getAxis()));
+  return isChanged;
+}
+
+/// The layout of a tile from which `layout`, with size 1 on some axes, is a slice.
+static LinearAttr repeatedSlice(LinearAttr layout, ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+  for (auto [axis, size] : llvm::enumerate(from))
+    if (size == 1 && to[axis] != 1)
+      layout = sliceLayout(layout, to, axis);
+  return layout;
+}
+
+bool FragmentAssigner::spreadBroadcast(BroadcastOp op) {
+  LinearAttr layout = chosen.lookup(op.getSource());
+  if (!layout)
+    return false;
+  ArrayRef<int64_t> from = tileOf(op.getSource()).getShape(), to = tileOf(op).getShape();
+  for (auto [dot, parent] : dots)
+    if (tileOf(dot).getShape() == to && repeatedSlice(parent, from, to) == layout)
+      return choose(op.getResult(), parent);
+  return false;
+}
+
+/// Values that loops and branches carry.
+bool FragmentAssigner::spreadCarried(Operation *op) {
+  bool isChanged = false;
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    for (auto [init, argument, result] :
+         llvm::zip_equal(loop.getInitArgs(), loop.getRegionIterArgs(), loop.getResults())) {
+      Value yielded = loop.getTiedLoopYieldedValue(argument)->get();
+      for (Value source : {yielded, Value(init)})
+        if (LinearAttr layout = chosen.lookup(source)) {
+          isChanged |= choose(argument, layout);
+          isChanged |= choose(result, chosen.lookup(argument));
+        }
+    }
+  } else if (auto branch = dyn_cast<scf::IfOp>(op)) {
+    for (Region *region : branch.getRegions())
+      if (!region->empty())
+        for (auto [yielded, result] : llvm::zip_equal(region->front().getTerminator()->getOperands(), op->getResults()))
+          if (LinearAttr layout = chosen.lookup(yielded))
+            isChanged |= choose(result, layout);
+  }
+  return isChanged;
+}
+
+bool FragmentAssigner::spread(Operation *op) {
+  if (auto reduce = dyn_cast<ReduceOp>(op))
+    return spreadReduction(reduce);
+  if (auto broadcast = dyn_cast<BroadcastOp>(op))
+    return spreadBroadcast(broadcast);
+  if (isa<scf::ForOp, scf::IfOp>(op))
+    return spreadCarried(op);
+  if (!isa<ExpandDimsOp>(op) && !isPointwise(op))
+    return false;
+  for (Value operand : op->getOperands())
+    if (LinearAttr layout = chosen.lookup(operand))
+      return choose(op->getResult(0), layout);
+  return false;
+}
+
+//===-- operands in other layouts -------------------------------------------------------------------------------===//
+
+bool FragmentAssigner::canClone(Value value, int &budget) const {
+  Operation *op = value.getDefiningOp();
+  if (!tileOf(value))
+    return true;
+  if (!op || --budget < 0)
+    return false;
+  if (isa<SplatOp, IotaOp, BroadcastOp, ExpandDimsOp>(op))
+    return true;
+  if (auto constant = dyn_cast<arith::ConstantOp>(op))
+    return isa<SplatElementsAttr>(constant.getValue());
+  return isPointwise(op) && llvm::all_of(op->getOperands(), [&](Value operand) { return canClone(operand, budget); });
+}
+
+/// Made where `value` is, so that all uses share it.
+Value FragmentAssigner::inLayout(Value value, Attribute layout) {
+  RankedTensorType type = tileOf(value);
+  if (!type || type.getEncoding() == layout)
+    return value;
+  Value &result = made[{value, layout}];
+  if (result)
+    return result;
+  OpBuilder b(kernel.getContext());
+  b.setInsertionPointAfterValue(value);
+  Type wanted = RankedTensorType::get(type.getShape(), type.getElementType(), layout);
+  Operation *op = value.getDefiningOp();
+  int budget = maxCloned;
+  bool isMoved = !isa<LinearAttr>(layout) || !canClone(value, budget);
+  if (isMoved)
+    return result = ConvertLayoutOp::create(b, value.getLoc(), wanted, value);
+  IRMapping mapping;
+  for (Value operand : op->getOperands()) {
+    RankedTensorType from = tileOf(operand);
+    if (!from)
+      continue;
+    Attribute needed = layout;
+    if (isa<BroadcastOp>(op))
+      needed = repeatedSlice(cast<LinearAttr>(layout), from.getShape(), type.getShape());
+    mapping.map(operand, inLayout(operand, needed));
+  }
+  Operation *clone = b.clone(*op, mapping);
+  clone->getResult(0).setType(wanted);
+  if (auto constant = dyn_cast<arith::ConstantOp>(clone))
+    constant.setValueAttr(cast<SplatElementsAttr>(constant.getValue()).resizeSplat(cast<ShapedType>(wanted)));
+  return made[{value, layout}] = clone->getResult(0);
+}
+
+void FragmentAssigner::require(OpOperand &operand, Attribute layout) {
+  operand.set(inLayout(operand.get(), layout));
+}
+
+static Attribute encodingOf(Value value) {
+  RankedTensorType type = tileOf(value);
+  return type ? type.getEncoding() : Attribute();
+}
+
+void FragmentAssigner::fixOperands(Operation *op) {
+  auto requireAll = [&](MutableArrayRef<OpOperand> operands, function_ref<Attribute(OpOperand &)> layout) {
+    for (OpOperand &operand : operands)
+      if (tileOf(operand.get()))
+        require(operand, layout(operand));
+  };
+  if (auto dot = dyn_cast<DotOp>(op); dot && dots.count(dot))
+    return require(dot.getAccMutable(), encodingOf(dot)); // operands are read in any layout
+  if (auto loop = dyn_cast<scf::ForOp>(op)) {
+    for (BlockArgument argument : loop.getRegionIterArgs())
+      if (tileOf(argument)) {
+        require(*loop.getTiedLoopInit(argument), encodingOf(argument));
+        require(*loop.getTiedLoopYieldedValue(argument), encodingOf(argument));
+      }
+    return;
+  }
+  if (auto yield = dyn_cast<scf::YieldOp>(op)) {
+    if (isa<scf::IfOp>(op->getParentOp()))
+      requireAll(op->getOpOperands(),
+                 [&](OpOperand &o) { return encodingOf(op->getParentOp()->getResult(o.getOperandNumber())); });
+    if (isa<scf::ForOp, scf::IfOp>(op->getParentOp()))
+      return;
+  }
+  if (isa<ConvertLayoutOp>(op))
+    return;
+  bool isFragment = op->getNumResults() > 0 && isa_and_present<LinearAttr>(encodingOf(op->getResult(0)));
+  if (auto broadcast = dyn_cast<BroadcastOp>(op); broadcast && isFragment)
+    return require(op->getOpOperand(0),
+                   repeatedSlice(cast<LinearAttr>(encodingOf(broadcast)), tileOf(broadcast.getSource()).getShape(),
+                                 tileOf(broadcast).getShape()));
+  if (isa<ReduceOp>(op)) {
+    // A whole tile of fragments may be reduced to a scalar, which is what it is in any layout.
+    if (isFragment)
+      return;
+  } else if (isFragment) {
+    return requireAll(op->getOpOperands(), [&](OpOperand &) { return encodingOf(op->getResult(0)); });
+  }
+  requireAll(op->getOpOperands(), [&](OpOperand &operand) { return usual(operand.get()); });
+}
+
+void FragmentAssigner::run() {
+  SmallVector<DotOp> all;
+  kernel.walk([&](DotOp dot) {
+    if (hasMatrixInstruction(dot))
+      all.push_back(dot);
+  });
+  hasChains = llvm::any_of(all, [&](DotOp dot) { return isChained(dot); });
+  for (DotOp dot : all) {
+    dots[dot] = layoutOf(dot);
+    chosen[dot.getResult()] = dots[dot];
+  }
+  if (dots.empty())
+    return;
+  bool isChanged = true;
+  while (isChanged) {
+    isChanged = false;
+    kernel.walk([&](Operation *op) { isChanged |= spread(op); });
+  }
+  for (auto [value, layout] : chosen) {
+    RankedTensorType type = tileOf(value);
+    value.setType(RankedTensorType::get(type.getShape(), type.getElementType(), layout));
+  }
+  SmallVector<Operation *> ops;
+  kernel.getBody().walk([&](Operation *op) { ops.push_back(op); });
+  for (Operation *op : ops)
+    fixOperands(op);
+}
+
+void tile::assignFragments(KernelOp kernel, int64_t numThreads,
+                           function_ref<LayoutAttr(RankedTensorType)> usualLayout) {
+  FragmentAssigner(kernel, numThreads, usualLayout).run();
+}
