@@ -51,8 +51,8 @@ def _reach(x: torch.Tensor) -> tuple[int, int] | None:
         if stride != expected:
             return None
         expected *= size
-    first = x.storage_offset() * x.element_size()
-    return first, first + x.numel() * x.element_size()
+    first = int(x.storage_offset()) * x.element_size()
+    return first, first + int(x.numel()) * x.element_size()
 
 
 def _overlap_in_part(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -53,7 +53,8 @@ def _inside_2d(x: torch.Tensor, size: Any, padding_mode: int, align_corners: boo
         distance = (x - low).abs()
         extra = distance - torch.trunc(distance / span) * span
         x = torch.minimum(extra, span - extra) + low
-    return torch.where(x.isnan(), 0.0, x).clamp(0, size - 1)
+    inside: torch.Tensor = torch.where(x.isnan(), 0.0, x).clamp(0, size - 1)
+    return inside
 
 
 class _Volume:
@@ -138,9 +139,7 @@ def _grid_sampler_2d(
     ]
 
     def inside(place: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return [
-            _inside_2d(p, size, padding_mode, align_corners) for p, size in zip(place, image.sizes, strict=True)
-        ]
+        return [_inside_2d(p, size, padding_mode, align_corners) for p, size in zip(place, image.sizes, strict=True)]
 
     if interpolation_mode == _NEAREST:
         return image.at([torch.round(p) for p in inside(at)]).to(x.dtype)
