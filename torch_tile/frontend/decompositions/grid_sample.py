@@ -39,7 +39,9 @@ def _position(x: torch.Tensor, size: Any, padding_mode: int, align_corners: bool
 
 def _position_2d(x: torch.Tensor, size: Any, align_corners: bool) -> torch.Tensor:
     """From [-1, 1] to elements, with the roundings of ATen's kernel for images."""
-    return (x + 1) * ((size - 1) / 2) if align_corners else (x + 1) * (size / 2) - 0.5
+    half: Any = (size - 1) / 2 if align_corners else size / 2
+    place: torch.Tensor = (x + 1) * half
+    return place if align_corners else place - 0.5
 
 
 def _inside_2d(x: torch.Tensor, size: Any, padding_mode: int, align_corners: bool) -> torch.Tensor:
@@ -53,8 +55,7 @@ def _inside_2d(x: torch.Tensor, size: Any, padding_mode: int, align_corners: boo
         distance = (x - low).abs()
         extra = distance - torch.trunc(distance / span) * span
         x = torch.minimum(extra, span - extra) + low
-    inside: torch.Tensor = torch.where(x.isnan(), 0.0, x).clamp(0, size - 1)
-    return inside
+    return torch.where(x.isnan(), 0.0, x).clamp(0, size - 1)
 
 
 class _Volume:
