@@ -76,5 +76,6 @@ PY
 place=$(env -u PYTHONPATH TORCH_TILE_CACHE_DIR="$scratch/cache" "$fresh" -W error::UserWarning use.py)
 [[ $place = "$scratch"/venv/* ]] || die "used $place, not the wheel"
 env -u PYTHONPATH "$scratch/venv/bin/torch-tile" version
-env -u PYTHONPATH "$scratch/venv/bin/tile-compile" --help | grep -q -- --emit
+listed=$(env -u PYTHONPATH "$scratch/venv/bin/tile-compile" --help)
+[[ $listed = *--emit* ]] || die "tile-compile --help does not list --emit"
 say "the wheel works"

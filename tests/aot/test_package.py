@@ -14,6 +14,7 @@ import torch
 
 import torch_tile
 from tests.aot.models import Counter, Mixed, Pointwise, export
+from tests.runtime.artifact_builder import uint
 from torch_tile import _C
 from torch_tile.aot.format import HEADER_BYTES, VERSION, header
 from torch_tile.errors import OptionError, PackageError, UnsupportedError
@@ -254,24 +255,15 @@ def test_random_bytes(mixed: tuple[Mixed, Path], tmp_path: Path) -> None:
         index = bytearray(good[offset:])
         data = bytearray(good)
         for crc, start in crcs.items():
-            encoded = leb(crc)
+            encoded = uint(crc)
             if (at := index.find(encoded)) >= 0 and len(encoded) >= 4:
                 place = start + rng.randrange(size)
                 data[place] = rng.randrange(256)
-                new = leb(zlib.crc32(data[start : start + size]))
+                new = uint(zlib.crc32(data[start : start + size]))
                 if len(new) == len(encoded):
                     index[at : at + len(new)] = new
         path.write_bytes(header(offset, bytes(index)) + bytes(data[HEADER_BYTES:offset]) + bytes(index))
         read_all(path)
-
-
-def leb(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def test_threads(mixed: tuple[Mixed, Path]) -> None:

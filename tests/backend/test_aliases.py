@@ -283,6 +283,27 @@ def test_inputs_that_overlap_in_one_call_only() -> None:
         assert_same(base, expected, exact=True)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_inputs_over_a_longer_storage_that_are_no_views(dynamic: bool) -> None:
+    """AOTAutograd passes the whole storage, whose length no guard holds."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        z = y * 2
+        x.add_(1)
+        return z, y * 3
+
+    def over_one_storage(length: int) -> Tensors:
+        storage = torch.arange(float(length)).untyped_storage()
+        return [torch.empty(0).set_(storage, 0, (8,), (1,)), torch.empty(0).set_(storage, 4, (4,), (1,))]
+
+    check(function, lambda: over_one_storage(40), dynamic=dynamic)
+    program = compiled(function, dynamic=dynamic)
+    for length in (40, 64, 8):
+        given, expected_given = over_one_storage(length), over_one_storage(length)
+        assert_same(program(*given), function(*expected_given))
+        assert_same(given, expected_given)
+
+
 def test_expanded_and_strided_inputs() -> None:
     def function(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
         total = x.sum(0) + y.sum(0)

@@ -161,7 +161,7 @@ def _erfcx_of_positive(x: torch.Tensor) -> torch.Tensor:
     """(1 + 2x) exp(x^2) erfc(x) in (x - k) / (x + k) (Shepherd and Laframboise 1981)."""
     capped = x.clamp(max=1e100)
     t = 2.0 * capped / (capped + 3.75) - 1.0  # near -1 this rounds once
-    return chebyshev(t, _ERFCX) / (1.0 + 2.0 * x)
+    return 0.5 * chebyshev(t, _ERFCX) / (0.5 + x)  # twice the largest numbers overflow
 
 
 def _erfcx(x: torch.Tensor, square_lost: Any) -> torch.Tensor:
@@ -378,7 +378,8 @@ def lgamma(x: torch.Tensor) -> torch.Tensor:
     value = torch.where(z == math.inf, math.inf, value)
     sine = torch.sin(math.pi * _past_integer(x)).abs()
     value = torch.where(reflected, math.log(math.pi) - torch.log(sine * z) - value, value)
-    return torch.where(x.isinf(), math.inf, value)
+    # All numbers from -2^52 down are integers, which are poles.
+    return torch.where((x == math.inf) | (x <= -(2.0**52)), math.inf, value)
 
 
 # lgamma(2 + t) / (t * (t + 1)) for |t| <= 1/2, to a third of a thousandth of a unit in the last place of float32.

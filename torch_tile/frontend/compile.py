@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.descriptors import PlainAOTInput
+from torch._functorch._aot_autograd.descriptors import PlainAOTInput, SyntheticBaseAOTInput
 from torch._functorch._aot_autograd.logging_utils import get_aot_graph_name
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule
@@ -22,7 +22,7 @@ from torch_tile.config import Settings
 from torch_tile.counters import counters
 from torch_tile.debug import faults, limits, observe, phases, places, record
 from torch_tile.debug.dump import Dump
-from torch_tile.errors import TileError
+from torch_tile.errors import OverlappingInputsError, TileError
 from torch_tile.frontend import containment, cudagraphs, time_libraries
 from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.higher_order import prepare_higher_order
@@ -81,7 +81,9 @@ def compile_graph(
             dump = Dump.start(name, is_asked_for=True)
             dump.write_graph(gm)
             dump.write_script(gm)
+        lengths = _storage_lengths(gm) if kind != "backward" and binding is None else {}
         compiled = _compile(gm, name, kind, settings, dump, binding)
+        compiled = _of_storages(compiled, lengths) if lengths else compiled
         return dump.keep_inputs(compiled) if dump and kind != "backward" and binding is None else compiled
     except Exception as error:
         dump = containment.dump_failure(gm, name, error, dump=dump)
@@ -96,6 +98,35 @@ def compile_graph(
 def _has_meta_inputs(gm: GraphModule) -> bool:
     values = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
     return any(isinstance(value, torch.Tensor) and value.device.type == "meta" for value in values)
+
+
+def _storage_lengths(gm: GraphModule) -> dict[int, int]:
+    """For each input that stands for a storage, by place, the elements of it that the graph knows.
+
+    AOTAutograd gives the storage of inputs that share it, none of which is a view, as a tensor of one dimension. No
+    guard holds its length, and the trace may see less of it than a call.
+    """
+    lengths = {}
+    for place, node in enumerate(gm.graph.find_nodes(op="placeholder")):
+        if isinstance(node.meta.get("desc"), SyntheticBaseAOTInput) and isinstance(node.meta["val"].shape[0], int):
+            lengths[place] = node.meta["val"].shape[0]
+    return lengths
+
+
+def _of_storages(compiled: Callable[..., Any], lengths: dict[int, int]) -> Callable[..., Any]:
+    """Gives a program the beginnings of storages that it was compiled for. No cache keeps what is not the program."""
+
+    def call(inputs: list[Any]) -> Any:
+        for place, length in lengths.items():
+            found = inputs[place].shape[0]
+            if found < length:
+                raise OverlappingInputsError("run", f"inputs share {found} elements; compiled for {length}")
+            if found > length:
+                inputs[place] = inputs[place].narrow(0, 0, length)
+        return compiled(inputs)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
 
 
 def _compile(

@@ -94,6 +94,19 @@ void Call::fitInputs() {
   }
 }
 
+Call::Values Call::results() const {
+  Values results;
+  for (const Output &output : program.source.outputs) {
+    if (output.kind == Output::Kind::Int)
+      results.emplace_back(value(output.ref));
+    else if (output.kind == Output::Kind::Tensor && tensor(output.ref).defined())
+      results.emplace_back(tensor(output.ref));
+    else
+      results.emplace_back();
+  }
+  return results;
+}
+
 Call::Values Call::runBody(uint32_t number, Values args) {
   const Program &body = *program.bodies[number];
   BodyHost bodyHost(host);
@@ -118,16 +131,7 @@ Call::Values Call::runBody(uint32_t number, Values args) {
   lastCheck = call.lastCheck;
   if (gpu)
     gpu->refreshStream();
-  Values results;
-  for (const Output &output : body.source.outputs) {
-    if (output.kind == Output::Kind::Int)
-      results.emplace_back(call.value(output.ref));
-    else if (output.kind == Output::Kind::Tensor && call.tensor(output.ref).defined())
-      results.emplace_back(call.tensor(output.ref));
-    else
-      results.emplace_back();
-  }
-  return results;
+  return call.results();
 }
 
 bool Call::isTrue(const c10::IValue &condition) {

@@ -189,6 +189,9 @@ private:
 /// One run of a program: set every input, run, take the outputs.
 class Call {
 public:
+  /// Tensors, integers and None.
+  using Values = std::vector<c10::IValue>;
+
   /// `frozen` may be null; its constants take the place of the program's last inputs.
   Call(const Program &program, Host &host, const FrozenInputs *frozen = nullptr);
   Call(const Call &) = delete;
@@ -202,6 +205,8 @@ public:
 
   const at::Tensor &tensor(artifact::SlotId slot) const { return slots[slot]; }
   int64_t value(artifact::ExprId id) const { return values[id]; }
+  /// After `run`: the program's outputs (Control.cpp).
+  Values results() const;
 
 private:
   using Dims = c10::SmallVector<int64_t, 6>;
@@ -241,8 +246,7 @@ private:
   void callExtern(uint32_t number);
   void callPython(const Program::PyCallStep &step);
 
-  // Control flow (Control.cpp). Values are tensors, integers and None.
-  using Values = std::vector<c10::IValue>;
+  // Control flow (Control.cpp).
   void runControl(const Program::ControlStep &step);
   c10::IValue argument(const artifact::Value &value) const;
   /// Empties `args`, so that what nobody else holds is freed as soon as the body has used it.

@@ -3,6 +3,7 @@
 #include "runtime/fx/OpCall.h"
 #include "runtime/fx/TypePromotion.h"
 
+#include <algorithm>
 #include <array>
 
 namespace py = pybind11;
@@ -262,13 +263,24 @@ const char *importClamp(Call &call) {
   if (!operands.add(0) || (hasMin && !operands.add(1)) || (hasMax && !operands.add(2)))
     return kOddOperand;
   at::ScalarType dtype = operands.promoted();
+  if (hasMin && hasMax && dtype == at::kBool)
+    return "ATen refuses bool";
   std::vector<Value> values = operands.castTo(dtype);
+  // Of zeros the bound's counts in ATen's vectors, and the operand's where it takes the elements one by one: between
+  // two bounds of one element.
+  auto isOneElement = [](const Value &bound) {
+    return std::all_of(bound.type.sizes.begin(), bound.type.sizes.end(), [](SizeExpr n) { return n.isConstant(1); });
+  };
+  bool isOneByOne = hasMin && hasMax && isOneElement(values[1]) && isOneElement(values[2]) && !isOneElement(values[0]);
+  auto limit = [&](const char *op, const Value &x, const Value &bound) {
+    return isOneByOne ? call.pointwise(op, {bound, x}, dtype) : call.pointwise(op, {x, bound}, dtype);
+  };
   Value value = values[0];
   size_t next = 1;
   if (hasMin)
-    value = call.pointwise("maximum", {value, values[next++]}, dtype);
+    value = limit("maximum", value, values[next++]);
   if (hasMax)
-    value = call.pointwise("minimum", {value, values[next++]}, dtype);
+    value = limit("minimum", value, values[next++]);
   call.set(std::move(value));
   return nullptr;
 }

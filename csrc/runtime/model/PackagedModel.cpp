@@ -161,16 +161,7 @@ std::vector<c10::IValue> PackagedModel::run(std::span<const c10::IValue> argumen
       call.setTensor(i, withStrides(value.toTensor(), source.inputs[i], values));
   }
   call.run();
-  std::vector<c10::IValue> results;
-  for (const Output &output : source.outputs) {
-    if (output.kind == Output::Kind::Int)
-      results.emplace_back(call.value(output.ref));
-    else if (output.kind == Output::Kind::Tensor && call.tensor(output.ref).defined())
-      results.emplace_back(call.tensor(output.ref));
-    else
-      results.emplace_back();
-  }
-  return results;
+  return call.results();
 }
 
 } // namespace torch_tile::runtime

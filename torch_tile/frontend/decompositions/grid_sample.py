@@ -1,9 +1,9 @@
-"""Samples of a volume at the points of a grid."""
+"""Samples of an image or a volume at the points of a grid."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -37,44 +37,128 @@ def _position(x: torch.Tensor, size: Any, padding_mode: int, align_corners: bool
     return x.clamp(0, size - 1)
 
 
+def _position_2d(x: torch.Tensor, size: Any, align_corners: bool) -> torch.Tensor:
+    """From [-1, 1] to elements, with the roundings of ATen's kernel for images."""
+    half: Any = (size - 1) / 2 if align_corners else size / 2
+    place: torch.Tensor = (x + 1) * half
+    return place if align_corners else place - 0.5
+
+
+def _inside_2d(x: torch.Tensor, size: Any, padding_mode: int, align_corners: bool) -> torch.Tensor:
+    """Where `padding_mode` takes a position in elements to. NaN is the first element there."""
+    if padding_mode == _ZEROS:
+        return x
+    if padding_mode != _BORDER:
+        low, span = (0.0, (size - 1) * 2) if align_corners else (-0.5, size * 2)
+        if align_corners and size == 1:
+            return torch.zeros_like(x)
+        distance = (x - low).abs()
+        extra = distance - torch.trunc(distance / span) * span
+        x = torch.minimum(extra, span - extra) + low
+    return torch.where(x.isnan(), 0.0, x).clamp(0, size - 1)
+
+
+class _Volume:
+    """The elements of the operand at places, zero outside of it."""
+
+    def __init__(self, x: torch.Tensor, wide: torch.dtype) -> None:
+        self.x, self.wide, self.sizes = x, wide, x.shape[2:]
+        ones = [1] * len(self.sizes)
+        self.batch = torch.arange(x.shape[0], device=x.device).view(-1, 1, *ones)
+        self.channel = torch.arange(x.shape[1], device=x.device).view(1, -1, *ones)
+
+    def at(self, place: Sequence[torch.Tensor]) -> torch.Tensor:
+        inside: Any = None
+        indices = [self.batch, self.channel]
+        for position, size in zip(place, self.sizes, strict=True):
+            valid = (position >= 0) & (position < size)
+            inside = valid if inside is None else inside & valid
+            indices.append(torch.where(valid, position, 0).to(torch.int64).unsqueeze(1))
+        value = aten._unsafe_index.Tensor(self.x, indices).to(self.wide)
+        # Chosen, not multiplied by 0: the element that is read instead may be infinite.
+        return torch.where(inside.unsqueeze(1), value, 0.0)
+
+    def linear(self, at: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Between the corners around a position."""
+        low = [torch.floor(p) for p in at]
+        total: Any = None
+        for corner in itertools.product((0, 1), repeat=len(at)):
+            weight: Any = None
+            for k, is_high in enumerate(corner):
+                part = at[k] - low[k] if is_high else low[k] + 1 - at[k]
+                weight = part if weight is None else weight * part
+            value = self.at([p + is_high for p, is_high in zip(low, corner, strict=True)]) * weight.unsqueeze(1)
+            total = value if total is None else total + value
+        result: torch.Tensor = total
+        return result
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def _has_no_elements(x: torch.Tensor) -> bool:
+    return any(isinstance(n, int) and n == 0 for n in x.shape)
+
+
 def _grid_sampler_3d(
     x: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
-    if interpolation_mode not in (_BILINEAR, _NEAREST) or any(isinstance(n, int) and n == 0 for n in x.shape):
+    if interpolation_mode not in (_BILINEAR, _NEAREST) or _has_no_elements(x):
         return NotImplemented
-    dtype = x.dtype
-    wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-    sizes = x.shape[2:]
+    volume = _Volume(x, _wide(x.dtype))
     # The grid's last dimension holds x, y, z: from the innermost dimension on.
-    at = [_position(grid.select(-1, 2 - k).to(wide), sizes[k], padding_mode, align_corners) for k in range(3)]
-    batch = torch.arange(x.shape[0], device=x.device).view(-1, 1, 1, 1, 1)
-    channel = torch.arange(x.shape[1], device=x.device).view(1, -1, 1, 1, 1)
+    at = [
+        _position(grid.select(-1, 2 - k).to(volume.wide), size, padding_mode, align_corners)
+        for k, size in enumerate(volume.sizes)
+    ]
+    result = volume.at([torch.round(p) for p in at]) if interpolation_mode == _NEAREST else volume.linear(at)
+    return result.to(x.dtype)
 
-    def element(place: list[torch.Tensor]) -> torch.Tensor:
-        inside: Any = None
-        indices = [batch, channel]
-        for k in range(3):
-            valid = (place[k] >= 0) & (place[k] < sizes[k])
-            inside = valid if inside is None else inside & valid
-            index = torch.where(valid, place[k], 0).to(torch.int64)
-            indices.append(index.unsqueeze(1))
-        value = aten._unsafe_index.Tensor(x, indices).to(wide)
-        return torch.where(inside.unsqueeze(1), value, 0.0)
+
+def _cubic_weights(t: torch.Tensor) -> list[torch.Tensor]:
+    """Of the four elements around a position that lies t behind the second one."""
+    a = -0.75
+
+    def near(t: torch.Tensor) -> torch.Tensor:
+        return ((a + 2) * t - (a + 3)) * t * t + 1
+
+    def far(t: torch.Tensor) -> torch.Tensor:
+        return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def _grid_sampler_2d(
+    x: torch.Tensor, grid: torch.Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Any:
+    if _has_no_elements(x):
+        return NotImplemented
+    image = _Volume(x, _wide(x.dtype))
+    at = [
+        _position_2d(grid.select(-1, 1 - k).to(image.wide), size, align_corners) for k, size in enumerate(image.sizes)
+    ]
+
+    def inside(place: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        return [_inside_2d(p, size, padding_mode, align_corners) for p, size in zip(place, image.sizes, strict=True)]
 
     if interpolation_mode == _NEAREST:
-        return element([torch.round(p) for p in at]).to(dtype)
+        return image.at([torch.round(p) for p in inside(at)]).to(x.dtype)
+    if interpolation_mode == _BILINEAR:
+        return image.linear(inside(at)).to(x.dtype)
     low = [torch.floor(p) for p in at]
+    weights = [[w.unsqueeze(1) for w in _cubic_weights(p - q)] for p, q in zip(at, low, strict=True)]
     total: Any = None
-    for corner in itertools.product((0, 1), repeat=3):
-        weight: Any = None
-        for k in range(3):
-            part = at[k] - low[k] if corner[k] else low[k] + 1 - at[k]
-            weight = part if weight is None else weight * part
-        value = element([low[k] + corner[k] for k in range(3)]) * weight.unsqueeze(1)
-        total = value if total is None else total + value
-    return total.to(dtype)
+    for row in range(4):
+        part: Any = None
+        for column in range(4):
+            value = image.at(inside([low[0] + (row - 1), low[1] + (column - 1)])) * weights[1][column]
+            part = value if part is None else part + value
+        part = part * weights[0][row]
+        total = part if total is None else total + part
+    return total.to(x.dtype)
 
 
 def grid_sample() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
-    return {aten.grid_sampler_3d.default: _grid_sampler_3d}
+    return {aten.grid_sampler_2d.default: _grid_sampler_2d, aten.grid_sampler_3d.default: _grid_sampler_3d}

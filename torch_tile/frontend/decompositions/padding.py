@@ -1,4 +1,4 @@
-"""The gradient of replication padding: what lies beyond the operand belongs to its first and last elements."""
+"""The gradients of padding. Of replication: what lies beyond the operand belongs to its first and last elements."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._decomp import get_decompositions
 
 aten = torch.ops.aten
 
@@ -31,6 +32,14 @@ def _along(grad: torch.Tensor, dim: int, size: Any, low: int, high: int) -> torc
     return total
 
 
+def _laid_out_as(result: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """In the memory format that the operand suggests, as ATen's."""
+    memory_format = torch.contiguous_format
+    if x.dim() in (4, 5):
+        memory_format = torch._prims_common.suggest_memory_format(x)
+    return result.contiguous(memory_format=memory_format)
+
+
 def _replication_backward(rank: int) -> Callable[..., Any]:
     def replication_pad_backward(grad: torch.Tensor, x: torch.Tensor, padding: Sequence[int]) -> Any:
         if not all(isinstance(amount, int) for amount in padding):
@@ -44,17 +53,22 @@ def _replication_backward(rank: int) -> Callable[..., Any]:
             if (low < 0 and -low >= x.shape[dim]) or (high < 0 and -high >= x.shape[dim]):
                 return NotImplemented
             total = _along(total, dim, x.shape[dim], low, high)
-        memory_format = torch.contiguous_format
-        if x.dim() in (4, 5):
-            memory_format = torch._prims_common.suggest_memory_format(x)
-        return total.to(grad.dtype).contiguous(memory_format=memory_format)
+        return _laid_out_as(total.to(grad.dtype), x)
 
     return replication_pad_backward
+
+
+def _reflection_pad_backward(grad: torch.Tensor, x: torch.Tensor, padding: Sequence[int]) -> torch.Tensor:
+    op = aten.reflection_pad2d_backward.default
+    return _laid_out_as(get_decompositions([op])[op](grad, x, padding), x)
 
 
 def padding() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
+        aten.reflection_pad1d_backward.default: _reflection_pad_backward,
+        aten.reflection_pad2d_backward.default: _reflection_pad_backward,
+        aten.reflection_pad3d_backward.default: _reflection_pad_backward,
         aten.replication_pad1d_backward.default: _replication_backward(1),
         aten.replication_pad2d_backward.default: _replication_backward(2),
         aten.replication_pad3d_backward.default: _replication_backward(3),

@@ -10,7 +10,7 @@ from torch._decomp import get_decompositions
 
 aten = torch.ops.aten
 
-_UNKNOWN = 2  # of torch._debug_has_internal_overlap
+_EXPANDED, _UNKNOWN = 1, 2  # of torch._debug_has_internal_overlap
 
 
 def _may_overlap(x: torch.Tensor) -> bool:
@@ -96,6 +96,12 @@ def _diagonal_scatter(x: torch.Tensor, source: torch.Tensor, offset: int = 0, di
     return aten.copy.default(x, torch.where(chosen, spread, x))  # laid out as x is
 
 
+def _as_strided_scatter(x: torch.Tensor, source: torch.Tensor, size: Any, stride: Any, offset: Any = None) -> Any:
+    if torch._debug_has_internal_overlap(x) != _EXPANDED:
+        return NotImplemented
+    return aten.as_strided_scatter.default(x.contiguous(), source, size, stride, offset)  # ATen writes into such a copy
+
+
 def _as_strided_copy(x: torch.Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     return torch.as_strided(x, size, stride, storage_offset).clone(memory_format=torch.contiguous_format)
 
@@ -128,6 +134,7 @@ def views() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
         aten.as_strided_copy.default: _as_strided_copy,
+        aten.as_strided_scatter.default: _as_strided_scatter,
         aten.diagonal_scatter.default: _diagonal_scatter,
         aten.roll.default: _roll,
         aten.slice_backward.default: _slice_backward,

@@ -1,0 +1,116 @@
+"""Calls that eager mode refuses and tracing would compute, signs of zero, layouts of gradients: as in eager mode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.compiling import assert_same, compiled, tile_only
+
+Function = Callable[..., Any]
+INTEGERS = torch.arange(-4, 5, dtype=torch.int8)
+
+
+def _copied(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    return y[1:].copy_(y[:-1])
+
+
+def _added(x: torch.Tensor) -> torch.Tensor:
+    x[1:] += x[:-1]
+    return x
+
+
+def _transposed(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone().view(3, 3)
+    return y.add_(y.t())
+
+
+def _into(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    return torch.mul(y[1:], 2.0, out=y[:-1])
+
+
+REFUSED: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
+    "copy": (_copied, (torch.randn(9),)),
+    "add": (_added, (torch.randn(9),)),
+    "transposed": (_transposed, (torch.randn(9),)),
+    "out": (_into, (torch.randn(9),)),
+    "hardshrink": (F.hardshrink, (INTEGERS,)),
+    "hardshrink_of_bools": (lambda x: x.hardshrink(), (INTEGERS > 0,)),
+    "clamp_of_bools": (torch.clamp, (INTEGERS > 0, INTEGERS > 1, INTEGERS > 2)),
+}
+
+
+@tile_only
+@pytest.mark.parametrize("name", REFUSED)
+def test_calls_that_eager_mode_refuses(name: str) -> None:
+    function, arguments = REFUSED[name]
+    with pytest.raises(RuntimeError) as expected:
+        function(*arguments)
+    torch.compiler.reset()
+    with pytest.raises(Exception) as refused:
+        torch.compile(function, backend="tile", dynamic=False)(*arguments)
+    assert str(expected.value)[:40] in str(refused.value)
+
+
+def test_writes_that_overlap_nothing_are_compiled() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        y[1:].copy_(y[1:])
+        y[:4].add_(y[4:8])
+        y[::2].mul_(y[1::2])
+        return y
+
+    x = torch.randn(10)
+    assert_same(compiled(function)(x), function(x))
+
+
+@pytest.mark.parametrize("shape", [(), (1,)])
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_zero_between_bounds_of_one_element(shape: tuple[int, ...], zero: float) -> None:
+    x, bound = torch.tensor([0.0, -0.0, 1.0, -1.0, math.nan] * 9), torch.full(shape, zero)
+    result = compiled(lambda x, b: x.clamp(b, b))(x, bound)
+    assert_same(torch.copysign(torch.ones(()), result), torch.copysign(torch.ones(()), x.clamp(bound, bound)))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_samples_of_an_image(mode: str, padding_mode: str, align_corners: bool) -> None:
+    """Outside of it there is 0, whatever its elements are. Eager's sign of a nearest element."""
+    image = torch.tensor([[math.inf, 0.0, -1.0, -0.0], [math.nan, -2.0, -0.0, 3.0], [-1.5, 1.0, 2.0, 3.0]])
+    images = torch.stack((image.view(1, 3, 4), -torch.rand(1, 3, 4)))
+    grid = torch.rand(2, 9, 10, 2) * 3 - 1.5
+
+    def function(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+        return F.grid_sample(x, grid, mode, padding_mode, align_corners)
+
+    result, expected = compiled(function)(images, grid), function(images, grid)
+    assert_same(result, expected, rtol=1e-4, atol=1e-5)
+    if mode == "nearest":
+        assert_same(torch.signbit(result), torch.signbit(expected))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_layout_of_the_gradient_of_padding(mode: str, memory_format: torch.memory_format) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.pad(x, (1, 1, 1, 1), mode=mode)
+
+    x = torch.randn(2, 3, 5, 6).to(memory_format=memory_format).requires_grad_()
+    results = [torch.autograd.grad(f(x).square().sum(), x)[0] for f in (compiled(function), function)]
+    assert_same(*results)
+
+
+def test_strided_scatter_into_an_expanded_tensor() -> None:
+    def function(x: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        return torch.as_strided_scatter(x, source, (2,), (1,), 0)
+
+    arguments = torch.randn(1, 3).expand(4, 3), torch.randn(2)
+    assert_same(compiled(function)(*arguments), function(*arguments))

@@ -1,0 +1,82 @@
+"""Calls that eager mode refuses and tracing computes: a graph with one runs in eager mode, which says what is wrong.
+
+Functionalization takes the operands of a write apart, so that no kernel sees them in one memory. Some operators have
+decompositions that torch applies before a backend can decline them.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
+
+from torch_tile.errors import UnsupportedError
+
+_FLOATS_ONLY = ("hardshrink",)
+_OPERATORS = {getattr(operator, name) for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow")}
+
+
+def _name_of(node: Node) -> str:
+    return node.target if isinstance(node.target, str) else str(getattr(node.target, "__name__", ""))
+
+
+def _tensors(tree: Any) -> Iterator[torch.Tensor]:
+    for leaf in pytree.tree_leaves(tree):
+        value = leaf.meta.get("example_value") if isinstance(leaf, Node) else None
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+            yield value
+
+
+def _written(node: Node) -> Any:
+    """What the call of a node writes, if its name says so."""
+    if "out" in node.kwargs:
+        return node.kwargs["out"]
+    name = _name_of(node)
+    if (name.endswith("_") and not name.endswith("__")) or node.target in _OPERATORS:
+        return node.args[:1]
+    return ()
+
+
+def _reach(x: torch.Tensor) -> tuple[int, int] | None:
+    """First and last byte of a tensor that fills its memory; None of any other, whose overlap ATen does not check."""
+    sizes = [*x.shape, *x.stride(), x.storage_offset()]
+    if not all(isinstance(number, int) for number in sizes) or x.numel() == 0:
+        return None
+    expected = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(x.stride(), x.shape, strict=True) if size != 1):
+        if stride != expected:
+            return None
+        expected *= size
+    first = int(x.storage_offset()) * x.element_size()
+    return first, first + int(x.numel()) * x.element_size()
+
+
+def _overlap_in_part(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """As ATen's check of a write to `a` that reads `b`."""
+    if a is b or a.untyped_storage()._cdata != b.untyped_storage()._cdata:
+        return False
+    one, other = _reach(a), _reach(b)
+    if one is None or other is None or one[0] >= other[1] or other[0] >= one[1]:
+        return False
+    return one != other or a.stride() != b.stride()
+
+
+def check_calls(gm: Any) -> None:
+    """Looks at the calls of a graph of Dynamo's.
+
+    Raises:
+        UnsupportedError: eager mode has to say something about one of them.
+    """
+    for node in gm.graph.nodes if isinstance(gm, GraphModule) else ():
+        if node.op not in ("call_function", "call_method"):
+            continue
+        name = _name_of(node)
+        if name in _FLOATS_ONLY and any(not x.dtype.is_floating_point for x in _tensors(node.args[:1])):
+            raise UnsupportedError("import", f"{name} of a tensor that has no floating-point dtype")
+        for written in _tensors(_written(node)):
+            if any(_overlap_in_part(written, x) for x in _tensors((node.args, node.kwargs))):
+                raise UnsupportedError("import", f"{name} reads part of the memory that it writes")
