@@ -6,7 +6,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test that takes `device` runs on the CPU and on a CUDA device; the marker `gpu` selects the second."""
     if "device" in metafunc.fixturenames:
         metafunc.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)], indirect=True)
+
+
+@pytest.fixture
+def set_config() -> Iterator[Callable[[Any, str, Any], None]]:
+    """Sets an entry of one of torch's configuration modules until the test ends.
+
+    From 9.2 on pytest's monkeypatch looks for the old value in the module's `__dict__`, where these modules keep none,
+    and deletes the entry afterwards.
+    """
+    with ExitStack() as stack:
+        yield lambda config, name, value: stack.enter_context(config.patch(name, value))
 
 
 @pytest.fixture

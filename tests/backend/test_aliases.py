@@ -60,11 +60,11 @@ def check(function: Callable[..., Any], make: Callable[[], Any], *, dynamic: boo
 
 
 @pytest.fixture
-def undeclared_views(monkeypatch: pytest.MonkeyPatch) -> None:
+def undeclared_views(set_config: Any) -> None:
     """torch raises for operators whose results are views that their schemas do not declare where it finds CI in the
     environment, and warns elsewhere. What these tests are about is the result where it does not raise."""
     if hasattr(torch._functorch.config, "error_on_custom_op_aliasing"):
-        monkeypatch.setattr(torch._functorch.config, "error_on_custom_op_aliasing", False)
+        set_config(torch._functorch.config, "error_on_custom_op_aliasing", False)
 
 
 @pytest.fixture(scope="module")

@@ -39,9 +39,9 @@ ALL_FAULTS = [
 
 
 @pytest.fixture(autouse=True)
-def own_folders(cache_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_folders(cache_dir: Path, tmp_path: Path, set_config: Any) -> None:
     """Nothing on disk hides a stage, and scripts go where the test looks for them."""
-    monkeypatch.setattr(torch._dynamo.config, "debug_dir_root", str(tmp_path / "debug"))
+    set_config(torch._dynamo.config, "debug_dir_root", str(tmp_path / "debug"))
 
 
 def run_with_fault(

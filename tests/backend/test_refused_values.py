@@ -44,8 +44,8 @@ def test_extremum_of_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXTREMA)
-def test_extremum_of_what_turns_out_to_be_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+def test_extremum_of_what_turns_out_to_be_nothing(name: str, set_config: Any) -> None:
+    set_config(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
 
     def function(x: torch.Tensor, mask: torch.Tensor) -> Any:
         return EXTREMA[name](x[mask])
@@ -56,9 +56,9 @@ def test_extremum_of_what_turns_out_to_be_nothing(name: str, monkeypatch: pytest
     assert_refused(program, function, x, x != x)
 
 
-def test_positions_of_extrema_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_positions_of_extrema_are_checked(set_config: Any) -> None:
     """torch checks sizes that it does not know, too, with a message of its own."""
-    monkeypatch.setattr(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+    set_config(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
     x = torch.randn(5)
     for reduce in (torch.argmax, torch.amin, torch.aminmax):
         program = compiled(lambda x, mask, reduce=reduce: reduce(x[mask]))
@@ -84,9 +84,9 @@ INDEXED: dict[str, Function] = {
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])
 @pytest.mark.parametrize("name", INDEXED)
-def test_index_into_nothing(name: str, is_known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_index_into_nothing(name: str, is_known: bool, set_config: Any) -> None:
     """No element is read in the place of one that is not there."""
-    monkeypatch.setattr(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+    set_config(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
     x = torch.randn(5)
     if is_known:
         with pytest.raises((RuntimeError, IndexError), match=r"out of bounds for dimension|empty|Expected"):

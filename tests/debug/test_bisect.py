@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -165,9 +166,9 @@ def test_every_pass_can_be_left_out() -> None:
 
 
 @pytest.fixture
-def minifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def minifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_config: Any) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(torch._dynamo.config, "debug_dir_root", str(tmp_path))
+    set_config(torch._dynamo.config, "debug_dir_root", str(tmp_path))
     with torch._dynamo.config.patch(repro_level=4):
         yield tmp_path
     torch._dynamo.config.repro_after = None

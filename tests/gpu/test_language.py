@@ -367,3 +367,75 @@ def test_launches_are_quick(record_property: Any) -> None:
     record_property("launch_us", best * 1e6)
     print(f"a launch takes {best * 1e6:.1f} us")
     assert best < 50e-6
+
+
+@torch_tile.jit
+def product(a_ptr, b_ptr, c_ptr, M, N, K, sa, ka, kb, nb, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    columns = tl.program_id(1) * BN + tl.arange(0, BN)
+    depth = tl.arange(0, BK)
+    a = a_ptr + (rows[:, None] % M) * sa + depth[None, :] * ka
+    b = b_ptr + depth[:, None] * kb + (columns[None, :] % N) * nb
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, tl.cdiv(K, BK)):
+        x = tl.load(a, mask=depth[None, :] < K - k * BK, other=0.0)
+        y = tl.load(b, mask=depth[:, None] < K - k * BK, other=0.0)
+        acc = tl.dot(x, y, acc)
+        a += BK * ka
+        b += BK * kb
+    inside = (rows[:, None] < M) & (columns[None, :] < N)
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc, mask=inside)
+
+
+@pytest.mark.parametrize("blocks", [(16, 16, 16, 1), (32, 32, 64, 4), (64, 128, 32, 8), (16, 64, 32, 4), (128, 64, 64, 8)])
+@pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("shape", [(64, 64, 64), (256, 128, 192), (513, 1001, 777), (33, 17, 100)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_products_by_matrix_instructions(
+    dtype: torch.dtype, shape: tuple[int, int, int], transposed: tuple[bool, bool], blocks: tuple[int, int, int, int]
+) -> None:
+    (M, N, K), (BM, BN, BK, num_warps) = shape, blocks
+    a = randn(K, M, dtype=dtype).t() if transposed[0] else randn(M, K, dtype=dtype)
+    b = randn(N, K, dtype=dtype).t() if transposed[1] else randn(K, N, dtype=dtype)
+    c = torch.empty(M, N, device="cuda")
+    grid = (torch_tile.cdiv(M, BM), torch_tile.cdiv(N, BN))
+    product[grid](a, b, c, M, N, K, *a.stride(), *b.stride(), BM=BM, BN=BN, BK=BK, num_warps=num_warps)
+    expected = a.double() @ b.double()
+    bound = 2 * (torch.finfo(torch.float32).eps * K) * (a.double().abs() @ b.double().abs())
+    assert ((c.double() - expected).abs() <= bound).all()
+
+
+@torch_tile.jit
+def attention(q_ptr, k_ptr, v_ptr, o_ptr, scale, N, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+    base = tl.program_id(1) * N * D
+    rows, inner, columns = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, D), tl.arange(0, BN)
+    q = tl.load(q_ptr + base + rows[:, None] * D + inner[None, :])
+    most = tl.full((BM,), -float("inf"), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    acc = tl.zeros((BM, D), tl.float32)
+    for start in range(0, (tl.program_id(0) + 1) * BM, BN):
+        at = base + (start + columns)[:, None] * D + inner[None, :]
+        k, v = tl.load(k_ptr + at), tl.load(v_ptr + at)
+        s = tl.dot(q, tl.trans(k)) * scale
+        s = tl.where(rows[:, None] >= (start + columns)[None, :], s, -float("inf"))
+        next_most = tl.maximum(most, tl.max(s, 1))
+        p = tl.exp2(s - next_most[:, None])
+        alpha = tl.exp2(most - next_most)
+        total = total * alpha + tl.sum(p, 1)
+        acc = tl.dot(p.to(v.dtype), v, acc * alpha[:, None])
+        most = next_most
+    tl.store(o_ptr + base + rows[:, None] * D + inner[None, :], (acc / total[:, None]).to(o_ptr.dtype.element_ty))
+
+
+@pytest.mark.parametrize("num_warps", [1, 4, 8])
+@pytest.mark.parametrize("blocks", [(32, 16), (64, 64), (128, 32)])
+@pytest.mark.parametrize("D", [16, 64, 128])
+def test_attention_by_matrix_instructions(D: int, blocks: tuple[int, int], num_warps: int) -> None:
+    (BM, BN), N = blocks, 256
+    q, k, v = (randn(3, N, D, dtype=torch.bfloat16) for _ in range(3))
+    o = torch.empty_like(q)
+    attention[(N // BM, 3)](q, k, v, o, 1.4426950408889634 / D**0.5, N, D=D, BM=BM, BN=BN, num_warps=num_warps)
+    expected = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=True)
+    eager = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    error, allowed = (o - expected).abs().max(), (eager - expected).abs().max()
+    assert error <= 2 * allowed
