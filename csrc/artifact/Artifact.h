@@ -97,7 +97,7 @@ struct Kernel {
   std::string target;            // "cpu" or "sm_90", ...
   uint32_t numThreads = 0;       // of a block, on GPU
   uint32_t programsPerBlock = 1; // more than one: the kernel takes their number as its last argument
-  uint32_t sharedBytes = 0;      // of a block, beside what the code itself declares; the code says it too (LaunchNote.h)
+  uint32_t sharedBytes = 0; // of a block, beside what the code itself declares; the code says it too (LaunchNote.h)
   std::vector<AlignedArgument> alignedArguments;
   Hash hash;
   std::vector<uint8_t> code; // ELF object, cubin or PTX; empty when it lives in the kernel store under `hash`

@@ -377,7 +377,7 @@ def product(a_ptr, b_ptr, c_ptr, M, N, K, sa, ka, kb, nb, BM: tl.constexpr, BN: 
     a = a_ptr + (rows[:, None] % M) * sa + depth[None, :] * ka
     b = b_ptr + depth[:, None] * kb + (columns[None, :] % N) * nb
     acc = tl.zeros((BM, BN), dtype=tl.float32)
-    for k in range(0, tl.cdiv(K, BK)):
+    for k in range(tl.cdiv(K, BK)):
         x = tl.load(a, mask=depth[None, :] < K - k * BK, other=0.0)
         y = tl.load(b, mask=depth[:, None] < K - k * BK, other=0.0)
         acc = tl.dot(x, y, acc)
@@ -387,7 +387,9 @@ def product(a_ptr, b_ptr, c_ptr, M, N, K, sa, ka, kb, nb, BM: tl.constexpr, BN: 
     tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc, mask=inside)
 
 
-@pytest.mark.parametrize("blocks", [(16, 16, 16, 1), (32, 32, 64, 4), (64, 128, 32, 8), (16, 64, 32, 4), (128, 64, 64, 8)])
+@pytest.mark.parametrize(
+    "blocks", [(16, 16, 16, 1), (32, 32, 64, 4), (64, 128, 32, 8), (16, 64, 32, 4), (128, 64, 64, 8)]
+)
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)])
 @pytest.mark.parametrize("shape", [(64, 64, 64), (256, 128, 192), (513, 1001, 777), (33, 17, 100)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -406,7 +408,7 @@ def test_products_by_matrix_instructions(
 
 
 @torch_tile.jit
-def attention(q_ptr, k_ptr, v_ptr, o_ptr, scale, N, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+def causal_attention(q_ptr, k_ptr, v_ptr, o_ptr, scale, N, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
     base = tl.program_id(1) * N * D
     rows, inner, columns = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, D), tl.arange(0, BN)
     q = tl.load(q_ptr + base + rows[:, None] * D + inner[None, :])
@@ -434,7 +436,7 @@ def test_attention_by_matrix_instructions(D: int, blocks: tuple[int, int], num_w
     (BM, BN), N = blocks, 256
     q, k, v = (randn(3, N, D, dtype=torch.bfloat16) for _ in range(3))
     o = torch.empty_like(q)
-    attention[(N // BM, 3)](q, k, v, o, 1.4426950408889634 / D**0.5, N, D=D, BM=BM, BN=BN, num_warps=num_warps)
+    causal_attention[(N // BM, 3)](q, k, v, o, 1.4426950408889634 / D**0.5, N, D=D, BM=BM, BN=BN, num_warps=num_warps)
     expected = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=True)
     eager = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     error, allowed = (o - expected).abs().max(), (eager - expected).abs().max()

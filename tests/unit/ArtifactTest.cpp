@@ -235,7 +235,11 @@ TEST(LaunchNote, IsReadFromTheLastLineAlone) {
   EXPECT_EQ(launchNote(0), "");
   for (uint32_t bytes : {1u, 65536u, 0xffffffffu}) {
     EXPECT_EQ(read(launchNote(bytes)), bytes);
-    EXPECT_EQ(read(std::string("\x7f" "ELF\0 code", 9) + launchNote(bytes)), bytes);
+    EXPECT_EQ(read(std::string("\x7f"
+                               "ELF\0 code",
+                               9) +
+                   launchNote(bytes)),
+              bytes);
   }
   EXPECT_EQ(read(""), 0u);
   EXPECT_EQ(read("\n"), 0u);

@@ -60,8 +60,7 @@ void ThreadLowering::storeOperand(const SharedMatrix &matrix, Value operand) {
         Value word = arith::AndIOp::create(b, columnByte, i32(~(wordBytes - 1)));
         Value inWord = arith::AndIOp::create(b, columnByte, i32(wordBytes - 1));
         Value offset = arith::AddIOp::create(b, wordOffset(matrix, place[0], word), inWord);
-        Value ptr =
-            LLVM::GEPOp::create(b, sharedPtrType, b.getI8Type(), matrix.base, ArrayRef<LLVM::GEPArg>{offset});
+        Value ptr = LLVM::GEPOp::create(b, sharedPtrType, b.getI8Type(), matrix.base, ArrayRef<LLVM::GEPArg>{offset});
         Value part = atOnce == lanes ? value : slice(value, lane, atOnce);
         LLVM::StoreOp::create(b, part, ptr, unsigned(atOnce * bytes));
       }
@@ -135,8 +134,8 @@ struct ThreadLowering::FragmentReader {
     ptr = LLVM::GEPOp::create(b, ptrType, b.getI8Type(), ptr, ArrayRef<LLVM::GEPArg>{int32_t(more)});
     Type word = b.getI32Type();
     auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), {word, word, word, word});
-    std::string name = std::string("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4") + (isTransposedRead ? ".trans" : "") +
-                       ".b16.p3";
+    std::string name =
+        std::string("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4") + (isTransposedRead ? ".trans" : "") + ".b16.p3";
     Value all = LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), ValueRange{ptr}).getResult(0);
     SmallVector<Value> words;
     for (int64_t k = 0; k < 4; ++k)

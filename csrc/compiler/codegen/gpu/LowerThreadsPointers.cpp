@@ -100,7 +100,9 @@ LogicalResult ThreadLowering::gatherPointers(tile::GatherOp op) {
   };
   if (parts[0].isRow && (!parts[0].mask || parts[0].isWholeOrEmpty)) {
     for (auto [piece, part] : llvm::enumerate(parts)) {
-      auto load = [&, &part = part] { return LLVM::LoadOp::create(b, words, part.lanes[0], bytes * lanes).getResult(); };
+      auto load = [&, &part = part] {
+        return LLVM::LoadOp::create(b, words, part.lanes[0], bytes * lanes).getResult();
+      };
       Value loaded;
       if (part.mask) {
         auto branch = scf::IfOp::create(b, words, part.isWhole, /*addThenBlock=*/true, /*addElseBlock=*/true);

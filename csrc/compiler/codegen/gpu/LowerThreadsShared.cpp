@@ -55,8 +55,7 @@ LogicalResult ThreadLowering::placeShared(Value start) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointAfterValue(start);
   Value first = LLVM::AddressOfOp::create(b, sharedPtrType, held.getSymName());
-  Value own =
-      LLVM::GEPOp::create(b, sharedPtrType, b.getI8Type(), first, ArrayRef<LLVM::GEPArg>{int32_t(heldBytes)});
+  Value own = LLVM::GEPOp::create(b, sharedPtrType, b.getI8Type(), first, ArrayRef<LLVM::GEPArg>{int32_t(heldBytes)});
   start.replaceAllUsesWith(own);
   start.getDefiningOp()->erase();
   shared.erase();

@@ -185,8 +185,8 @@ private:
 
   //===-- matrix instructions (LowerThreadsMatrix.cpp) ----------------------------------------------------------===//
 
-  /// An operand in shared memory, as ldmatrix reads it: in panels of columns, each at most 128 bytes wide, whose 16-byte
-  /// words are permuted so that eight rows of one column lie in different banks.
+  /// An operand in shared memory, as ldmatrix reads it: in panels of columns, each at most 128 bytes wide, whose
+  /// 16-byte words are permuted so that eight rows of one column lie in different banks.
   struct SharedMatrix {
     mlir::Value base;
     int64_t rows, columns;

@@ -129,6 +129,7 @@ bool tile::isLeftFragment(LinearAttr layout, ArrayRef<int64_t> shape, LinearAttr
       return false;
   }
   ArrayRef<int64_t> registers = layout.getRegisters();
-  return registers.size() >= 3 && registers[0] == 1 && rowsOf(registers, shape) == rowsOf(results.getRegisters(), resultShape) &&
+  return registers.size() >= 3 && registers[0] == 1 &&
+         rowsOf(registers, shape) == rowsOf(results.getRegisters(), resultShape) &&
          axisMove(registers[1], shape).distance == 8 && axisMove(registers[1], shape).axis == 0 && registers[2] == 8;
 }

@@ -233,9 +233,7 @@ Value FragmentAssigner::inLayout(Value value, Attribute layout) {
   return made[{value, layout}] = clone->getResult(0);
 }
 
-void FragmentAssigner::require(OpOperand &operand, Attribute layout) {
-  operand.set(inLayout(operand.get(), layout));
-}
+void FragmentAssigner::require(OpOperand &operand, Attribute layout) { operand.set(inLayout(operand.get(), layout)); }
 
 static Attribute encodingOf(Value value) {
   RankedTensorType type = tileOf(value);
