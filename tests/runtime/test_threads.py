@@ -113,7 +113,7 @@ def test_first_packed_products(monkeypatch: pytest.MonkeyPatch) -> None:
                     assert_same(program(list(given))[0], expected, rtol=1e-4, atol=1e-4)
 
             together(work)
-            assert program.num_packed == 2
+            assert program.num_packed == (2 if _C.prefers_onednn("onednn") else 0)
 
 
 def test_frozen_parameters_change_under_threads() -> None:

@@ -4,10 +4,18 @@
 #include <ATen/native/ConvUtils.h>
 #include <ATen/record_function.h>
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
 #include <array>
 
 namespace torch_tile::runtime {
 namespace {
+
+/// The user's modes do not see packing: in Python the error of a refusal would stay pending.
+struct WithoutModes {
+  c10::impl::ExcludeDispatchKeyGuard guard{
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
+};
 
 /// A call through oneDNN's operators takes some 8 us more than one to ATen's own product of float32 matrices.
 constexpr int64_t minMultiplications = 1 << 20;
@@ -106,6 +114,7 @@ const at::Tensor &PackedWeight::packMatrix() const {
     if (!op)
       return;
     at::Tensor weight = use.kind == WeightUse::Kind::Matrix ? plain.t() : plain;
+    const WithoutModes guard;
     try {
       // One order serves any number of rows.
       packed = op->typed<at::Tensor(const at::Tensor &, std::optional<int64_t>)>().call(weight, std::nullopt);
@@ -155,6 +164,7 @@ const at::Tensor &PackedWeight::packFilters(const at::Tensor &x, at::IntArrayRef
       return;
     using Signature = at::Tensor(const at::Tensor &, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t,
                                  at::OptionalIntArrayRef);
+    const WithoutModes guard;
     try {
       packed = op->typed<Signature>().call(plain, padding, stride, dilation, groups, x.sizes());
     } catch (const std::exception &) {
