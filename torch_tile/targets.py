@@ -15,6 +15,14 @@ from torch_tile.errors import OptionError, UnsupportedError
 _KNOWN = ((8, 0), (8, 6), (8, 7), (8, 9), (9, 0), (10, 0), (10, 3), (12, 0))
 
 
+# Whose matrix instructions of four warps no later generation has: code for it runs nowhere else.
+_SPECIAL = ((9, 0),)
+
+
+def _name(major: int, minor: int) -> str:
+    return f"sm_{major}{minor}" + ("a" if (major, minor) in _SPECIAL else "")
+
+
 @functools.cache
 def _capability(device: str) -> tuple[int, int]:
     if torch.version.cuda is None:
@@ -37,15 +45,14 @@ def compiler_options(device: str) -> dict[str, str]:
             "import", f"device {device} has compute capability {wanted[0]}.{wanted[1]}, 8.0 or later expected"
         )
     major, minor = max(fitting)
-    return {"target": f"sm_{major}{minor}"}
+    return {"target": _name(major, minor)}
 
 
 def architecture(device: str) -> str:
     """What PTX is assembled for; empty on the CPU."""
     if not device.startswith("cuda"):
         return ""
-    major, minor = _capability(device)
-    return f"sm_{major}{minor}"
+    return _name(*_capability(device))
 
 
 def target_of(device: torch.device | None) -> Any:

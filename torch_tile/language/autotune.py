@@ -22,7 +22,8 @@ class Config:
     Args:
         kwargs: values of constexpr parameters.
         num_warps: how many warps of a GPU a program gets; without effect on the CPU.
-        num_stages, num_ctas, maxnreg: without effect.
+        num_stages: how many iterations of a loop, less one, operands of products are loaded ahead on a GPU.
+        num_ctas, maxnreg: without effect.
         pre_hook: called with all arguments by name before a launch.
     """
 
@@ -181,9 +182,10 @@ class Autotuner(_Wrapper):
 
     def _hints(self, chosen: Config, known: dict[str, Any]) -> dict[str, Any]:
         """What a launch on a GPU is told beside the constants."""
-        if "num_warps" in known or not _is_on_cuda(known):
+        if not _is_on_cuda(known):
             return {}
-        return {"num_warps": chosen.num_warps}
+        hints = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages}
+        return {name: value for name, value in hints.items() if name not in known}
 
     def _candidates(self, known: dict[str, Any], kwargs: dict[str, Any]) -> list[Config]:
         candidates = self.configs

@@ -308,7 +308,8 @@ class CompiledKernel:
     @property
     def metadata(self) -> Any:
         warps = int(self.options.get("program_threads", "32")) // 32
-        hints = {"num_warps": warps, "num_ctas": 1, "num_stages": 1, "shared": 1, "cluster_dims": (1, 1, 1)}
+        stages = int(self.options.get("num_stages", "3"))
+        hints = {"num_warps": warps, "num_ctas": 1, "num_stages": stages, "shared": 1, "cluster_dims": (1, 1, 1)}
         return SimpleNamespace(name=self.name, hash=hashlib.sha256(self.traced.text.encode()).hexdigest(), **hints)
 
     def _init_handles(self) -> None:
@@ -322,22 +323,24 @@ class CompiledKernel:
 
 
 def find_compiled(
-    kernel: JITFunction, bound: dict[str, Any], num_warps: int | None = None
+    kernel: JITFunction, bound: dict[str, Any], num_warps: int | None = None, num_stages: int | None = None
 ) -> tuple[CompiledKernel, list[Any]]:
     """The kernel compiled for these arguments, and what is passed to it."""
     if num_warps is not None and (num_warps < 1 or num_warps & (num_warps - 1)):
         # The class that Triton raises.
         raise AssertionError(f"kernel {kernel.fn.__name__}: num_warps must be a power of 2, got {num_warps}")
+    if num_stages is not None and num_stages < 1:
+        num_stages = 1  # 0 is Triton's word for loops that load nothing ahead
     found = specialize(kernel, bound)
     if found.device is not None:
-        found.key += [found.device, num_warps, known_multiples(found.flat)]
+        found.key += [found.device, num_warps, num_stages, known_multiples(found.flat)]
     key: Any = tuple(found.key)
     try:
         compiled = kernel.launchers.get(key)
     except TypeError:  # a constant that cannot be hashed
         compiled, key = None, (repr(key),)
     if compiled is None:
-        compiled = compile_bound(kernel, bound, found.flat, found.device, num_warps)
+        compiled = compile_bound(kernel, bound, found.flat, found.device, num_warps, num_stages)
         kernel.launchers[key] = compiled
     return compiled, found.flat
 
@@ -410,7 +413,7 @@ def _find_quickly(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, 
         else:
             return None
     if device is not None:
-        key += [device, kwargs.get("num_warps"), known_multiples(flat)]
+        key += [device, kwargs.get("num_warps"), kwargs.get("num_stages"), known_multiples(flat)]
     compiled = kernel.launchers.get(tuple(key))
     return None if compiled is None else (compiled, flat)
 
@@ -424,7 +427,7 @@ def launch(kernel: JITFunction, grid: Any, args: Any, kwargs: Any) -> CompiledKe
             compiled.run(grid[0], 1, 1, flat)
             return compiled
     bound = kernel.bind(args, kwargs)
-    compiled, flat = found or find_compiled(kernel, bound, kwargs.get("num_warps"))
+    compiled, flat = found or find_compiled(kernel, bound, kwargs.get("num_warps"), kwargs.get("num_stages"))
     x, y, z = evaluate_grid(grid, kernel.meta(bound), kernel.fn.__name__)
     compiled.run(x, y, z, flat)
     return compiled
@@ -436,6 +439,7 @@ def compile_bound(
     flat: list[Any],
     device: torch.device | None = None,
     num_warps: int | None = None,
+    num_stages: int | None = None,
 ) -> CompiledKernel:
     with target_info.compiling_for(device):
         traced, _, signature = _trace(kernel, bound)
@@ -445,7 +449,7 @@ def compile_bound(
         raise UnsupportedError(
             f"kernel {name}", "this build cannot compile single kernels; use kernel.interpret[grid](...)"
         )
-    options = compiler_options(device, num_warps)
+    options = compiler_options(device, num_warps, num_stages)
     if device is not None:
         options["argument_multiples"] = ",".join(map(str, known_multiples(flat)))
     assembled_for = "" if device is None else architecture(str(device))

@@ -217,7 +217,7 @@ class JITFunction:
             value = bound[parameter.name]
             if isinstance(value, torch.dtype) and not parameter.is_constexpr:
                 bound[parameter.name] = torch.empty((), dtype=value)
-        return find_compiled(self, bound, kwargs.get("num_warps"))[0]
+        return find_compiled(self, bound, kwargs.get("num_warps"), kwargs.get("num_stages"))[0]
 
     @property
     def interpret(self) -> Interpreted:

@@ -18,18 +18,23 @@ _FILES = {"tile": "30-tile.mlir", "mlir": "40-llvm.mlir", "llir": "50-kernel.ll"
 _GPU_FILES = {**_FILES, "asm": "60-kernel.ptx", "ptx": "60-kernel.ptx"}
 
 
-def compiler_options(device: torch.device | None, num_warps: int | None = None) -> dict[str, str]:
+def compiler_options(
+    device: torch.device | None, num_warps: int | None = None, num_stages: int | None = None
+) -> dict[str, str]:
     """Options of the compiler library for one kernel, without those that depend on the arguments' places.
 
     Args:
         device: of the tensors, None for the CPU.
         num_warps: how many warps of a GPU a program gets, if they can hold its tiles.
+        num_stages: how many iterations of a loop, less one, operands of products are loaded ahead on a GPU.
     """
     if device is None:
         return {"target": str(config.get("target"))}
     options = targets.compiler_options(str(device))
     if num_warps is not None:
         options["program_threads"] = str(32 * num_warps)
+    if num_stages is not None:
+        options["num_stages"] = str(num_stages)
     return options
 
 

@@ -72,7 +72,7 @@ static Status compileKernelsOf(ModuleOp module, const CompileOptions &options, c
   if (options.gpu) {
     stage = "layout";
     for (tile::KernelOp kernel : list)
-      if (failed(tile::assignLayouts(kernel)))
+      if (failed(tile::assignLayouts(kernel, options.gpu->hasWarpGroups())))
         return errors.status(StatusKind::Unsupported);
     stages.done("layout");
     stages.dump("35-layout.mlir", module);
@@ -177,6 +177,10 @@ Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileO
   if (options.gpu && options.programThreads > 0)
     kernel->setAttr("tile.wanted_threads", IntegerAttr::get(IntegerType::get(&context, 64), options.programThreads));
 
+  if (options.gpu && options.fastArithmetic)
+    kernel->setAttr("tile.fast_arithmetic", UnitAttr::get(&context));
+  if (options.gpu && options.numStages > 1)
+    kernel->setAttr("tile.num_stages", IntegerAttr::get(IntegerType::get(&context, 64), options.numStages));
   if (failed(specializeArguments(kernel, options)))
     return errors.status(StatusKind::InvalidInput);
 

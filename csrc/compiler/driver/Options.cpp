@@ -55,6 +55,12 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
     } else if (key == "program_threads") {
       if (value.getAsInteger(10, options.programThreads) || options.programThreads < 0)
         return bad(key, "a number of threads", value);
+    } else if (key == "fast_arithmetic") {
+      if (!parseBool(value, options.fastArithmetic))
+        return bad(key, "true or false", value);
+    } else if (key == "num_stages") {
+      if (value.getAsInteger(10, options.numStages) || options.numStages < 1)
+        return bad(key, "a number of at least 1", value);
     } else if (key == "body_budget") {
       if (value.getAsInteger(10, options.budget.bodyWork) || options.budget.bodyWork <= 0)
         return bad(key, "a number of operations", value);
@@ -72,7 +78,7 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
     } else {
       return Status::invalidInput(
           "options", (llvm::Twine("unknown option '") + key +
-                      "'; known are target, features, sleef, threads, program_threads, fusion, body_budget, "
+                      "'; known are target, features, sleef, threads, program_threads, num_stages, fast_arithmetic, fusion, body_budget, "
                       "index_budget, kernel_budget_ms, distinct_arguments, argument_multiples, emulate_precision_casts")
                          .str());
     }

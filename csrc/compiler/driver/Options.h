@@ -29,6 +29,12 @@ struct CompileOptions {
   std::vector<int64_t> argumentMultiples;
   /// Threads of a program of a standalone kernel for GPU, if that many can hold its tiles; 0 means as its tiles need.
   int programThreads = 0;
+  /// Of a standalone kernel for GPU: sums of products are rounded once, and powers of two below the smallest normal
+  /// number are 0, as in Triton.
+  bool fastArithmetic = true;
+  /// Of a standalone kernel for GPU: loops load the operands of products this number of iterations less one ahead of
+  /// their use, where shared memory has room. 1: not ahead.
+  int numStages = 3;
   /// Threads that compile kernels; 0 means as many as there are processors, at most 8.
   int numThreads = 0;
 };
@@ -41,6 +47,8 @@ struct CompileOptions {
 ///   threads=<n>                                 (default 0)
 ///   fusion=true | false                         (default true)
 ///   program_threads=<n>                         (default 0)
+///   num_stages=<n>                              (default 3)
+///   fast_arithmetic=true | false                (default true)
 ///   body_budget=<n>                             (default 600)
 ///   index_budget=<n>                            (default 160)
 ///   kernel_budget_ms=<n>                        (default 3000)

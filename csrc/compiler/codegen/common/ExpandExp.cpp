@@ -91,6 +91,8 @@ Value expF32(MathBuilder &b, Value x) {
 }
 
 Value exp2F32(MathBuilder &b, Value x) {
+  if (!b.options().hasLibrary)
+    return b.instruction("ex2.approx.f32 $0, $1;", x);
   bool fillsAvx512 = b.fillsAvx512();
   Value clamped = b.clampAbove(x, 129.0);
   Value kept = fillsAvx512 ? b.compare(arith::CmpFPredicate::UGE, x, b.fp(-151.0)) : Value();

@@ -105,7 +105,11 @@ static Value expandFloatOp(MathBuilder &b, Operation *op, ValueRange x) {
       .Case([&](math::ErfOp) { return inlineOrLibrary(b, x[0], "erf", "u10", erfF32); })
       .Case([&](math::LogOp) { return inlineOrLibrary(b, x[0], "log", "u10", logF32); })
       .Case([&](math::RsqrtOp) { return b.div(b.fp(1.0), math::SqrtOp::create(b, x[0])); })
-      .Case([&](math::Exp2Op) { return inlineOrLibrary(b, x[0], "exp2", "u10", exp2F32); })
+      .Case([&](math::Exp2Op exp) {
+        bool mayApproximate = exp->hasAttr(approximateAttrName) && !b.options().hasLibrary && b.elementType().isF32();
+        return mayApproximate ? b.instruction("ex2.approx.ftz.f32 $0, $1;", x[0])
+                              : inlineOrLibrary(b, x[0], "exp2", "u10", exp2F32);
+      })
       .Case([&](math::ExpM1Op) { return inlineOrLibrary(b, x[0], "expm1", "u10", expm1F32); })
       .Case([&](math::Log1pOp) { return inlineOrLibrary(b, x[0], "log1p", "u10", log1pF32); })
       .Case([&](math::Log2Op) { return inlineOrLibrary(b, x[0], "log2", "u10", log2F32); })

@@ -38,6 +38,7 @@ FailureOr<CompiledKernel> codegen::compileGpuKernel(tile::KernelOp kernel, const
   clock.done("target");
   OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc());
   markApproximate(kernel);
+  pipelineLoads(kernel, options);
   ThreadLowering lowering(kernel, text.symbol, options);
   if (failed(lowering.run(*module)))
     return failure();

@@ -15,6 +15,9 @@ struct GpuOptions {
   /// Of the shared memory, what one block may have; beyond 48 KB the launch has to ask for it.
   int64_t blockSharedBytes() const { return sharedBytes - 1024; }
 
+  /// Whether there are matrix instructions of four warps (wgmma), which this generation alone has.
+  bool hasWarpGroups() const { return architecture == "sm_90a"; }
+
   bool operator==(const GpuOptions &) const = default;
 
   /// Nothing if Targets.def has no such architecture.

@@ -31,7 +31,8 @@ namespace {
 /// One question: what may still be looked at, and the values carried by loops that it is being asked of.
 struct Search {
   int steps = mostSteps;
-  llvm::SmallMapVector<Value, int64_t, 4> carried; // to the step along a piece
+  /// With the lanes of the piece, to the step along it; without lanes for the value itself.
+  llvm::SmallMapVector<std::pair<Value, int64_t>, int64_t, 4> carried;
 };
 } // namespace
 
@@ -46,11 +47,11 @@ static int64_t multipleOf(Value value, Search &search);
 /// What a loop carries starts as a multiple, and stays one of what is added: the value itself, while it is asked of,
 /// may be taken for 0.
 static int64_t multipleOfCarried(scf::ForOp loop, BlockArgument argument, Search &search) {
-  if (!search.carried.insert({argument, 0}).second)
+  if (!search.carried.insert({{argument, 0}, 0}).second)
     return largestMultiple;
   int64_t init = multipleOf(loop.getTiedLoopInit(argument)->get(), search);
   int64_t result = std::gcd(init, multipleOf(loop.getTiedLoopYieldedValue(argument)->get(), search));
-  search.carried.erase(argument);
+  search.carried.erase({argument, 0});
   return result;
 }
 
@@ -152,14 +153,14 @@ static std::optional<int64_t> repeatedNumber(Value value) {
 static Progression progressionOf(Value value, int64_t lanes, Search &search);
 
 static Progression progressionOfCarried(scf::ForOp loop, BlockArgument argument, int64_t lanes, Search &search) {
-  if (auto it = search.carried.find(argument); it != search.carried.end())
+  if (auto it = search.carried.find({argument, lanes}); it != search.carried.end())
     return {it->second, largestMultiple};
   Progression init = progressionOf(loop.getTiedLoopInit(argument)->get(), lanes, search);
   if (!init.step)
     return {};
-  search.carried.insert({argument, *init.step});
+  search.carried.insert({{argument, lanes}, *init.step});
   Progression next = progressionOf(loop.getTiedLoopYieldedValue(argument)->get(), lanes, search);
-  search.carried.erase(argument);
+  search.carried.erase({argument, lanes});
   return next.step == init.step ? Progression{init.step, std::gcd(init.multiple, next.multiple)} : Progression{};
 }
 

@@ -268,6 +268,11 @@ LogicalResult ThreadLowering::run(ModuleOp module) {
   Value sharedStart = sharedBase = LLVM::AddressOfOp::create(b, sharedPtrType, shared.getSymName());
   if (programsPerBlock > 1)
     splitBlock();
+  if (auto bytes = kernel->getAttrOfType<IntegerAttr>(stagedBytesAttrName)) {
+    stagedBytes = bytes.getInt();
+    stagedStart = LLVM::ConstantOp::create(b, b.getI32Type(), b.getI32IntegerAttr(0));
+    stagedBase = LLVM::GEPOp::create(b, sharedPtrType, b.getI8Type(), sharedBase, ArrayRef<LLVM::GEPArg>{stagedStart.getResult()});
+  }
   lowerArguments();
   alignmentAnchor = i32(0); // what is asked once is computed here
   if (failed(lowerBlock(kernel.getBody().front())))
@@ -303,6 +308,11 @@ LogicalResult ThreadLowering::lowerOp(Operation *op) {
     return lowerAtomicCas(atomic);
   if (auto dot = dyn_cast<tile::DotOp>(op))
     return lowerDot(dot);
+  if (isa<tile::StageBeginOp, tile::StageOp, tile::StageValueOp, tile::StageCommitOp, tile::StageWaitOp,
+          tile::DotWaitOp>(op))
+    return lowerStaging(op);
+  if (isa<tile::StagedOp>(op)) // products read it where it lies
+    return success();
   if (auto scan = dyn_cast<tile::ScanOp>(op))
     return lowerScan(scan);
   if (auto cat = dyn_cast<tile::CatOp>(op))
@@ -375,12 +385,13 @@ LogicalResult ThreadLowering::lowerLoop(scf::ForOp op) {
     appendRowTypes(type, types);
   auto branch = scf::IfOp::create(b, types, areArgumentsAligned(), /*addThenBlock=*/true, /*addElseBlock=*/true);
   const llvm::SmallSetVector<Pending, 16> before = pending;
-  const bool hadSharedReaders = hasSharedReaders;
+  const bool hadSharedReaders = hasSharedReaders, hadStagedReaders = hasStagedReaders;
   for (Alignment version : {Alignment::All, Alignment::None}) {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(version == Alignment::All ? branch.thenBlock() : branch.elseBlock());
     pending = before;
     hasSharedReaders = hadSharedReaders;
+    hasStagedReaders = hadStagedReaders;
     alignment = version;
     if (failed(lowerCommonOp(op, "GPU")))
       return failure();

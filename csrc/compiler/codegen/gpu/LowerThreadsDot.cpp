@@ -39,7 +39,7 @@ LogicalResult ThreadLowering::lowerDot(tile::DotOp op) {
   int64_t leftStride = step + rowPadding;
   int64_t rightOffset = llvm::alignTo(batch * rowCount * leftStride * leftBytes, 16);
   Shared leftPart{storageOf(left), 0, false}, rightPart{storageOf(right), rightOffset, false};
-  sharedBytes = std::max(sharedBytes, rightOffset + batch * step * columns * rightBytes);
+  useShared(rightOffset + batch * step * columns * rightBytes);
 
   auto split = [&](Value index, RankedTensorType tile) { // matrix, row, column
     SmallVector<Value> all = coordinates(index, tile.getShape());
@@ -128,8 +128,10 @@ LogicalResult ThreadLowering::lowerDot(tile::DotOp op) {
   SmallVector<Value> sums(rows(op.getAcc()).begin(), rows(op.getAcc()).end());
   int64_t unrolled = step % unrolledSteps == 0 ? unrolledSteps : 1;
   for (int64_t first = 0; first < depth; first += step) {
-    if (hasSharedReaders || first > 0)
+    if (first > 0)
       barrier();
+    else
+      awaitReaders();
     keep(op.getLhs(), lhs, left, leftPart, /*isLeft=*/true, first);
     keep(op.getRhs(), rhs, right, rightPart, /*isLeft=*/false, first);
     barrier();

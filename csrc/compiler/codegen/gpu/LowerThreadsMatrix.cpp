@@ -1,6 +1,8 @@
 // Products of matrices by instructions of whole warps: operands in shared memory or in registers, sums in registers.
 #include "compiler/codegen/gpu/ThreadLowering.h"
+#include "compiler/codegen/gpu/WarpShare.h"
 #include "compiler/tile/ir/LinearLayout.h"
+#include "compiler/tile/transforms/Passes.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -9,24 +11,18 @@ using namespace torch_tile::codegen;
 
 /// Of shared memory that is read and written at once, and of an instruction's share of the depth.
 static constexpr int64_t wordBytes = 16, stepBytes = 32;
+/// After so many bytes the permutation of words repeats itself.
+static constexpr int64_t matrixAlignment = 1024;
 
-//===-- operands in shared memory -------------------------------------------------------------------------------===//
+//===-- tiles in shared memory ----------------------------------------------------------------------------------===//
 
-/// A product reads a transposed tile in the order in which it lies.
-static Value withoutTranspose(Value operand) {
-  auto trans = operand.getDefiningOp<tile::TransOp>();
-  return trans ? trans.getSource() : operand;
-}
-
-ThreadLowering::SharedMatrix ThreadLowering::describeOperand(Value operand, int64_t byteOffset) {
-  Value source = withoutTranspose(operand);
-  auto type = cast<RankedTensorType>(source.getType());
+ThreadLowering::SharedMatrix ThreadLowering::matrixOf(RankedTensorType type, Value base) {
   SharedMatrix matrix;
-  matrix.base = sharedPtr({b.getI8Type(), byteOffset, false}, i32(0));
+  matrix.base = base;
   matrix.rows = type.getDimSize(0);
   matrix.columns = type.getDimSize(1);
   matrix.element = storageOf(elementOf(type));
-  matrix.isTransposed = source != operand;
+  matrix.isTransposed = false;
   return matrix;
 }
 
@@ -45,21 +41,39 @@ Value ThreadLowering::wordOffset(const SharedMatrix &matrix, Value row, Value co
   return arith::AddIOp::create(b, offset, arith::XOrIOp::create(b, columnByte, bits));
 }
 
-void ThreadLowering::storeOperand(const SharedMatrix &matrix, Value operand) {
-  Value source = withoutTranspose(operand);
+Value ThreadLowering::laneOffset(const SharedMatrix &matrix, RankedTensorType type, int64_t piece, int64_t lane) {
+  // Eight rows on, words are permuted alike: what is a multiple of that from the first piece on is a constant.
+  int64_t first = 0, more = 0;
+  if (!linearLayoutOf(type) && !isOwned(type, piece)) {
+    int64_t distance = piece * numThreads * lanesOf(type);
+    if (distance % (8 * matrix.columns) == 0)
+      more = distance / matrix.columns * matrix.panelBytes();
+    else
+      first = piece;
+  } else {
+    first = piece;
+  }
+  SmallVector<Value> place = coordinates(addI32(start(type, first), lane), type.getShape());
+  Value columnByte = arith::MulIOp::create(b, place[1], i32(matrix.elementBytes()));
+  Value word = arith::AndIOp::create(b, columnByte, i32(~(wordBytes - 1)));
+  Value inWord = arith::AndIOp::create(b, columnByte, i32(wordBytes - 1));
+  return addI32(arith::AddIOp::create(b, wordOffset(matrix, place[0], word), inWord), more);
+}
+
+/// Elements that one access moves: neighbours in a row, and in a word.
+static int64_t elementsAtOnce(int64_t lanes, int64_t elementBytes, int64_t columns) {
+  return std::min({lanes, wordBytes / elementBytes, columns});
+}
+
+void ThreadLowering::storeMatrix(const SharedMatrix &matrix, Value source) {
   auto type = cast<RankedTensorType>(source.getType());
   const Rows pieces = rows(source);
-  int64_t bytes = matrix.elementBytes(), atOnce = std::min(lanesOf(type), wordBytes / bytes);
-  atOnce = std::min(atOnce, matrix.columns);
+  int64_t bytes = matrix.elementBytes(), atOnce = elementsAtOnce(lanesOf(type), bytes, matrix.columns);
   for (auto [piece, row] : llvm::enumerate(pieces)) {
-    Value value = toStorage(row), first = start(type, piece);
-    auto store = [&] {
+    Value value = toStorage(row);
+    auto store = [&, piece = piece] {
       for (int64_t lane = 0, lanes = lanesOf(type); lane < lanes; lane += atOnce) {
-        SmallVector<Value> place = coordinates(addI32(first, lane), type.getShape());
-        Value columnByte = arith::MulIOp::create(b, place[1], i32(bytes));
-        Value word = arith::AndIOp::create(b, columnByte, i32(~(wordBytes - 1)));
-        Value inWord = arith::AndIOp::create(b, columnByte, i32(wordBytes - 1));
-        Value offset = arith::AddIOp::create(b, wordOffset(matrix, place[0], word), inWord);
+        Value offset = laneOffset(matrix, type, piece, lane);
         Value ptr = LLVM::GEPOp::create(b, sharedPtrType, b.getI8Type(), matrix.base, ArrayRef<LLVM::GEPArg>{offset});
         Value part = atOnce == lanes ? value : slice(value, lane, atOnce);
         LLVM::StoreOp::create(b, part, ptr, unsigned(atOnce * bytes));
@@ -70,6 +84,79 @@ void ThreadLowering::storeOperand(const SharedMatrix &matrix, Value operand) {
     else
       store();
   }
+}
+
+RowLowering::Rows ThreadLowering::loadMatrix(const SharedMatrix &matrix, RankedTensorType type) {
+  int64_t bytes = matrix.elementBytes(), lanes = lanesOf(type), atOnce = elementsAtOnce(lanes, bytes, matrix.columns);
+  Type part = withLanes(matrix.element, atOnce);
+  Rows result;
+  for (int64_t piece = 0, end = numRowsOf(type); piece < end; ++piece) {
+    SmallVector<Value> scalars;
+    Value whole;
+    for (int64_t lane = 0; lane < lanes; lane += atOnce) {
+      Value offset = laneOffset(matrix, type, piece, lane);
+      Value ptr = LLVM::GEPOp::create(b, sharedPtrType, b.getI8Type(), matrix.base, ArrayRef<LLVM::GEPArg>{offset});
+      whole = LLVM::LoadOp::create(b, part, ptr, unsigned(atOnce * bytes));
+      for (int64_t k = 0; k < atOnce && atOnce < lanes; ++k)
+        scalars.push_back(extract(whole, k));
+    }
+    result.push_back(fromStorage(atOnce == lanes ? whole : fromScalars(scalars), elementOf(type)));
+  }
+  return result;
+}
+
+//===-- operands ------------------------------------------------------------------------------------------------===//
+
+/// A product reads a transposed tile in the order in which it lies.
+static Value withoutTranspose(Value operand) {
+  auto trans = operand.getDefiningOp<tile::TransOp>();
+  return trans ? trans.getSource() : operand;
+}
+
+/// Whether the left operand's elements are where an instruction takes them from registers.
+bool torch_tile::codegen::isLeftInRegisters(tile::DotOp op) {
+  auto encodingOf = [](Value value) {
+    return dyn_cast_if_present<tile::LinearAttr>(cast<RankedTensorType>(value.getType()).getEncoding());
+  };
+  auto lhs = cast<RankedTensorType>(op.getLhs().getType()), type = cast<RankedTensorType>(op.getType());
+  tile::LinearAttr left = encodingOf(op.getLhs()), layout = encodingOf(op.getResult());
+  return left && layout && lhs.getElementTypeBitWidth() == 16 &&
+         tile::isLeftFragment(left, lhs.getShape(), layout, type.getShape());
+}
+
+ThreadLowering::DotOperands ThreadLowering::placeOperands(tile::DotOp op) {
+  DotOperands operands;
+  operands.isLeftInRegisters = isLeftInRegisters(op);
+  SmallVector<std::pair<SharedMatrix, Value>> stored;
+  int64_t used = 0;
+  auto place = [&](Value operand) {
+    Value source = withoutTranspose(operand);
+    auto type = cast<RankedTensorType>(source.getType());
+    SharedMatrix matrix;
+    if (auto staged = source.getDefiningOp<tile::StagedOp>()) {
+      matrix = matrixOf(type, stagedPtr(staged.getOffset(), scalar(staged.getSlot()), staged.getSlotBytes()));
+      hasStagedReaders = true;
+    } else {
+      matrix = matrixOf(type, sharedPtr({b.getI8Type(), used, false}, i32(0)));
+      used += llvm::alignTo(matrix.bytes(), matrixAlignment);
+      stored.push_back({matrix, source});
+    }
+    matrix.isTransposed = source != operand;
+    return matrix;
+  };
+  if (!operands.isLeftInRegisters)
+    operands.left = place(op.getLhs());
+  operands.right = place(op.getRhs());
+  if (stored.empty())
+    return operands;
+  useShared(used);
+  awaitReaders();
+  for (auto &[matrix, source] : stored)
+    storeMatrix(matrix, source);
+  fenceStores();
+  barrier();
+  hasSharedReaders = true;
+  return operands;
 }
 
 //===-- fragments -----------------------------------------------------------------------------------------------===//
@@ -146,25 +233,6 @@ struct ThreadLowering::FragmentReader {
   bool isTransposedRead;
 };
 
-namespace {
-/// What a warp computes: blocks of 16 rows and of 8 columns, as distances from its share's start.
-struct WarpShare {
-  SmallVector<int64_t> rows{0}, columns{0};
-};
-} // namespace
-
-static WarpShare shareOf(tile::LinearAttr layout, ArrayRef<int64_t> shape) {
-  WarpShare share;
-  // Registers: a pair, 8 rows, then blocks of columns, then blocks of rows.
-  for (int64_t move : layout.getRegisters().drop_front(2)) {
-    tile::AxisMove along = tile::axisMove(move, shape);
-    SmallVector<int64_t> &blocks = along.axis == 0 ? share.rows : share.columns;
-    for (size_t k = 0, end = blocks.size(); k < end; ++k)
-      blocks.push_back(blocks[k] + along.distance);
-  }
-  return share;
-}
-
 /// One instruction: four words of the left operand, two of the right one; four sums.
 static SmallVector<Value> multiply(ImplicitLocOpBuilder &b, Type element, ArrayRef<Value> left, ArrayRef<Value> right,
                                    ArrayRef<Value> sums) {
@@ -185,27 +253,21 @@ static SmallVector<Value> multiply(ImplicitLocOpBuilder &b, Type element, ArrayR
   return result;
 }
 
+SmallVector<Value> ThreadLowering::leftFragment(const Rows &pieces, int64_t first) {
+  SmallVector<Value> words;
+  for (int64_t piece = 0; piece < 4; ++piece)
+    words.push_back(LLVM::BitcastOp::create(b, b.getI32Type(), pieces[first + piece]));
+  return words;
+}
+
 LogicalResult ThreadLowering::lowerMatrixDot(tile::DotOp op) {
   auto lhs = cast<RankedTensorType>(op.getLhs().getType()), type = cast<RankedTensorType>(op.getType());
-  tile::LinearAttr layout = linearLayoutOf(type), leftLayout = linearLayoutOf(lhs);
+  tile::LinearAttr layout = linearLayoutOf(type);
   Type element = lhs.getElementType();
   int64_t depth = lhs.getDimSize(1), step = stepBytes * 8 / element.getIntOrFloatBitWidth();
-  bool isLeftInRegisters = leftLayout && element.getIntOrFloatBitWidth() == 16 &&
-                           tile::isLeftFragment(leftLayout, lhs.getShape(), layout, type.getShape());
-
-  if (hasSharedReaders)
-    barrier();
-  SharedMatrix left, right;
-  int64_t used = 0;
-  if (!isLeftInRegisters) {
-    left = describeOperand(op.getLhs(), 0);
-    used = left.bytes();
-    storeOperand(left, op.getLhs());
-  }
-  right = describeOperand(op.getRhs(), used);
-  storeOperand(right, op.getRhs());
-  sharedBytes = std::max(sharedBytes, used + right.bytes());
-  barrier();
+  DotOperands operands = placeOperands(op);
+  if (options.hasWarpGroups() && tile::isWarpGroupLayout(layout, type.getShape()) && tile::hasWarpGroupInstruction(op))
+    return lowerWarpGroupDot(op, operands);
 
   // Where the warp's share begins: what its threads' bits beyond the first five move by.
   SmallVector<int64_t> rowMoves(layout.getThreads().size(), 0), columnMoves = rowMoves;
@@ -216,11 +278,11 @@ LogicalResult ThreadLowering::lowerMatrixDot(tile::DotOp op) {
   }
   Value firstRow = threadStart(tile::LinearAttr::get(b.getContext(), {}, rowMoves));
   Value firstColumn = threadStart(tile::LinearAttr::get(b.getContext(), {}, columnMoves));
-  WarpShare share = shareOf(layout, type.getShape());
+  WarpShare share = warpShareOf(layout, type.getShape());
   std::optional<FragmentReader> leftReader;
-  if (!isLeftInRegisters)
-    leftReader.emplace(*this, left, /*isLeft=*/true, firstRow);
-  FragmentReader rightReader(*this, right, /*isLeft=*/false, firstColumn);
+  if (!operands.isLeftInRegisters)
+    leftReader.emplace(*this, operands.left, /*isLeft=*/true, firstRow);
+  FragmentReader rightReader(*this, operands.right, /*isLeft=*/false, firstColumn);
 
   SmallVector<SmallVector<Value>> sums; // by block of rows, then of columns
   const Rows start = rows(op.getAcc());
@@ -230,17 +292,11 @@ LogicalResult ThreadLowering::lowerMatrixDot(tile::DotOp op) {
       four.append({extract(pair, 0), extract(pair, 1)});
     sums.push_back(four);
   }
-  const Rows leftPieces = isLeftInRegisters ? rows(op.getLhs()) : Rows();
+  const Rows leftPieces = operands.isLeftInRegisters ? rows(op.getLhs()) : Rows();
   int64_t numSteps = depth / step;
   auto leftBlock = [&](size_t row, int64_t k) {
-    if (!isLeftInRegisters)
-      return leftReader->read(share.rows[row], k * step);
-    SmallVector<Value> words;
-    for (int64_t piece = 0; piece < 4; ++piece) {
-      Value pair = leftPieces[(row * numSteps + k) * 4 + piece];
-      words.push_back(LLVM::BitcastOp::create(b, b.getI32Type(), pair));
-    }
-    return words;
+    return operands.isLeftInRegisters ? leftFragment(leftPieces, (row * numSteps + k) * 4)
+                                      : leftReader->read(share.rows[row], k * step);
   };
   for (int64_t k = 0; k < numSteps; ++k) {
     SmallVector<SmallVector<Value>> lefts;
@@ -260,7 +316,6 @@ LogicalResult ThreadLowering::lowerMatrixDot(tile::DotOp op) {
     result.push_back(fromScalars(four.take_front(2)));
     result.push_back(fromScalars(four.drop_front(2)));
   }
-  hasSharedReaders = true;
   set(op.getResult(), std::move(result));
   return success();
 }

@@ -14,10 +14,10 @@ void ThreadLowering::barrier() {
   else
     LLVM::CallIntrinsicOp::create(b, b.getStringAttr("llvm.nvvm.barrier.cta.sync.aligned.all"), ValueRange{i32(0)});
   pending.clear();
-  hasSharedReaders = false;
+  hasSharedReaders = hasStagedReaders = false;
 }
 
-static bool isAccess(Operation *op) { return isWrite(op) || isa<tile::LoadOp, tile::GatherOp>(op); }
+static bool isAccess(Operation *op) { return isWrite(op) || isa<tile::LoadOp, tile::GatherOp, tile::StageOp>(op); }
 
 bool torch_tile::codegen::isWrite(Operation *op) {
   return isa<tile::StoreOp, tile::ScatterOp, tile::AtomicRmwOp, tile::AtomicCasOp>(op);
@@ -194,10 +194,13 @@ void ThreadLowering::orderLoop(Operation *loop) {
 /// what its other iterations do is pending from the start.
 LogicalResult ThreadLowering::lowerBlock(Block &block) {
   const SmallVector<Pending> before(pending.begin(), pending.end());
-  bool hadSharedReaders = hasSharedReaders;
+  bool hadSharedReaders = hasSharedReaders, hadStagedReaders = hasStagedReaders;
   Operation *parent = block.getParentOp();
+  bool isPipelined = parent->hasAttr(pipelinedAttrName);
+  pipelinedDepth += isPipelined;
   if (isa<scf::ForOp, scf::WhileOp>(parent)) {
     hasSharedReaders = true;
+    hasStagedReaders = stagedBytes > 0;
     parent->walk([&](Operation *op) {
       if (isAccess(op))
         pending.insert({op, /*isRepeated=*/true});
@@ -205,7 +208,9 @@ LogicalResult ThreadLowering::lowerBlock(Block &block) {
   }
   if (failed(RowLowering::lowerBlock(block)))
     return failure();
+  pipelinedDepth -= isPipelined;
   pending.insert_range(before);
   hasSharedReaders |= hadSharedReaders;
+  hasStagedReaders |= hadStagedReaders;
   return success();
 }

@@ -11,7 +11,7 @@ using namespace torch_tile::codegen;
 static constexpr int64_t paddedRun = 32;
 /// Of the whole and of its parts: no access is wider.
 static constexpr int64_t sharedAlignment = 16;
-/// Of what is moved at once.
+/// Of what is moved at once, in blocks that have no more shared memory for other reasons.
 static constexpr int64_t maxExchangedBytes = 32 * 1024;
 
 LogicalResult ThreadLowering::reserveShared(Operation *op, ArrayRef<Type> storages, int64_t numElements, bool isPadded,
@@ -22,9 +22,8 @@ LogicalResult ThreadLowering::reserveShared(Operation *op, ArrayRef<Type> storag
     int64_t numPlaces = numElements + (isPadded ? numElements / paddedRun : 0);
     offset = llvm::alignTo(offset + numPlaces * bytesOf(storage), sharedAlignment);
   }
-  sharedBytes = std::max(sharedBytes, offset);
-  if (hasSharedReaders)
-    barrier();
+  useShared(offset);
+  awaitReaders();
   return success();
 }
 
@@ -106,13 +105,18 @@ LogicalResult ThreadLowering::lowerHeld(tile::HeldOp op) {
   return success();
 }
 
+/// What operands of products lay in is free outside of their loops.
+int64_t ThreadLowering::exchangeBytes() const {
+  return pipelinedDepth > 0 ? maxExchangedBytes : std::max(maxExchangedBytes, stagedBytes);
+}
+
 /// What shared memory does not hold at once moves in rounds.
 FailureOr<RowLowering::Rows> ThreadLowering::exchangeRows(Operation *op, Rows source, RankedTensorType from, Type type,
                                                           function_ref<Value(Value)> sourceIndex, bool isPadded) {
   auto to = dyn_cast<RankedTensorType>(type);
   Type storage = storageOf(from.getElementType());
   int64_t numElements = from.getNumElements(), atOnce = numElements;
-  while (atOnce * bytesOf(storage) > maxExchangedBytes && atOnce % 2 == 0)
+  while (atOnce * bytesOf(storage) > exchangeBytes() && atOnce % 2 == 0)
     atOnce /= 2;
   isPadded &= atOnce == numElements;
   SmallVector<Value> indices, moved;
@@ -317,6 +321,20 @@ static std::optional<SmallVector<int64_t>> repeatedPieces(RankedTensorType from,
 
 LogicalResult ThreadLowering::lowerConvertLayout(tile::ConvertLayoutOp op) {
   auto type = cast<RankedTensorType>(op.getType());
+  int64_t bytes = bytesOf(storageOf(type.getElementType()));
+  // Rows of whole words: they are permuted, so that threads of neighbouring rows meet different banks.
+  bool isMatrix = type.getRank() == 2 && llvm::all_of(type.getShape(), llvm::isPowerOf2_64) &&
+                  type.getDimSize(1) * bytes >= 2 * sharedAlignment;
+  if (isMatrix && type.getNumElements() * bytes <= exchangeBytes()) {
+    useShared(type.getNumElements() * bytes);
+    awaitReaders();
+    SharedMatrix matrix = matrixOf(type, sharedPtr({b.getI8Type(), 0, false}, i32(0)));
+    storeMatrix(matrix, op.getSource());
+    barrier();
+    hasSharedReaders = true;
+    set(op.getResult(), loadMatrix(matrix, type));
+    return success();
+  }
   auto result = exchange(op, op.getSource(), type, [](Value index) { return index; });
   if (failed(result))
     return failure();

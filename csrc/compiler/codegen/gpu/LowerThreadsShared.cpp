@@ -7,6 +7,8 @@ using namespace torch_tile::codegen;
 /// What a kernel may declare on every architecture. More of it has to be asked for by each launch.
 static constexpr int64_t maxDeclaredBytes = 48 * 1024;
 static constexpr int64_t sharedAlignment = 16;
+/// Of operands whose words are permuted by their address.
+static constexpr int64_t matrixAlignment = 1024;
 
 static int64_t heldBytesOf(tile::KernelOp kernel) {
   auto bytes = kernel->getAttrOfType<IntegerAttr>("tile.held_bytes");
@@ -24,7 +26,25 @@ void ThreadLowering::declareShared() {
     held = declare("_held", 0, LLVM::Linkage::External);
 }
 
+void ThreadLowering::useShared(int64_t bytes) {
+  sharedBytes = std::max(sharedBytes, bytes);
+  if (pipelinedDepth > 0)
+    pipelinedBytes = std::max(pipelinedBytes, bytes);
+}
+
+void ThreadLowering::awaitReaders() {
+  if (hasSharedReaders || (hasStagedReaders && pipelinedDepth == 0))
+    barrier();
+}
+
 LogicalResult ThreadLowering::placeShared(Value start) {
+  if (stagedBytes > 0) {
+    int64_t first = llvm::alignTo(pipelinedBytes, matrixAlignment);
+    stagedStart.setValueAttr(b.getI32IntegerAttr((int32_t)first));
+    sharedBytes = std::max(sharedBytes, first + stagedBytes);
+  }
+  if (stagedBytes > 0 || options.hasWarpGroups())
+    shared.setAlignment(matrixAlignment);
   int64_t ownBytes = sharedBytes * programsPerBlock;
   int64_t heldBytes = llvm::alignTo(heldBytesOf(kernel), sharedAlignment);
   if (heldBytes + ownBytes > options.blockSharedBytes())

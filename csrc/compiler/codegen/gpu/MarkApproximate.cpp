@@ -45,7 +45,16 @@ static tile::ReduceOp maximumReduction(Value value) {
   return isOfBoth ? reduce : tile::ReduceOp();
 }
 
-/// Whether `max` has, at each element of the tile x, the maximum of x along an axis or of all of it.
+/// The maximum by a reduction that `value` is, or that it is never below, as a running maximum is not.
+static Value maximumBelow(Value value) {
+  if (auto larger = value.getDefiningOp<arith::MaximumFOp>())
+    for (Value operand : larger->getOperands())
+      if (maximumReduction(operand))
+        return operand;
+  return value;
+}
+
+/// Whether `max` has, at each element of the tile x, the maximum of x along an axis or of all of it, or more.
 static bool isMaximumOf(Value max, Value x) {
   if (auto splat = max.getDefiningOp<tile::SplatOp>()) {
     Value value = splat.getOperand();
@@ -58,9 +67,10 @@ static bool isMaximumOf(Value max, Value x) {
   }
   auto broadcast = max.getDefiningOp<tile::BroadcastOp>();
   auto column = broadcast ? broadcast->getOperand(0).getDefiningOp<tile::ExpandDimsOp>() : tile::ExpandDimsOp();
-  tile::ReduceOp reduce = column ? maximumReduction(column->getOperand(0)) : tile::ReduceOp();
+  Value result = column ? maximumBelow(column->getOperand(0)) : Value();
+  tile::ReduceOp reduce = result ? maximumReduction(result) : tile::ReduceOp();
   return reduce && reduce.getAxis() == column.getAxis() &&
-         reduce->getOperand(cast<OpResult>(column->getOperand(0)).getResultNumber()) == x;
+         reduce->getOperand(cast<OpResult>(result).getResultNumber()) == x;
 }
 
 /// e^(x - maximum of x): it is at most 1, and what is far below is lost in the sum of those that are not. (The
@@ -73,7 +83,42 @@ static bool isAtMostZero(math::ExpOp exp) {
   return difference && isMaximumOf(difference.getRhs(), difference.getLhs());
 }
 
+/// a * b + c with one rounding.
+static void contractSum(Operation *sum) {
+  for (auto [k, operand] : llvm::enumerate(sum->getOperands())) {
+    auto product = operand.getDefiningOp<arith::MulFOp>();
+    if (!product || !product->hasOneUse() || product->getBlock() != sum->getBlock())
+      continue;
+    OpBuilder b(sum);
+    Value factor = product.getLhs(), other = sum->getOperand(1 - k);
+    if (isa<arith::SubFOp>(sum)) {
+      Value &negative = k == 0 ? other : factor;
+      negative = arith::NegFOp::create(b, sum->getLoc(), negative);
+    }
+    Value fused = math::FmaOp::create(b, sum->getLoc(), factor, product.getRhs(), other);
+    sum->getResult(0).replaceAllUsesWith(fused);
+    sum->erase();
+    product.erase();
+    return;
+  }
+}
+
+/// As Triton does: sums of products have one rounding, and powers of two below the smallest normal number are 0.
+static void useFastArithmetic(tile::KernelOp kernel) {
+  SmallVector<Operation *> sums;
+  kernel.walk([&](Operation *op) {
+    if (isa<arith::AddFOp, arith::SubFOp>(op) && getElementTypeOrSelf(op->getResult(0).getType()).isF32())
+      sums.push_back(op);
+    if (isa<math::Exp2Op>(op))
+      op->setAttr(approximateAttrName, UnitAttr::get(op->getContext()));
+  });
+  for (Operation *sum : sums)
+    contractSum(sum);
+}
+
 void torch_tile::codegen::markApproximate(tile::KernelOp kernel) {
+  if (kernel->hasAttr(fastArithmeticAttrName))
+    useFastArithmetic(kernel);
   auto mark = [](Operation *op) { op->setAttr(approximateAttrName, UnitAttr::get(op->getContext())); };
   kernel.walk([&](math::ExpOp exp) {
     if (isAtMostZero(exp))

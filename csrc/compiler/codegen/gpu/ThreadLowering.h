@@ -15,6 +15,9 @@ inline constexpr llvm::StringLiteral assertFunctionName = "__assertfail";
 /// What prints: takes a format and the memory in which the arguments lie.
 inline constexpr llvm::StringLiteral printFunctionName = "vprintf";
 
+/// Of kernels: roundings may be left out as Triton leaves them out.
+inline constexpr llvm::StringLiteral fastArithmeticAttrName = "tile.fast_arithmetic";
+
 /// Marks exponentials and divisions whose error disappears in what is made of them: the logistic function's, and those
 /// of exp(x - maximum), which are 1 at most.
 void markApproximate(mlir::tile::KernelOp kernel);
@@ -25,6 +28,17 @@ mlir::Value baseOf(mlir::Operation *op);
 
 /// Of kernels: by argument, what an integer, or a pointer's address, is divisible by; 0 where nothing is known.
 inline constexpr llvm::StringLiteral argumentMultiplesAttrName = "tile.argument_multiples";
+
+/// Of kernels: bytes of staged operands; how many iterations ahead operands are loaded, plus one. Of loops: operands are
+/// staged. Of products: groups of products under way when the next one is asked for.
+inline constexpr llvm::StringLiteral stagedBytesAttrName = "tile.staged_bytes", numStagesAttrName = "tile.num_stages",
+                                     pipelinedAttrName = "tile.pipelined", inFlightAttrName = "tile.in_flight";
+
+/// Loads operands of products in loops ahead of their use, into shared memory.
+void pipelineLoads(mlir::tile::KernelOp kernel, const GpuOptions &options);
+
+/// Whether a product by matrix instructions finds its left operand in registers, as they take it.
+bool isLeftInRegisters(mlir::tile::DotOp op);
 
 /// A number that an integer of a kernel, or the address of a pointer, is always divisible by.
 int64_t knownMultiple(mlir::Value value);
@@ -196,12 +210,37 @@ private:
     int64_t panelBytes() const { return std::min<int64_t>(128, columns * elementBytes()); }
     int64_t bytes() const { return rows * columns * elementBytes(); }
   };
+  /// Both operands of a product: of the left one the words of fragments, or where it lies.
+  struct DotOperands {
+    bool isLeftInRegisters;
+    SharedMatrix left, right;
+  };
   mlir::LogicalResult lowerMatrixDot(mlir::tile::DotOp op);
-  SharedMatrix describeOperand(mlir::Value operand, int64_t byteOffset);
+  static SharedMatrix matrixOf(mlir::RankedTensorType type, mlir::Value base);
+  DotOperands placeOperands(mlir::tile::DotOp op);
   /// Bytes from the base on of the 16-byte word with this column (in bytes) in this row.
   mlir::Value wordOffset(const SharedMatrix &matrix, mlir::Value row, mlir::Value columnByte);
-  void storeOperand(const SharedMatrix &matrix, mlir::Value operand);
+  /// Bytes from the base on of a lane of a piece of a tile that the matrix holds.
+  mlir::Value laneOffset(const SharedMatrix &matrix, mlir::RankedTensorType type, int64_t piece, int64_t lane);
+  void storeMatrix(const SharedMatrix &matrix, mlir::Value source);
+  Rows loadMatrix(const SharedMatrix &matrix, mlir::RankedTensorType type);
+  llvm::SmallVector<mlir::Value> leftFragment(const Rows &pieces, int64_t first);
   struct FragmentReader;
+
+  //===-- matrix instructions of four warps (LowerThreadsWarpGroup.cpp) -----------------------------------------===//
+
+  mlir::LogicalResult lowerWarpGroupDot(mlir::tile::DotOp op, const DotOperands &operands);
+  struct OperandDescriptor;
+  mlir::LogicalResult lowerDotWait(mlir::tile::DotWaitOp op);
+  /// What is written to shared memory by stores is seen by instructions of four warps.
+  void fenceStores();
+
+  //===-- staged operands (LowerThreadsStage.cpp) ---------------------------------------------------------------===//
+
+  mlir::LogicalResult lowerStaging(mlir::Operation *op);
+  mlir::LogicalResult lowerStage(mlir::tile::StageOp op);
+  mlir::Value stagedPtr(int64_t offset, mlir::Value slot, int64_t slotBytes);
+
   //===-- other orders of elements (LowerThreadsRearrange.cpp) --------------------------------------------------===//
 
   mlir::LogicalResult lowerScan(mlir::tile::ScanOp op);
@@ -216,6 +255,10 @@ private:
   //===-- where shared memory lies (LowerThreadsShared.cpp) -----------------------------------------------------===//
 
   void declareShared();
+  /// So many bytes from the start on are used now, by what ends with the next call.
+  void useShared(int64_t bytes);
+  /// A barrier if threads may still read what is to be overwritten.
+  void awaitReaders();
   /// Decides, when all uses are known, who provides the memory that `start` is the address of.
   mlir::LogicalResult placeShared(mlir::Value start);
 
@@ -242,6 +285,8 @@ private:
   mlir::FailureOr<Rows> computeRows(mlir::Value source, mlir::RankedTensorType type,
                                     llvm::function_ref<mlir::Value(mlir::Value)> sourceIndex);
 
+  /// Most bytes that move at once.
+  int64_t exchangeBytes() const;
   /// Shared memory for one use, which ends with the next call. Padded: one element more after each 32, so that columns
   /// fall into different banks.
   struct Shared {
@@ -297,8 +342,14 @@ private:
   llvm::DenseMap<mlir::Attribute, mlir::Value> threadStarts;
   /// What the ops of one program take of shared memory, and what the launch provides to a block.
   int64_t sharedBytes = 0, launchBytes = 0;
+  /// Staged operands lie after what the loops that read them take beside them; all else may lie over both.
+  int64_t stagedBytes = 0, pipelinedBytes = 0;
+  int64_t pipelinedDepth = 0; // of loops around what is lowered
+  mlir::LLVM::ConstantOp stagedStart;
+  mlir::Value stagedBase;
+  bool hasWarpGroupReaders = false;
   llvm::SmallSetVector<Pending, 16> pending;
-  bool hasSharedReaders = false;
+  bool hasSharedReaders = false, hasStagedReaders = false;
 };
 
 } // namespace torch_tile::codegen

@@ -523,6 +523,64 @@ def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ParentOneOf<["ReduceOp", 
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
+//===-- staging -------------------------------------------------------------------------------------------------===//
+
+// Operands of products on their way through shared memory; of GPU kernels with layouts, made by codegen's pipelining.
+// `offset` counts bytes from the start of the kernel's staged memory, which is cut into `slot_bytes` per slot.
+
+def Tile_StageBeginOp : Tile_Op<"stage_begin", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "all threads have read what was staged before";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_StageOp : Tile_Op<"stage", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "starts to copy what pointers point to into a slot; 0 where the mask is false";
+  let description = [{
+    The copy is complete for all threads after the tile.stage_wait that its group is waited for by.
+
+    ```mlir
+    tile.stage %pointers to 0[%slot] slot_bytes 16384 : tensor<64x64x!tile.ptr<bf16>>
+    ```
+  }];
+  let arguments = (ins Tile_PtrTile:$pointers, I32:$slot, Optional<Tile_BoolLike>:$mask, I64Attr:$offset,
+                       I64Attr:$slot_bytes);
+  let assemblyFormat = [{
+    $pointers `to` $offset `[` $slot `]` `slot_bytes` $slot_bytes (`mask` $mask^ `:` type($mask))? attr-dict
+    `:` qualified(type($pointers))
+  }];
+}
+
+def Tile_StageValueOp : Tile_Op<"stage_value", [MemoryEffects<[MemWrite]>]> {
+  let summary = "stores a tile into staged memory; seen by all threads after the next tile.stage_wait";
+  let arguments = (ins Tile_Tile:$value, I64Attr:$offset);
+  let assemblyFormat = "$value `to` $offset attr-dict `:` type($value)";
+}
+
+def Tile_StageCommitOp : Tile_Op<"stage_commit", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "ends a group of copies";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_StageWaitOp : Tile_Op<"stage_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "waits until at most `pending` of the last groups are under way, and for all threads";
+  let arguments = (ins I64Attr:$pending);
+  let assemblyFormat = "$pending attr-dict";
+}
+
+def Tile_StagedOp : Tile_Op<"staged", [MemoryEffects<[MemRead]>]> {
+  let summary = "the tile in a slot; products read it where it lies";
+  let arguments = (ins I32:$slot, I64Attr:$offset, I64Attr:$slot_bytes);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$offset `[` $slot `]` `slot_bytes` $slot_bytes attr-dict `:` type($result)";
+}
+
+def Tile_DotWaitOp : Tile_Op<"dot_wait", [AllTypesMatch<["source", "result"]>, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the result of products that were left under way";
+  let arguments = (ins Tile_Tile:$source);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$source attr-dict `:` type($result)";
+}
+
 //===-- random --------------------------------------------------------------------------------------------------===//
 
 def Tile_UniformOp : Tile_Op<"uniform", [Pure]> {

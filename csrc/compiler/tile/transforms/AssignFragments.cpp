@@ -13,6 +13,8 @@ static constexpr int64_t warpSize = 32;
 static constexpr int64_t instructionBytes = 32;
 /// The least rows and columns of a warp: the columns of two instructions, which are read together.
 static constexpr int64_t leastSize = 16;
+/// Of an instruction of four warps: warps and rows, and the bytes of a row of the right operand that lie together.
+static constexpr int64_t groupWarps = 4, groupRows = 64, panelBytes = 128;
 /// How far back a tile is computed again in another layout rather than moved.
 static constexpr int maxCloned = 32;
 
@@ -26,8 +28,9 @@ static bool isPointwise(Operation *op) {
 namespace {
 class FragmentAssigner {
 public:
-  FragmentAssigner(KernelOp kernel, int64_t numThreads, function_ref<LayoutAttr(RankedTensorType)> usualLayout)
-      : kernel(kernel), numThreads(numThreads), usualLayout(usualLayout) {}
+  FragmentAssigner(KernelOp kernel, int64_t numThreads, bool hasWarpGroups,
+                   function_ref<LayoutAttr(RankedTensorType)> usualLayout)
+      : kernel(kernel), numThreads(numThreads), hasWarpGroups(hasWarpGroups), usualLayout(usualLayout) {}
   void run();
 
 private:
@@ -46,6 +49,7 @@ private:
 
   KernelOp kernel;
   int64_t numThreads;
+  bool hasWarpGroups;
   function_ref<LayoutAttr(RankedTensorType)> usualLayout;
   bool hasChains = false;
   llvm::MapVector<DotOp, LinearAttr> dots;
@@ -73,6 +77,11 @@ bool tile::hasMatrixInstruction(DotOp dot) {
          fits(lhs.getDimSize(1), step);
 }
 
+bool tile::hasWarpGroupInstruction(DotOp dot) {
+  // Elements of 8 bits are read along the depth alone, which is how hasMatrixInstruction takes them.
+  return hasMatrixInstruction(dot) && tileOf(dot).getDimSize(0) >= groupRows;
+}
+
 /// Whether a product is reduced, or is an operand of the next one: rows then stay in one warp.
 bool FragmentAssigner::isChained(DotOp dot) const {
   llvm::SmallSetVector<Value, 16> reached;
@@ -93,6 +102,21 @@ LinearAttr FragmentAssigner::layoutOf(DotOp dot) const {
   ArrayRef<int64_t> shape = tileOf(dot).getShape();
   FragmentShape fragments{shape[0], shape[1], 1, 1};
   int64_t numWarps = numThreads / warpSize;
+  if (hasWarpGroups && numWarps % groupWarps == 0 && hasWarpGroupInstruction(dot)) {
+    fragments.isWarpGroup = true;
+    fragments.warpRows = groupWarps;
+    for (int64_t warps = groupWarps; warps < numWarps; warps *= 2) {
+      int64_t rows = shape[0] / (fragments.warpRows / groupWarps), columns = shape[1] / fragments.warpColumns;
+      // An instruction reads whole panels of the right operand.
+      int64_t bytes = tileOf(dot.getRhs()).getElementTypeBitWidth() / 8;
+      bool canSplitRows = rows > groupRows, canSplitColumns = columns * bytes > panelBytes;
+      if (canSplitRows)
+        fragments.warpRows *= 2;
+      else if (canSplitColumns)
+        fragments.warpColumns *= 2;
+    }
+    return fragmentLayout(dot.getContext(), fragments, numThreads);
+  }
   for (int64_t warps = 1; warps < numWarps; warps *= 2) {
     int64_t rows = shape[0] / fragments.warpRows, columns = shape[1] / fragments.warpColumns;
     bool canSplitRows = rows > leastSize, canSplitColumns = columns > leastSize;
@@ -308,7 +332,7 @@ void FragmentAssigner::run() {
     fixOperands(op);
 }
 
-void tile::assignFragments(KernelOp kernel, int64_t numThreads,
+void tile::assignFragments(KernelOp kernel, int64_t numThreads, bool hasWarpGroups,
                            function_ref<LayoutAttr(RankedTensorType)> usualLayout) {
-  FragmentAssigner(kernel, numThreads, usualLayout).run();
+  FragmentAssigner(kernel, numThreads, hasWarpGroups, usualLayout).run();
 }

@@ -13,14 +13,16 @@ using namespace mlir::tile;
 static constexpr int64_t warpSize = 32, maxThreads = 1024;
 /// Threads that share a small tile: enough to hide latency, and reductions stay cheap.
 static constexpr int64_t usualThreads = 256;
-/// Elements per thread from which on more threads are better, and what registers can hold at all.
-static constexpr int64_t usualElements = 16, maxElements = 64;
+/// Elements per thread from which on more threads are better, and what registers can hold at all: a thread has 255 of 32
+/// bits. Kernels that say how many threads they want may fill half of them with one tile.
+static constexpr int64_t usualElements = 16, maxElements = 64, maxWantedElements = 128;
 static constexpr int64_t accessBytes = 16;
 
 namespace {
 class LayoutAssigner {
 public:
-  explicit LayoutAssigner(KernelOp kernel) : kernel(kernel), context(kernel.getContext()) {}
+  LayoutAssigner(KernelOp kernel, bool hasWarpGroups)
+      : kernel(kernel), context(kernel.getContext()), hasWarpGroups(hasWarpGroups) {}
   LogicalResult run();
 
 private:
@@ -31,6 +33,7 @@ private:
 
   KernelOp kernel;
   MLIRContext *context;
+  bool hasWarpGroups;
   int64_t largestTile = 1, widestBytes = 1;
   int64_t threads = 0, maxVector = 1;
 };
@@ -56,6 +59,7 @@ void LayoutAssigner::collectTypes() {
 }
 
 LogicalResult LayoutAssigner::chooseThreads() {
+  int64_t mostElements = maxElements;
   maxVector = std::max<int64_t>(1, accessBytes / widestBytes);
   if (auto most = kernel->getAttrOfType<IntegerAttr>("tile.most_neighbours")) {
     if (most.getInt() < 1 || !llvm::isPowerOf2_64(most.getInt()))
@@ -70,13 +74,15 @@ LogicalResult LayoutAssigner::chooseThreads() {
   } else {
     int64_t wanted = std::max(std::min(usualThreads, largestTile / maxVector), largestTile / usualElements);
     // What the kernel asks for, if a thread can hold its share.
-    if (auto asked = kernel->getAttrOfType<IntegerAttr>("tile.wanted_threads"))
-      wanted = std::max(asked.getInt(), largestTile / maxElements);
+    if (auto asked = kernel->getAttrOfType<IntegerAttr>("tile.wanted_threads")) {
+      mostElements = maxWantedElements;
+      wanted = std::max(asked.getInt(), largestTile / mostElements);
+    }
     threads = std::clamp<int64_t>(llvm::bit_floor<uint64_t>(std::max<int64_t>(wanted, 1)), warpSize, maxThreads);
   }
-  if (largestTile > threads * maxElements)
+  if (largestTile > threads * mostElements)
     return kernel.emitOpError("unsupported on gpu: a tile of ")
-           << largestTile << " elements over " << threads << " threads, at most " << maxElements
+           << largestTile << " elements over " << threads << " threads, at most " << mostElements
            << " elements a thread";
   return success();
 }
@@ -112,16 +118,19 @@ LogicalResult LayoutAssigner::run() {
       constant.setValueAttr(elements.isSplat() ? elements.resizeSplat(type) : elements.reshape(type));
     }
   });
-  assignFragments(kernel, threads, [&](RankedTensorType tile) { return layoutOf(tile); });
+  assignFragments(kernel, threads, hasWarpGroups, [&](RankedTensorType tile) { return layoutOf(tile); });
   return success();
 }
 
-LogicalResult tile::assignLayouts(KernelOp kernel) { return LayoutAssigner(kernel).run(); }
+LogicalResult tile::assignLayouts(KernelOp kernel, bool hasWarpGroups) {
+  return LayoutAssigner(kernel, hasWarpGroups).run();
+}
 
 namespace {
 struct AssignLayoutsPass : mlir::tile::impl::AssignLayoutsBase<AssignLayoutsPass> {
+  using AssignLayoutsBase::AssignLayoutsBase;
   void runOnOperation() override {
-    if (failed(assignLayouts(getOperation())))
+    if (failed(assignLayouts(getOperation(), warpGroups)))
       signalPassFailure();
   }
 };

@@ -14,12 +14,16 @@ namespace mlir::tile {
 
 /// See Passes.td. Fails with a diagnostic at an op it cannot split.
 LogicalResult stripMine(KernelOp kernel, int64_t lanes = 64);
-/// See Passes.td. Fails with a diagnostic at a tile that does not fit in registers.
-LogicalResult assignLayouts(KernelOp kernel);
+/// See Passes.td. Fails with a diagnostic at a tile that does not fit in registers. `hasWarpGroups`: the GPU has matrix
+/// instructions of four warps that read operands from shared memory (wgmma).
+LogicalResult assignLayouts(KernelOp kernel, bool hasWarpGroups = false);
 /// The part of it that is about matrix instructions: the types of all tiles have `usualLayout`.
-void assignFragments(KernelOp kernel, int64_t numThreads, function_ref<LayoutAttr(RankedTensorType)> usualLayout);
+void assignFragments(KernelOp kernel, int64_t numThreads, bool hasWarpGroups,
+                     function_ref<LayoutAttr(RankedTensorType)> usualLayout);
 /// Whether a product is made by matrix instructions on GPU.
 bool hasMatrixInstruction(DotOp dot);
+/// Whether instructions of four warps can make it, where the GPU has them.
+bool hasWarpGroupInstruction(DotOp dot);
 
 #define GEN_PASS_REGISTRATION
 #include "compiler/tile/transforms/Passes.h.inc"
