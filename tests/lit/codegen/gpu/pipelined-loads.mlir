@@ -6,20 +6,22 @@
 // RUN: FileCheck %s --check-prefix=GROUP < %t.90.ptx
 // RUN: %ptxas -arch=sm_90a %t.90.ptx
 
-// Two iterations before the loop. In it, a wait that leaves the last group under way, one barrier, copies for the
-// iteration after the next one, and products of what lies in shared memory.
+// Two iterations before the loop. In it, products of what lies in shared memory, which the loop's first block has after
+// a wait that leaves the last group under way, one barrier, and copies for the iteration after the next one.
 // CHECK-COUNT-2: cp.async.commit_group
+// CHECK: bra.uni
+// CHECK: cp.async.commit_group
+// CHECK-NOT: bar.sync
+// CHECK: ldmatrix.sync.aligned.m8n8.x4.shared.b16
+// CHECK-NOT: bar.sync
+// CHECK-COUNT-16: mma.sync.aligned.m16n8k16
 // CHECK: cp.async.wait_group 1
 // CHECK-NEXT: bar.sync
-// CHECK: cp.async.cg.shared.global
-// CHECK: cp.async.commit_group
-// CHECK: ldmatrix.sync.aligned.m8n8.x4.shared.b16
-// CHECK: mma.sync.aligned.m16n8k16
-// CHECK-NOT: bar.sync
-// CHECK: bra
+// CHECK-COUNT-4: cp.async.cg.shared.global
+// CHECK-NOT: cp.async
 
-// Instructions of four warps read operands where they lie. Those of an iteration end while the next one's run; copies
-// start after them.
+// Instructions of four warps read operands where they lie. Those of an iteration end while the next one's run. Copies
+// start when all threads have the results of the iteration before.
 // GROUP-COUNT-2: cp.async.commit_group
 // GROUP: cp.async.wait_group 1
 // GROUP: fence.proxy.async
@@ -28,8 +30,8 @@
 // GROUP-COUNT-2: wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16
 // GROUP: wgmma.commit_group
 // GROUP: wgmma.wait_group.sync.aligned 1
+// GROUP-NEXT: bar.sync
 // GROUP: cp.async.cg.shared.global
-// GROUP: cp.async.commit_group
 // GROUP: wgmma.wait_group.sync.aligned 0
 tile.kernel @product(%x: !tile.ptr<bf16>, %y: !tile.ptr<bf16>, %z: !tile.ptr<bf16>, %n: i32, %stride: i32)
     attributes {tile.threads = 128 : i64, tile.num_stages = 3 : i64,
