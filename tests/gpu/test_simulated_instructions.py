@@ -1,0 +1,90 @@
+"""Instructions of warps, simulated: what they compute, and that wrong uses show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.gpu import instructions, simulator
+from tests.gpu.instructions import Case
+
+pytestmark = pytest.mark.skipif(not Path(simulator.CLANG).exists(), reason="needs LLVM's clang")
+
+
+def simulate(case: Case) -> torch.Tensor:
+    result = torch.zeros_like(case.expected)
+    # Copies need sources at multiples of 16 bytes.
+    source = torch.empty(case.source.numel() + 4, dtype=torch.int32)
+    source = source[(-source.data_ptr() // 4) % 4 :][: case.source.numel()].copy_(case.source)
+    simulator.Simulated(case.ir).run((1, 1, 1), [source.data_ptr(), result.data_ptr()])
+    return result
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize("case", list(instructions.cases()), ids=lambda c: c.name)
+def test_by_the_documentation(case: Case, is_reversed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if is_reversed:
+        monkeypatch.setenv("TORCH_TILE_SIMULATE_REVERSED", "1")
+    torch.testing.assert_close(simulate(case), case.expected, rtol=1e-5, atol=case.tolerance)
+
+
+def test_copies_are_seen_after_the_wait_only() -> None:
+    unwaited = simulate(instructions.copies(instructions.WAIT_NONE))
+    assert (unwaited == -1).all()
+    case = instructions.copies(instructions.WAIT_ONE)
+    found, expected = simulate(case).view(32, 5), case.expected.view(32, 5)
+    assert torch.equal(found[:, :4], expected[:, :4]) and (found[:, 4] == -1).all()
+
+
+@pytest.mark.parametrize(
+    "what, message", [("wait", "was written before wgmma.wait_group"), ("fence", "without wgmma.fence")]
+)
+def test_wrong_uses_of_wgmma(what: str, message: str, capfd: pytest.CaptureFixture[str]) -> None:
+    options: dict[str, Any] = {what: False}
+    with pytest.raises(RuntimeError, match="the launch failed"):
+        simulate(instructions.wgmma("bf16", 64, 128, (False, False), False, **options))
+    assert message in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        (
+            "call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 %odd)\n  call void @llvm.nvvm.bar.warp.sync(i32 -1)",
+            "",
+        ),
+        (
+            "br i1 %is, label %one, label %end\none:\n  call void @llvm.nvvm.bar.warp.sync(i32 -1)\n"
+            "  call void @llvm.nvvm.bar.warp.sync(i32 -1)\n  br label %end\nend:\n"
+            "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)",
+            "waits at",
+        ),
+    ],
+    ids=["barriers that differ", "half a warp"],
+)
+def test_threads_that_do_not_meet(body: str, message: str, capfd: pytest.CaptureFixture[str]) -> None:
+    ir = instructions.kernel(
+        f"  %odd = and i32 %t, 1\n  %is = icmp eq i32 %odd, 0\n  {body}\n",
+        "declare void @llvm.nvvm.bar.warp.sync(i32)",
+        64,
+    )
+    with pytest.raises(RuntimeError, match="the launch failed"):
+        simulator.Simulated(ir).run((1, 1, 1), [0, 0])
+    assert message in capfd.readouterr().err
+
+
+def test_misaligned_rows(capfd: pytest.CaptureFixture[str]) -> None:
+    case = instructions.ldmatrix(4, False)
+    with pytest.raises(RuntimeError, match="the launch failed"):
+        simulate(
+            Case(
+                case.name,
+                case.ir.replace("mul i32 %t, 16\n  %row", "mul i32 %t, 8\n  %row"),
+                case.source,
+                case.expected,
+            )
+        )
+    assert "ldmatrix: address 8 of shared memory is no multiple of 16" in capfd.readouterr().err
