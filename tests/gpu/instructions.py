@@ -10,7 +10,14 @@ from collections.abc import Iterator
 import torch
 
 _BARRIER = "  call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)\n"
-_ELEMENTS = {"f16": torch.float16, "bf16": torch.bfloat16, "s8": torch.int8}
+_ELEMENTS = {
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "s8": torch.int8,
+    "tf32": torch.float32,
+    "e4m3": torch.float8_e4m3fn,
+    "e5m2": torch.float8_e5m2,
+}
 
 
 @dataclasses.dataclass
@@ -40,7 +47,8 @@ attributes #0 = {{ "nvvm.maxntid"="{threads}" }}
 
 def words(tensor: torch.Tensor) -> torch.Tensor:
     """The bytes of a tensor, as 32-bit words."""
-    return tensor.contiguous().view(-1).view(torch.uint8).view(torch.int32).clone()
+    fresh = torch.empty(tensor.numel(), dtype=tensor.dtype).copy_(tensor.reshape(-1))
+    return fresh.view(torch.uint8).view(torch.int32)
 
 
 def _load(name: str, type_: str, base: str, index: str, space: int = 1) -> str:
@@ -79,6 +87,8 @@ def _fill_shared(num_bytes: int, threads: int) -> str:
 def _random(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
     if dtype is torch.int8:
         return torch.randint(-128, 128, shape, generator=generator, dtype=torch.int8)
+    if dtype is torch.float32:  # of tf32 the last 13 bits do not count
+        return (torch.randn(shape, generator=generator).view(torch.int32) & -8192).view(dtype)
     return torch.randn(shape, generator=generator).to(dtype)
 
 
@@ -98,12 +108,23 @@ def mma(kind: str) -> Case:
         registers += [words(part) for part in (*left, *right, *start)]
     sum_type = "i32" if kind == "s8" else "float"
     operand = "<2 x half>" if kind == "f16" else "i32"
-    name = {"f16": "m16n8k16.row.col.f32.f32", "bf16": "m16n8k16.row.col.bf16", "s8": "m16n8k32.row.col.s8"}[kind]
+    name = {
+        "f16": "m16n8k16.row.col.f32.f32",
+        "bf16": "m16n8k16.row.col.bf16",
+        "s8": "m16n8k32.row.col.s8",
+        "tf32": "m16n8k8.row.col.tf32",
+    }.get(kind)
     struct = f"{{ {', '.join([sum_type] * 4)} }}"
     types = [operand] * 6 + [sum_type] * 4
     body = "".join(_index(f"i{k}", 10, k) + _load(f"v{k}", t, "%in", f"%i{k}") for k, t in enumerate(types))
     arguments = ", ".join(f"{t} %v{k}" for k, t in enumerate(types))
-    body += f"  %d = call {struct} @llvm.nvvm.mma.{name}({arguments})\n"
+    if name is None:  # no intrinsic of LLVM
+        text = f"mma.sync.aligned.m16n8k32.row.col.f32.{kind}.{kind}.f32 {{$0, $1, $2, $3}}, {{$4, $5, $6, $7}}, "
+        text += "{$8, $9}, {$10, $11, $12, $13};"
+        constraints = ",".join(["=f"] * 4 + ["r"] * 6 + ["f"] * 4)
+        body += f'  %d = call {struct} asm "{text}", "{constraints}"({arguments})\n'
+    else:
+        body += f"  %d = call {struct} @llvm.nvvm.mma.{name}({arguments})\n"
     for k in range(4):
         body += (
             f"  %d{k} = extractvalue {struct} %d, {k}\n"
@@ -112,7 +133,7 @@ def mma(kind: str) -> Case:
         )
     full = (a.double() @ b.double() + c.double()).to(sums)
     expected = [full[lane // 4 + r, lane % 4 * 2 : lane % 4 * 2 + 2] for lane in range(32) for r in (0, 8)]
-    ir = kernel(body, f"declare {struct} @llvm.nvvm.mma.{name}({', '.join(types)})", 32)
+    ir = kernel(body, f"declare {struct} @llvm.nvvm.mma.{name}({', '.join(types)})" if name else "", 32)
     return Case(f"mma-{kind}", ir, torch.cat(registers), torch.cat(expected), 0.0 if kind == "s8" else 1e-4)
 
 

@@ -24,7 +24,7 @@ def _intrinsic(name: str) -> Call | None:
     if found := re.fullmatch(r"(ld|st)matrix\.sync\.aligned\.m8n8\.(x\d)(\.trans)?\.b16\.p[03]", name):
         return f"sim_{found[1]}matrix", [_COUNT[found[2]], int(found[3] is not None)]
     if found := re.fullmatch(r"cp\.async\.(c[ag])\.shared\.global\.(4|8|16)(\.s)?", name):
-        return "sim_cp_async", [int(found[2]), int(found[3] is not None), int(found[1] == "ca")]
+        return "sim_cp_async", [int(found[2]), int(found[3] is not None)]
     return {
         "cp.async.commit.group": ("sim_cp_async_commit", []),
         "cp.async.wait.group": ("sim_cp_async_wait", []),
@@ -53,8 +53,11 @@ def _type_of(text: str) -> str:
     return found[0]
 
 
-def _wrapper(name: str, result: str, types: list[str], sources: list[str], call: Call) -> str:
-    """A function `name` that gives `sources` (values %a0, %a1 .. of `types`, or integers) to the simulator."""
+def _wrapper(
+    name: str, result: str, types: list[str], sources: list[str], call: Call, kept: dict[int, int] | None = None
+) -> str:
+    """A function `name` that gives `sources` (values %a0, %a1 .. of `types`, or integers) to the simulator. With `kept`
+    its results are the arguments of these numbers."""
     lines = [f"define internal {result} {name}({', '.join(f'{t} %a{k}' for k, t in enumerate(types))}) noinline {{"]
     results = _split(result[1:-1]) if result.startswith("{") else [] if result == "void" else [result]
     lines.append(f"  %in = alloca [{max(len(sources), 1)} x i64]\n  %out = alloca [{max(len(results), 1)} x i64]")
@@ -66,7 +69,9 @@ def _wrapper(name: str, result: str, types: list[str], sources: list[str], call:
     numbers = ", ".join(f"i32 {n}" for n in [*call[1], 0, 0, 0, 0][:4])
     lines.append(f"  call void @{call[0]}(ptr %in, ptr %out, {numbers})")
     for k, each in enumerate(results):
-        lines.append(f"  %o{k} = getelementptr i64, ptr %out, i64 {k}\n  %v{k} = load {each}, ptr %o{k}")
+        place = f"%o{k} = getelementptr i64, ptr %out, i64 {k}"
+        value = f"load {each}, ptr %o{k}" if kept is None else f"freeze {each} %a{kept[k]}"
+        lines.append(f"  {place}\n  %v{k} = {value}")
     if not results:
         lines.append("  ret void")
     elif not result.startswith("{"):
@@ -107,11 +112,17 @@ def replace_intrinsics(ir: str) -> tuple[str, set[str]]:
 class _Assembly:
     """Operands of inline assembly: results come first, then what it is given; a number ties one to a result."""
 
-    def __init__(self, constraints: str) -> None:
+    def __init__(self, constraints: str, arguments: str) -> None:
         codes = [c for c in constraints.split(",") if not c.startswith("~")]
         self.num_results = sum(c.startswith("=") for c in codes)
         inputs = codes[self.num_results :]
         self.tied = {int(c): k for k, c in enumerate(inputs) if c.isdigit()}
+        self.arguments = _split(arguments)
+
+    def literal(self, text: str) -> int:
+        """A number of the text, or one that is given as an operand."""
+        source = self.source(text)
+        return int(self.arguments[int(source[2:])].split()[-1] if source.startswith("%a") else source)
 
     def source(self, text: str) -> str:
         """An operand of the text, "$3" or a number, as a value of the wrapper."""
@@ -136,15 +147,20 @@ _MMA = re.compile(
 )
 
 
+def _compared(predicate: str, text: str) -> str:
+    """The operand that a predicate's comparison with 0 is of."""
+    compared = re.search(rf"setp\.ne\.\w+\s+{re.escape(predicate)}\s*,\s*([^,]+),\s*0\s*;", text)
+    assert compared is not None, text
+    return compared[1]
+
+
 def _wgmma(found: re.Match[str], assembly: _Assembly, text: str) -> tuple[Call, list[str]]:
     left = assembly.sources(found["left"])
     predicate = found["predicate"].strip()
-    if not predicate.startswith("$") and not predicate.isdigit():  # a register that a comparison with 0 sets
-        compared = re.search(rf"setp\.ne\.b32\s+{re.escape(predicate)}\s*,\s*([^,]+),\s*0\s*;", text)
-        assert compared is not None, text
-        predicate = compared[1]
+    if not predicate.startswith("$") and not predicate.isdigit():
+        predicate = _compared(predicate, text)
     is_in_registers = len(left) > 1
-    rest = [int(x) for x in _split(found["rest"])]
+    rest = [assembly.literal(x) for x in _split(found["rest"])]
     signs, transposes = rest[:2], rest[2:]
     if is_in_registers:
         transposes = [0, *transposes]
@@ -155,9 +171,8 @@ def _wgmma(found: re.Match[str], assembly: _Assembly, text: str) -> tuple[Call, 
     return ("sim_wgmma", [int(found["n"]), _ELEMENTS[found["a"]], _ELEMENTS[found["b"]], flags]), sources
 
 
-def _assembled(text: str, constraints: str) -> tuple[Call, list[str]] | None:
+def _assembled(text: str, assembly: _Assembly) -> tuple[Call, list[str]] | None:
     """What computes inline assembly, and its operands."""
-    assembly = _Assembly(constraints)
     if found := _WGMMA.search(text):
         return _wgmma(found, assembly, text)
     if found := _MMA.search(text):
@@ -166,11 +181,13 @@ def _assembled(text: str, constraints: str) -> tuple[Call, list[str]] | None:
     if found := re.search(
         rf"cp\.async\.(c[ag])\.shared\.global[\w.:]*\s+{_ADDRESSES}(\d+|\$\d+)(?:\s*,\s*(\$\d+))?", text
     ):
-        size = found[4]
-        assert size.isdigit(), text
         sources = [assembly.source(found["target"]), assembly.source(found["source"])]
         sources += [assembly.source(found[5])] if found[5] else []
-        return ("sim_cp_async", [int(size), int(bool(found[5])), int(found[1] == "ca")]), sources
+        predicate = re.search(r"@(!?)([%\w]+)\s+cp\.async", text)
+        if predicate:
+            assert not predicate[1], text
+            sources.append(assembly.source(_compared(predicate[2], text)))
+        return ("sim_cp_async", [assembly.literal(found[4]), int(bool(found[5])), int(bool(predicate))]), sources
     if found := re.search(r"(cp\.async|wgmma)\.wait_group(?:\.sync\.aligned)?\s+(\d+|\$\d+)", text):
         return ("sim_cp_async_wait" if found[1] == "cp.async" else "sim_wgmma_wait", []), [assembly.source(found[2])]
     for pattern, function in (
@@ -209,18 +226,17 @@ def replace_assembly(ir: str) -> tuple[str, set[str]]:
     pieces, wrappers, last = [], [], 0
     for start, end, result, raw, constraints, arguments in _calls_of_assembly(ir):
         text = re.sub(r"\\([0-9A-Fa-f]{2})", lambda m: chr(int(m[1], 16)), raw)
-        made = _assembled(text, constraints)
+        assembly = _Assembly(constraints, arguments)
+        made = _assembled(text, assembly)
         if made is None:
             continue
         call, sources = made
         called.add(call[0])
-        assembly = _Assembly(constraints)
-        if assembly.num_results and call[0] not in ("sim_wgmma", "sim_mma"):
-            # Results that stand for the inputs they are tied to: registers that a wait says it changes.
-            raise NotImplementedError(f"the simulator does not know results of {text!r}")
         name = f"@sim.asm.{len(wrappers)}"
         types = [_type_of(a) for a in _split(arguments)]
-        wrappers.append(_wrapper(name, result, types, sources, call))
+        # Registers that an instruction says it changes, and does not: a wait orders what comes behind it.
+        kept = None if call[0] in ("sim_wgmma", "sim_mma") else assembly.tied
+        wrappers.append(_wrapper(name, result, types, sources, call, kept))
         pieces += [ir[last:start], name]
         last = end
     return "".join([*pieces, ir[last:], "\n", *wrappers]), called

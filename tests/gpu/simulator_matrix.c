@@ -158,8 +158,12 @@ static struct {
 } pending[maxThreads];
 
 /// A copy ends when it is waited for. Until then what is at its target is unknown, so reads without a wait show, and
-/// copies into memory that others still read do too. in: target, source, and if `hasSourceSize` the bytes to read.
-void sim_cp_async(const uint64_t *in, uint64_t *out, int32_t size, int32_t hasSourceSize, int32_t isCached, int32_t d) {
+/// copies into memory that others still read do too. in: target, source, if `hasSourceSize` the bytes to read, and if
+/// `hasPredicate` whether to copy at all.
+void sim_cp_async(const uint64_t *in, uint64_t *out, int32_t size, int32_t hasSourceSize, int32_t hasPredicate,
+                  int32_t d) {
+  if (hasPredicate && !(in[2 + hasSourceSize] & 0xffffffff))
+    return;
   char *target = (char *)(uintptr_t)in[0];
   const char *source = (const char *)(uintptr_t)in[1];
   uint32_t sourceSize = hasSourceSize ? (uint32_t)in[2] : (uint32_t)size;

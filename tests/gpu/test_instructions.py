@@ -29,7 +29,7 @@ def ptx_of(case: Case) -> bytes:
         return (Path(folder) / f"{case.name}.ptx").read_bytes()
     if not Path(LLC).exists():
         pytest.skip("needs llc, or TORCH_TILE_TEST_PTX")
-    command = [LLC, "-mcpu=sm_90a", "-mattr=+ptx80", "-o", "-"]
+    command = [LLC, "-mcpu=sm_90a", "-mattr=+ptx84", "-o", "-"]
     return subprocess.run(command, input=case.ir.encode(), capture_output=True, check=True).stdout
 
 

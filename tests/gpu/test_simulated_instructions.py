@@ -88,3 +88,37 @@ def test_misaligned_rows(capfd: pytest.CaptureFixture[str]) -> None:
             )
         )
     assert "ldmatrix: address 8 of shared memory is no multiple of 16" in capfd.readouterr().err
+
+
+def test_assembly_as_mlir_writes_it() -> None:
+    """Immediate operands, predicates that comparisons set, and waits that say that registers change."""
+    case = instructions.wgmma("bf16", 8, 128, (False, True), False)
+    given = "p, 1, 1, 0, 1; }"
+    assert given in case.ir and '"(float %v4' in case.ir
+    ir = case.ir.replace(given, "p, $11, $12, $13, $14; }").replace('l,l,r"(', 'l,l,r,n,n,n,n"(')
+    ir = ir.replace("i64 %b.desc, i32 1)", "i64 %b.desc, i32 1, i32 1, i32 1, i32 0, i32 1)")
+    struct = "{ float, float, float, float }"
+    waited = "\n".join(f"  %w{k} = extractvalue {struct} %d, {k}" for k in range(4))
+    waited += f"""
+  %waited = call {struct} asm sideeffect "wgmma.wait_group.sync.aligned 0;", "=f,=f,=f,=f,0,1,2,3,~{{memory}}"({
+        ", ".join(f"float %w{k}" for k in range(4))
+    })"""
+    ir = ir.replace("  call void @llvm.nvvm.wgmma.wait_group.sync.aligned(i64 0)", waited)
+    ir = ir.replace(f"extractvalue {struct} %d, ", f"extractvalue {struct} %waited, ")
+    ir = ir.replace(f"  %w0 = extractvalue {struct} %waited", f"  %w0 = extractvalue {struct} %d")
+    for k in range(1, 4):
+        ir = ir.replace(f"  %w{k} = extractvalue {struct} %waited", f"  %w{k} = extractvalue {struct} %d")
+    changed = Case(case.name, ir, case.source, case.expected)
+    torch.testing.assert_close(simulate(changed), case.expected, rtol=1e-5, atol=1e-4)
+
+
+def test_copies_under_a_predicate() -> None:
+    case = instructions.copies(instructions.WAIT_BY_ASSEMBLY, through_assembly=True)
+    text = '"cp.async.cg.shared.global [$0], [$1], 16;", "r,l"(i32 %a.address, ptr addrspace(1) %a.from)'
+    assert text in case.ir
+    changed = '"{ .reg .pred p; setp.ne.b32 p, $2, 0; @p cp.async.cg.shared.global [$0], [$1], 16; }", "r,l,r"'
+    changed += "(i32 %a.address, ptr addrspace(1) %a.from, i32 %even)"
+    found = simulate(Case("", case.ir.replace(text, changed), case.source, case.expected)).view(32, 5)
+    expected = case.expected.view(32, 5).clone()
+    expected[1::2, :4] = -1
+    assert torch.equal(found, expected)
