@@ -3,6 +3,7 @@
 #include "artifact/Serialize.h"
 #include "compiler/codegen/cpu/CompileKernel.h"
 #include "compiler/driver/Frontend.h"
+#include "compiler/driver/KernelCompiler.h"
 #include "compiler/driver/KernelNames.h"
 #include "compiler/driver/Plan.h"
 #include "compiler/fusion/Fusion.h"
@@ -34,6 +35,15 @@ static Progress progressOf(ModuleOp module) {
   return progress;
 }
 
+/// What the module around a kernel for GPU says of its launches.
+static LogicalResult takeLaunchOptions(ModuleOp inner, tile::KernelOp kernel) {
+  for (StringRef name : {wantedThreadsAttrName, maxRegistersAttrName})
+    if (Attribute value = inner->getAttr(name))
+      kernel->setAttr(name, value);
+  auto multiples = inner->getAttrOfType<DenseI64ArrayAttr>(multiplesAttrName);
+  return multiples ? specializeArguments(kernel, multiples) : success();
+}
+
 /// Kernels that came with the graph stand behind it, in modules of their own.
 static LogicalResult takeGivenKernels(ModuleOp module, const CompileOptions &options) {
   constexpr StringLiteral distinct = "tile.noalias_args";
@@ -44,15 +54,16 @@ static LogicalResult takeGivenKernels(ModuleOp module, const CompileOptions &opt
         kernel.setSymName(*name);
       if (inner->hasAttr(distinct))
         kernel->setAttr(distinct, UnitAttr::get(module.getContext()));
+      if (options.gpu && failed(takeLaunchOptions(inner, kernel)))
+        return failure();
     }
     inner.erase();
   }
-  for (tile::KernelOp kernel : module.getOps<tile::KernelOp>()) {
-    if (options.gpu)
-      return kernel.emitError("unsupported: a kernel of tiles in a graph for a GPU");
+  if (options.gpu)
+    return success(); // layouts come later, for all kernels
+  for (tile::KernelOp kernel : module.getOps<tile::KernelOp>())
     if (failed(prepareKernel(kernel)))
       return failure();
-  }
   return success();
 }
 

@@ -55,6 +55,9 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
     } else if (key == "program_threads") {
       if (value.getAsInteger(10, options.programThreads) || options.programThreads < 0)
         return bad(key, "a number of threads", value);
+    } else if (key == "max_registers") {
+      if (value.getAsInteger(10, options.maxRegisters) || options.maxRegisters < 0 || options.maxRegisters > 255)
+        return bad(key, "a number of registers up to 255", value);
     } else if (key == "body_budget") {
       if (value.getAsInteger(10, options.budget.bodyWork) || options.budget.bodyWork <= 0)
         return bad(key, "a number of operations", value);
@@ -71,10 +74,11 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
         return bad(key, "a number of threads", value);
     } else {
       return Status::invalidInput(
-          "options", (llvm::Twine("unknown option '") + key +
-                      "'; known are target, features, sleef, threads, program_threads, fusion, body_budget, "
-                      "index_budget, kernel_budget_ms, distinct_arguments, argument_multiples, emulate_precision_casts")
-                         .str());
+          "options",
+          (llvm::Twine("unknown option '") + key +
+           "'; known are target, features, sleef, threads, program_threads, max_registers, fusion, body_budget, "
+           "index_budget, kernel_budget_ms, distinct_arguments, argument_multiples, emulate_precision_casts")
+              .str());
     }
   }
   if (StringRef(target).starts_with("sm_")) {

@@ -29,6 +29,8 @@ struct CompileOptions {
   std::vector<int64_t> argumentMultiples;
   /// Threads of a program of a standalone kernel for GPU, if that many can hold its tiles; 0 means as its tiles need.
   int programThreads = 0;
+  /// Registers of a thread of a standalone kernel for GPU, at most; 0: no limit.
+  int maxRegisters = 0;
   /// Threads that compile kernels; 0 means as many as there are processors, at most 8.
   int numThreads = 0;
 };
@@ -41,6 +43,7 @@ struct CompileOptions {
 ///   threads=<n>                                 (default 0)
 ///   fusion=true | false                         (default true)
 ///   program_threads=<n>                         (default 0)
+///   max_registers=<n>                           (default 0)
 ///   body_budget=<n>                             (default 600)
 ///   index_budget=<n>                            (default 160)
 ///   kernel_budget_ms=<n>                        (default 3000)
