@@ -54,13 +54,13 @@ def words(tensor: torch.Tensor) -> torch.Tensor:
 def _load(name: str, type_: str, base: str, index: str, space: int = 1) -> str:
     pointer = f"ptr addrspace({space})"
     place = f"  %{name}.at = getelementptr {type_}, {pointer} {base}, i32 {index}\n"
-    return f"{place}  %{name} = load {type_}, {pointer} %{name}.at, align 4\n"
+    return f"{place}  %{name} = load {type_}, {pointer} %{name}.at, align {8 if type_ == 'double' else 4}\n"
 
 
 def _store(name: str, value: str, type_: str, index: str) -> str:
     pointer = "ptr addrspace(1)"
     place = f"  %{name}.to = getelementptr {type_}, {pointer} %out, i32 {index}\n"
-    return f"{place}  store {type_} {value}, {pointer} %{name}.to, align 4\n"
+    return f"{place}  store {type_} {value}, {pointer} %{name}.to, align {8 if type_ == 'double' else 4}\n"
 
 
 def _index(name: str, factor: int, offset: int) -> str:
@@ -137,6 +137,24 @@ def mma(kind: str) -> Case:
     return Case(f"mma-{kind}", ir, torch.cat(registers), torch.cat(expected), 0.0 if kind == "s8" else 1e-4)
 
 
+def mma_f64() -> Case:
+    generator = torch.Generator().manual_seed(1)
+    a, b, c = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in ((8, 4), (4, 8), (8, 8)))
+    registers, expected, full = [], [], a @ b + c
+    for lane in range(32):
+        row, place = lane // 4, lane % 4 * 2
+        registers += [a[row, lane % 4][None], b[lane % 4, row][None], c[row, place : place + 2]]
+        expected.append(full[row, place : place + 2])
+    struct, name = "{ double, double }", "llvm.nvvm.mma.m8n8k4.row.col.f64"
+    body = "".join(_index(f"i{k}", 4, k) + _load(f"v{k}", "double", "%in", f"%i{k}") for k in range(4))
+    body += f"  %d = call {struct} @{name}({', '.join(f'double %v{k}' for k in range(4))})\n"
+    for k in range(2):
+        body += f"  %d{k} = extractvalue {struct} %d, {k}\n" + _index(f"o{k}", 2, k)
+        body += _store(f"s{k}", f"%d{k}", "double", f"%o{k}")
+    ir = kernel(body, f"declare {struct} @{name}(double, double, double, double)", 32)
+    return Case("mma-f64", ir, words(torch.cat(registers)), torch.cat(expected), 1e-12)
+
+
 # --- ldmatrix ---------------------------------------------------------------------------------------------------------
 
 
@@ -159,6 +177,26 @@ def ldmatrix(count: int, is_transposed: bool) -> Case:
             expected.append(m[lane // 4, lane % 4 * 2 : lane % 4 * 2 + 2])
     ir = kernel(body, f"declare {result} @{name}(ptr addrspace(3))", 32, 512)
     return Case(f"ldmatrix-x{count}{'-trans' if is_transposed else ''}", ir, words(source), words(torch.cat(expected)))
+
+
+def stmatrix(count: int, is_transposed: bool) -> Case:
+    generator = torch.Generator().manual_seed(2)
+    source = torch.randint(-(2**31), 2**31, (32, count), generator=generator).to(torch.int32)
+    name = f"llvm.nvvm.stmatrix.sync.aligned.m8n8.x{count}{'.trans' if is_transposed else ''}.b16.p3"
+    body = "".join(_index(f"i{k}", count, k) + _load(f"v{k}", "i32", "%in", f"%i{k}") for k in range(count))
+    body += _index("row", 16, 0) + "  %p = getelementptr i8, ptr addrspace(3) @shared, i32 %row\n"
+    operands = ", ".join(f"i32 %v{k}" for k in range(count))
+    body += f"  call void @{name}(ptr addrspace(3) %p, {operands})\n{_BARRIER}"
+    for k in range(count):
+        body += _index(f"o{k}", count, k) + _load(f"x{k}", "i32", "@shared", f"%o{k}", 3)
+        body += _store(f"s{k}", f"%x{k}", "i32", f"%o{k}")
+    stored = torch.zeros(count, 8, 8, dtype=torch.int16)
+    for lane in range(32):
+        for k in range(count):
+            matrix = stored[k].t() if is_transposed else stored[k]
+            matrix[lane // 4, lane % 4 * 2 : lane % 4 * 2 + 2] = source[lane, k : k + 1].view(torch.int16)
+    ir = kernel(body, f"declare void @{name}(ptr addrspace(3), {', '.join(['i32'] * count)})", 32, 512)
+    return Case(f"stmatrix-x{count}{'-trans' if is_transposed else ''}", ir, words(source), words(stored))
 
 
 # --- cp.async ---------------------------------------------------------------------------------------------------------
@@ -337,9 +375,11 @@ declare void @llvm.nvvm.wgmma.wait_group.sync.aligned(i64 immarg)"""
 def cases() -> Iterator[Case]:
     for kind in _ELEMENTS:
         yield mma(kind)
+    yield mma_f64()
     for count in (1, 2, 4):
         for is_transposed in (False, True):
             yield ldmatrix(count, is_transposed)
+            yield stmatrix(count, is_transposed)
     yield copies(WAIT_ALL, name="wait-all")
     yield copies(WAIT_BY_ASSEMBLY, through_assembly=True, name="assembly")
     for swizzle in (128, 64, 32, 16):

@@ -1,8 +1,8 @@
 """Kernels of the tile language inside graphs become kernels of the graph's program, as Triton's do.
 
 A launch is the operator `torch_tile::launch`, which AOTAutograd makes functional. What cannot be said as a kernel of
-the program (autotuned kernels, views that are written, several devices) stays a call of that operator, which copies what
-it writes.
+the program (autotuned kernels, views that are written, tensors on several devices) stays a call of that operator, which
+copies what it writes.
 """
 
 from __future__ import annotations
