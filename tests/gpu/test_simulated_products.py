@@ -85,11 +85,13 @@ def check_product(
 BLOCKS = [(16, 16, 16, 1), (32, 32, 64, 4), (64, 128, 32, 4), (16, 64, 32, 4), (128, 32, 64, 8), (64, 16, 128, 2)]
 
 
-@pytest.mark.usefixtures("order")
+# Each type in one of the two orders.
+@pytest.mark.parametrize("order, dtype", [(False, f16), (True, bf16)], indirect=["order"], ids=str)
 @pytest.mark.parametrize("blocks", BLOCKS, ids=str)
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)], ids=["ab", "at b", "a bt"])
-@pytest.mark.parametrize("dtype", [f16, bf16], ids=str)
-def test_products(dtype: torch.dtype, transposed: tuple[bool, bool], blocks: tuple[int, int, int, int]) -> None:
+def test_products(
+    order: None, dtype: torch.dtype, transposed: tuple[bool, bool], blocks: tuple[int, int, int, int]
+) -> None:
     code = check_product(dtype, (64, 96, 112), transposed, blocks)
     assert "llvm.nvvm.mma.m16n8k16" in code and "llvm.nvvm.ldmatrix" in code
 
@@ -179,12 +181,11 @@ def attention(
     tl.store(out, (acc / total[:, None]).to(o_ptr.dtype.element_ty), mask=rows[:, None] < N)
 
 
-@pytest.mark.usefixtures("order")
-@pytest.mark.parametrize("is_causal", [False, True], ids=["full", "causal"])
+@pytest.mark.parametrize("order, is_causal", [(False, False), (True, True)], indirect=["order"], ids=str)
 @pytest.mark.parametrize(
     "D, blocks, num_warps", [(16, (32, 16), 1), (64, (64, 32), 4), (64, (32, 64), 2), (128, (64, 64), 4)], ids=str
 )
-def test_attention(D: int, blocks: tuple[int, int], num_warps: int, is_causal: bool) -> None:
+def test_attention(order: None, D: int, blocks: tuple[int, int], num_warps: int, is_causal: bool) -> None:
     torch.manual_seed(0)
     (BM, BN), N = blocks, 100
     q, k, v = (torch.randn(2, N, D).to(bf16) for _ in range(3))
