@@ -214,4 +214,4 @@ def test_options_of_wrapped_kernels() -> None:
 
 
 def test_errors_are_those_of_the_package() -> None:
-    assert issubclass(OutOfResources, TileError)
+    assert issubclass(OutOfResources, TileError) and torch_tile.runtime.errors.OutOfResources is OutOfResources
