@@ -33,7 +33,7 @@ def capability_of(device: Any) -> tuple[int, int] | None:
         return _capability(name)
     if not name.startswith("sm_"):
         return None
-    digits = name[3:]
+    digits = name[3:].removesuffix("a")
     found = (int(digits[:-1]), int(digits[-1])) if len(digits) > 1 and digits.isdigit() else (0, 0)
     if found not in _KNOWN:
         known = ", ".join(f"sm_{major}{minor}" for major, minor in _KNOWN)

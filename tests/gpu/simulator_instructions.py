@@ -148,10 +148,10 @@ _MMA = re.compile(
 
 
 def _compared(predicate: str, text: str) -> str:
-    """The operand that a predicate's comparison with 0 is of."""
-    compared = re.search(rf"setp\.ne\.\w+\s+{re.escape(predicate)}\s*,\s*([^,]+),\s*0\s*;", text)
-    assert compared is not None, text
-    return compared[1]
+    """The operand that a predicate's comparison with 0 is of, or "1" for 0 == 0."""
+    compared = re.search(rf"setp\.(ne|eq)\.\w+\s+{re.escape(predicate)}\s*,\s*([^,]+?)\s*,\s*0\s*;", text)
+    assert compared is not None and (compared[1] == "ne" or compared[2] == "0"), text
+    return compared[2] if compared[1] == "ne" else "1"
 
 
 def _wgmma(found: re.Match[str], assembly: _Assembly, text: str) -> tuple[Call, list[str]]:
@@ -161,7 +161,7 @@ def _wgmma(found: re.Match[str], assembly: _Assembly, text: str) -> tuple[Call, 
         predicate = _compared(predicate, text)
     is_in_registers = len(left) > 1
     rest = [assembly.literal(x) for x in _split(found["rest"])]
-    signs, transposes = rest[:2], rest[2:]
+    signs, transposes = [*rest[:2], 1, 1][:2], rest[2:]  # products of bytes have neither
     if is_in_registers:
         transposes = [0, *transposes]
     transposes = [*transposes, 0, 0][:2]

@@ -122,3 +122,26 @@ def test_copies_under_a_predicate() -> None:
     expected = case.expected.view(32, 5).clone()
     expected[1::2, :4] = -1
     assert torch.equal(found, expected)
+
+
+def test_products_of_bytes_without_scales() -> None:
+    """Sums of wgmma on bytes, and a predicate that is always true."""
+    case = instructions.wgmma("bf16", 8, 128, (False, False), False)
+    text = "setp.ne.b32 p, $10, 0; wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16"
+    assert text in case.ir and "p, 1, 1, 0, 0; }" in case.ir
+    changed = text.replace("ne.b32 p, $10", "eq.b32 p, 0").replace("k16.f32.bf16.bf16", "k32.s32.s8.s8")
+    ir = case.ir.replace(text, changed).replace("p, 1, 1, 0, 0; }", "p; }").replace("=f", "=r")
+    ir = ir.replace("float", "i32")
+    source = case.source.clone()
+    found = simulate(Case("", ir, source, torch.zeros(512, dtype=torch.int32)))
+    # The same bytes as rows of 32, under the swizzle of 128; the sums begin with the bits of floats.
+    left, right = (source[k : k + n].view(torch.int8) for k, n in ((0, 2048), (2048, 4096)))
+    row, at = torch.arange(64)[:, None] * 128, torch.arange(32)[None, :]
+    address = row + at
+    address = address ^ ((address >> 7 & 7) << 4)
+    product = left[address].int() @ right[address[:8]].int().t()
+    registers = source[6144:].view(128, 8)[:, 4:]
+    for thread in range(128):
+        first, column = 16 * (thread // 32) + thread % 32 // 4, thread % 4 * 2
+        expected = torch.cat([product[first + r, column : column + 2] for r in (0, 8)])
+        assert torch.equal(found.view(128, 4)[thread], registers[thread] + expected)

@@ -112,10 +112,10 @@ def test_what_nobody_knows(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCa
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"maxnreg": 0}, "maxnreg expected a positive integer, got 0"),
+        ({"maxnreg": 0}, "maxnreg expected an integer from 1 on, got 0"),
         ({"maxnreg": 300}, "maxnreg expected at most 255 registers, got 300"),
-        ({"num_stages": -1}, "num_stages expected a positive integer, got -1"),
-        ({"num_warps": 2.0}, r"num_warps expected a positive integer, got 2\.0"),
+        ({"num_stages": -1}, "num_stages expected an integer from 0 on, got -1"),
+        ({"num_warps": 2.0}, r"num_warps expected an integer from 1 on, got 2\.0"),
         ({"num_warps": 3}, "num_warps must be a power of 2, got 3"),
     ],
     ids=str,

@@ -44,8 +44,9 @@ class LaunchOptions(NamedTuple):
     def check(self, kernel: str) -> None:
         """Raises AssertionError, the class that Triton raises, for what no kernel can be compiled with."""
         for name, value in zip(self._fields, self, strict=True):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise AssertionError(f"kernel {kernel}: {name} expected a positive integer, got {value!r}")
+            least = 0 if name == "num_stages" else 1  # no stages: nothing is loaded ahead
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+                raise AssertionError(f"kernel {kernel}: {name} expected an integer from {least} on, got {value!r}")
         if self.num_warps is not None and self.num_warps & (self.num_warps - 1):
             raise AssertionError(f"kernel {kernel}: num_warps must be a power of 2, got {self.num_warps}")
         if self.maxnreg is not None and self.maxnreg > 255:

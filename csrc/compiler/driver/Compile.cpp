@@ -35,11 +35,12 @@ static Progress progressOf(ModuleOp module) {
   return progress;
 }
 
-/// What the module around a kernel for GPU says of its launches.
+/// What the module around a kernel for GPU says of its launches, as compileStandaloneKernel does from its options:
+/// tile.wanted_threads, tile.max_registers, and what is known of the arguments.
 static LogicalResult takeLaunchOptions(ModuleOp inner, tile::KernelOp kernel) {
-  for (StringRef name : {wantedThreadsAttrName, maxRegistersAttrName})
-    if (Attribute value = inner->getAttr(name))
-      kernel->setAttr(name, value);
+  for (NamedAttribute attribute : inner->getDiscardableAttrs())
+    if (attribute.getName().strref().starts_with("tile.") && attribute.getName() != multiplesAttrName)
+      kernel->setAttr(attribute.getName(), attribute.getValue());
   auto multiples = inner->getAttrOfType<DenseI64ArrayAttr>(multiplesAttrName);
   return multiples ? specializeArguments(kernel, multiples) : success();
 }
