@@ -248,7 +248,7 @@ static double elementAt(SharedMatrix matrix, int32_t outer, int32_t k) {
 typedef struct {
   SharedMatrix matrix;
   int32_t size, depth, group;
-  uint64_t hash;
+  uint8_t *bytes; // as they were
 } Reading;
 
 static struct {
@@ -257,13 +257,26 @@ static struct {
   int isFenced;
 } groups[maxThreads / groupSize];
 
-static uint64_t hashOf(SharedMatrix matrix, int32_t size, int32_t depth) {
-  uint64_t hash = 14695981039346656037u;
-  for (int32_t outer = 0; outer < size; ++outer)
-    for (int32_t k = 0; k < depth; ++k)
-      for (int32_t j = 0; j < bytesOf(matrix.element); ++j)
-        hash = (hash ^ (uint8_t)sharedStart[(bytesAt(matrix, outer, k) + (uint64_t)j) % sharedSpace]) * 1099511628211u;
-  return hash;
+/// Bytes of a row of the depth are neighbours here.
+static void copyMatrix(const Reading *reading, uint8_t *bytes) {
+  int32_t elementBytes = bytesOf(reading->matrix.element);
+  for (int32_t outer = 0; outer < reading->size; ++outer)
+    for (int32_t k = 0; k < reading->depth; ++k, bytes += elementBytes)
+      memcpy(bytes, sharedStart + bytesAt(reading->matrix, outer, k) % sharedSpace, (size_t)elementBytes);
+}
+
+/// Reports an element that was written meanwhile.
+static void checkReading(const Reading *reading) {
+  int32_t elementBytes = bytesOf(reading->matrix.element), rowBytes = reading->depth * elementBytes;
+  uint8_t *now = malloc((size_t)(reading->size * rowBytes));
+  copyMatrix(reading, now);
+  for (int32_t k = 0; k < reading->size * rowBytes; ++k)
+    if (now[k] != reading->bytes[k]) {
+      uint64_t address = bytesAt(reading->matrix, k / rowBytes, k % rowBytes / elementBytes) % sharedSpace;
+      simFail("shared memory that wgmma.mma_async reads was written before wgmma.wait_group, at byte %d", (int)address);
+      break;
+    }
+  free(now);
 }
 
 static void beginReading(SharedMatrix matrix, int32_t size, int32_t depth) {
@@ -272,9 +285,12 @@ static void beginReading(SharedMatrix matrix, int32_t size, int32_t depth) {
     return;
   if (groups[group].numReadings == 256)
     simFail("wgmma.mma_async: more than 128 instructions that are not waited for");
-  else
-    groups[group].readings[groups[group].numReadings++] =
-        (Reading){matrix, size, depth, groups[group].numGroups, hashOf(matrix, size, depth)};
+  else {
+    Reading *reading = &groups[group].readings[groups[group].numReadings++];
+    *reading = (Reading){matrix, size, depth, groups[group].numGroups,
+                         malloc((size_t)(size * depth * bytesOf(matrix.element)))};
+    copyMatrix(reading, reading->bytes);
+  }
 }
 
 /// m64nNk of 32 bytes of depth. in: N / 2 sums, 4 words or a descriptor of A, a descriptor of B, whether to add to the
@@ -326,10 +342,12 @@ void sim_wgmma_wait(const uint64_t *in, uint64_t *out, int32_t a, int32_t b, int
     return;
   for (int32_t k = 0; k < groups[group].numReadings; ++k) {
     Reading reading = groups[group].readings[k];
-    if (reading.group >= groups[group].numGroups - (int32_t)in[0])
+    if (reading.group >= groups[group].numGroups - (int32_t)in[0]) {
       groups[group].readings[kept++] = reading;
-    else if (hashOf(reading.matrix, reading.size, reading.depth) != reading.hash)
-      simFail("shared memory that wgmma.mma_async reads was written before wgmma.wait_group");
+      continue;
+    }
+    checkReading(&reading);
+    free(reading.bytes);
   }
   groups[group].numReadings = kept;
 }
