@@ -3,6 +3,7 @@ shapes, transposes and types, and attention."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from tests.language.conftest import has_compiler
 pytestmark = pytest.mark.skipif(
     not Path(simulator.CLANG).exists() or not has_compiler(), reason="needs a compiler and LLVM's clang"
 )
+# Instructions of a warp, or of four.
+MATRIX = r"llvm\.nvvm\.mma\.|wgmma\.mma_async"
 f16, bf16, s8 = torch.float16, torch.bfloat16, torch.int8
 
 
@@ -85,15 +88,24 @@ def check_product(
 BLOCKS = [(16, 16, 16, 1), (32, 32, 64, 4), (64, 128, 32, 4), (16, 64, 32, 4), (128, 32, 64, 8), (64, 16, 128, 2)]
 
 
-# Each type in one of the two orders.
-@pytest.mark.parametrize("order, dtype", [(False, f16), (True, bf16)], indirect=["order"], ids=str)
+# Each type in one of the two orders, and for one architecture.
+@pytest.mark.parametrize(
+    "order, dtype, target", [(False, f16, "sm_80"), (True, bf16, "sm_90")], indirect=["order"], ids=str
+)
 @pytest.mark.parametrize("blocks", BLOCKS, ids=str)
 @pytest.mark.parametrize("transposed", [(False, False), (True, False), (False, True)], ids=["ab", "at b", "a bt"])
 def test_products(
-    order: None, dtype: torch.dtype, transposed: tuple[bool, bool], blocks: tuple[int, int, int, int]
+    order: None, dtype: torch.dtype, target: str, transposed: tuple[bool, bool], blocks: tuple[int, int, int, int]
 ) -> None:
-    code = check_product(dtype, (64, 96, 112), transposed, blocks)
-    assert "llvm.nvvm.mma.m16n8k16" in code and "llvm.nvvm.ldmatrix" in code
+    code = check_product(dtype, (64, 96, 112), transposed, blocks, target=target)
+    assert re.search(MATRIX if target == "sm_90" else r"llvm\.nvvm\.ldmatrix[^$]*llvm\.nvvm\.mma\.m16n8k16", code)
+
+
+@pytest.mark.usefixtures("order")
+@pytest.mark.parametrize("blocks", [(64, 128, 32, 4), (128, 64, 64, 8), (32, 32, 32, 2)], ids=str)
+def test_many_iterations(blocks: tuple[int, int, int, int]) -> None:
+    """Memory that loads of an iteration fill, others have read before."""
+    check_product(bf16, (128, 128, 512), (False, False), blocks)
 
 
 @pytest.mark.parametrize("shape", [(33, 17, 100), (65, 129, 31), (1, 1, 1)], ids=str)
@@ -122,7 +134,7 @@ def test_matrix_instructions_of_bytes(shape: tuple[int, int, int]) -> None:
     M, N, K = shape
     a, b, c = random((M, K), s8), random((N, K), s8), torch.zeros(M, N, dtype=torch.int32)
     code = launch(product_of_bytes, (1, 1, 1), a, b, c, M=M, N=N, K=K)
-    assert torch.equal(c, a.int() @ b.int().t()) and "llvm.nvvm.mma.m16n8k32" in code
+    assert torch.equal(c, a.int() @ b.int().t()) and re.search(MATRIX, code)
 
 
 @torch_tile.jit
@@ -193,7 +205,7 @@ def test_attention(order: None, D: int, blocks: tuple[int, int], num_warps: int,
     grid = (torch_tile.cdiv(N, BM), 2, 1)
     scale = 1.4426950408889634 / D**0.5
     code = launch(attention, grid, q, k, v, o, scale, N, D=D, BM=BM, BN=BN, CAUSAL=is_causal, num_warps=num_warps)
-    assert "llvm.nvvm.mma" in code
+    assert re.search(MATRIX, code)
     function = torch.nn.functional.scaled_dot_product_attention
     expected = function(q.double(), k.double(), v.double(), is_causal=is_causal)
     allowed = (function(q, k, v, is_causal=is_causal) - expected).abs().max()
