@@ -153,7 +153,7 @@ PYTHON: dict[str, list[str]] = {
     "language": [*FOUNDATION, "interpreter", "formulas", "targets", "triton_compat", "__init__"],
     "interpreter": FOUNDATION,
     "debug": [*FOUNDATION, "frontend"],
-    "triton_compat": ["language", "targets"],
+    "triton_compat": ["errors", "language", "targets"],
     "triton": [*FOUNDATION, "formulas"],
     "backend": [*FOUNDATION, *MIDDLE],
     "cli": [*FOUNDATION, *MIDDLE, "backend", "cli_bisect", "cli_cache", "cli_doctor", "cli_explain", "cli_report"],

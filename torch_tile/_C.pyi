@@ -130,6 +130,15 @@ def make_launcher(
             not.
     """
 
+def kernel_resources(launcher: Callable[..., None], device: int = -1) -> dict[str, int | None]:
+    """What a block of a kernel for GPU needs: `num_threads`, `shared_bytes`, and of a thread `num_registers` and
+    `local_bytes`; on a CUDA device also `blocks_per_multiprocessor`. None is what nobody knows yet.
+
+    Args:
+        launcher: of make_launcher.
+        device: number of a CUDA device; negative to ask the kernel's code alone.
+    """
+
 def compile_graph(
     text: str,
     options: dict[str, str],

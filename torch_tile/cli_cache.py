@@ -51,7 +51,7 @@ def _info(folder: str, _: argparse.Namespace) -> int:
     for layer in config.resolve().cache_layers():
         print(f"layer     {layer}")
     print(f"limit     {_size(limit) if limit else 'none'}")
-    for kind in ("graphs", "kernels", "autograd", "language"):
+    for kind in ("graphs", "kernels", "autograd", "language", "tuning"):
         sizes = [entry[2] for entry in entries if entry[0] == kind and entry[1]]
         print(f"{kind:9} {len(sizes)} entries, {_size(sum(sizes))}")
     for kind, name, _bytes, _used, problem in entries:

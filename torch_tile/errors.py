@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 
 class TileError(Exception):
@@ -41,16 +42,38 @@ class UnsupportedError(TileError):
 class OutOfResources(UnsupportedError):
     """A kernel needs more shared memory, registers or threads than the device has.
 
+    In a process that has imported Triton it is one of `triton.runtime.errors.OutOfResources` too.
+
     Attributes:
         name: of the resource: "shared memory", "registers" or "threads".
         required, limit: how much of it the kernel asks for, and how much there is.
     """
+
+    def __new__(cls, *arguments: object) -> OutOfResources:
+        return super().__new__(_with_base_of_triton(cls) if cls is OutOfResources else cls, *arguments)
 
     def __init__(self, stage: str, text: str, line: int = 0) -> None:
         super().__init__(stage, text, line)
         found = re.search(r"out of resources: ([a-z ]+), required (\d+).*?, limit (\d+)", text)
         self.name = found[1] if found else ""
         self.required, self.limit = (int(found[2]), int(found[3])) if found else (0, 0)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return OutOfResources, (self.stage, self.text, self.line)
+
+
+_joint_classes: dict[str, type[OutOfResources]] = {}
+
+
+def _with_base_of_triton(cls: type[OutOfResources]) -> type[OutOfResources]:
+    """The class that scripts catch which were written for Triton; nobody can name it without having imported it."""
+    theirs = getattr(sys.modules.get("triton.runtime.errors"), "OutOfResources", None)
+    if not isinstance(theirs, type):
+        return cls
+    if "triton" not in _joint_classes:
+        members = {"__module__": cls.__module__, "__doc__": cls.__doc__}
+        _joint_classes["triton"] = type(cls.__name__, (cls, theirs), members)
+    return _joint_classes["triton"]
 
 
 class CompileError(TileError):

@@ -138,6 +138,13 @@ KNOBS: dict[str, Knob] = {
             "cache has not, and give it what is compiled. Who may write there may run code here.",
         ),
         Knob("interpret", bool, False, ("TORCH_TILE_INTERPRET",), "Run kernels of the tile language in Python."),
+        Knob(
+            "print_autotuning",
+            bool,
+            False,
+            ("TORCH_TILE_PRINT_AUTOTUNING",),
+            "Print what autotuning of kernels of the tile language times and chooses.",
+        ),
         Knob("force_compile", bool, False, ("TORCH_TILE_FORCE_COMPILE",), "Compile even what the disk cache has."),
         Knob(
             "debug",

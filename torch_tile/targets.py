@@ -30,15 +30,39 @@ def _capability(device: str) -> tuple[int, int]:
     return torch.cuda.get_device_capability(device)
 
 
+def capability_of(device: Any) -> tuple[int, int] | None:
+    """Compute capability of a device, or of a target like "sm_90"; None for the CPU.
+
+    Raises:
+        OptionError: no such target.
+    """
+    name = str(device) if device is not None else ""
+    if name.startswith("cuda"):
+        return _capability(name)
+    if not name.startswith("sm_"):
+        return None
+    digits = name[3:].removesuffix("a")
+    found = (int(digits[:-1]), int(digits[-1])) if len(digits) > 1 and digits.isdigit() else (0, 0)
+    if found not in _KNOWN:
+        known = ", ".join(f"sm_{major}{minor}" for major, minor in _KNOWN)
+        raise OptionError(f"target expected one of {known}, got {name!r}")
+    return found
+
+
 def compiler_options(device: str) -> dict[str, str]:
     """The compiler's `target`: for a GPU the newest architecture it knows whose code runs there.
+
+    Args:
+        device: like "cuda:0", or a target like "sm_90".
 
     Raises:
         UnsupportedError: kernels for this device cannot be made.
     """
-    if not device.startswith("cuda"):
+    wanted = capability_of(device)
+    if wanted is None:
         return {}
-    wanted = _capability(device)
+    if device.startswith("sm_"):
+        return {"target": device}
     fitting = [known for known in _KNOWN if known[0] == wanted[0] and known <= wanted]
     if not fitting:
         raise UnsupportedError(
@@ -50,16 +74,18 @@ def compiler_options(device: str) -> dict[str, str]:
 
 def architecture(device: str) -> str:
     """What PTX is assembled for; empty on the CPU."""
-    if not device.startswith("cuda"):
+    found = capability_of(device)
+    if found is None:
         return ""
-    return _name(*_capability(device))
+    return device if device.startswith("sm_") else _name(*found)
 
 
-def target_of(device: torch.device | None) -> Any:
-    """Target of kernels on a device, in Triton's terms."""
-    if device is None or device.type != "cuda":
+def target_of(device: Any) -> Any:
+    """Target of kernels on a device, or on one of a target like "sm_90", in Triton's terms."""
+    found = capability_of(device)
+    if found is None:
         return SimpleNamespace(backend="cpu", arch="cpu", warp_size=1)
-    major, minor = torch.cuda.get_device_capability(device)
+    major, minor = found
     return SimpleNamespace(backend="cuda", arch=10 * major + minor, warp_size=32)
 
 

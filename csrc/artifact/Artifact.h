@@ -129,6 +129,7 @@ struct Launch {
   std::vector<uint32_t> written; // which of them
   std::vector<ExprId> integers;
   ExprId numPrograms = 0;
+  std::vector<ExprId> grid; // on GPU, sizes along x, y and z; empty if the programs are numbered along x alone
   ExprId programCostNs = 0; // estimate for one program; decides how many go to one task
   ExprId scratchBytes = 0;
   /// Bytes read and written by the whole launch, for reports.

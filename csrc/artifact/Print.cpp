@@ -197,8 +197,11 @@ private:
       out << (i ? ", %" : "%") << step.pointers[i];
     for (size_t i = 0; i < step.integers.size(); ++i)
       out << (i ? ", " : "; ") << expr(step.integers[i]);
-    out << ") programs " << expr(step.numPrograms) << ", ns each " << expr(step.programCostNs) << ", scratch "
-        << expr(step.scratchBytes) << ", moves " << expr(step.bytesMoved) << " bytes";
+    out << ") programs " << expr(step.numPrograms);
+    if (!step.grid.empty())
+      out << " of grid " << list(step.grid);
+    out << ", ns each " << expr(step.programCostNs) << ", scratch " << expr(step.scratchBytes) << ", moves "
+        << expr(step.bytesMoved) << " bytes";
     for (size_t i = 0; i < step.written.size(); ++i)
       out << (i ? ", %" : ", writes %") << step.pointers[step.written[i]];
   }

@@ -9,7 +9,7 @@ namespace torch_tile::artifact {
 namespace {
 
 constexpr uint8_t magic[4] = {'T', 'T', 'A', 'F'};
-constexpr uint32_t formatVersion = 7;
+constexpr uint32_t formatVersion = 8;
 /// Argument trees of operator schemas are at most lists of lists.
 constexpr int maxValueDepth = 8;
 
@@ -88,6 +88,7 @@ void write(ByteWriter &out, const Launch &step) {
   write(out, step.written);
   write(out, step.integers);
   out.unsignedInt(step.numPrograms);
+  write(out, step.grid);
   out.unsignedInt(step.programCostNs);
   out.unsignedInt(step.scratchBytes);
   out.unsignedInt(step.bytesMoved);
@@ -267,6 +268,7 @@ void read(ByteReader &in, Launch &step) {
   read(in, step.written);
   read(in, step.integers);
   step.numPrograms = in.unsignedInt32();
+  read(in, step.grid);
   step.programCostNs = in.unsignedInt32();
   step.scratchBytes = in.unsignedInt32();
   step.bytesMoved = in.unsignedInt32();

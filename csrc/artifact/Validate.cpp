@@ -167,6 +167,9 @@ private:
         fail("a launch of " + std::to_string(step.pointers.size()) + " pointers writes number " +
              std::to_string(number));
     useExprs(step.integers);
+    useExprs(step.grid);
+    if (!step.grid.empty() && step.grid.size() != 3)
+      fail("a launch has a grid of " + std::to_string(step.grid.size()) + " sizes");
     for (ExprId id : {step.numPrograms, step.programCostNs, step.scratchBytes, step.bytesMoved})
       useExpr(id);
   }

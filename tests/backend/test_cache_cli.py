@@ -40,6 +40,7 @@ def test_info(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "kernels   1 entries",
         "autograd  1 entries",
         "language  0 entries",
+        "tuning    0 entries",
     ]
 
 

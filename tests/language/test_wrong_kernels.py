@@ -132,6 +132,74 @@ def dot_ranks(x_ptr, n, B: tl.constexpr):
     c = tl.dot(a, a)  # here
 
 
+@wrong("tl.dot expected floats or int8, got int32; cast to tl.float32 first")
+def dot_of_integers(x_ptr, n, B: tl.constexpr):
+    a = tl.zeros([16, 16], tl.int32)
+    c = tl.dot(a, a)  # here
+
+
+@wrong("tl.dot expected acc of shape [16, 32], got <[16, 16], fp32>")
+def dot_acc_shape(x_ptr, n, B: tl.constexpr):
+    a, b, acc = tl.zeros([16, 8], tl.float32), tl.zeros([8, 32], tl.float32), tl.zeros([16, 16], tl.float32)
+    c = tl.dot(a, b, acc)  # here
+
+
+@wrong("tl.dot expected acc of type int32, got fp32")
+def dot_acc_type(x_ptr, n, B: tl.constexpr):
+    a = tl.zeros([16, 16], tl.int8)
+    c = tl.dot(a, a, tl.zeros([16, 16], tl.float32))  # here
+
+
+@wrong("tl.dot expected equal leading axes, got [2, 16, 16] and [4, 16, 16]")
+def dot_batches(x_ptr, n, B: tl.constexpr):
+    c = tl.dot(tl.zeros([2, 16, 16], tl.float32), tl.zeros([4, 16, 16], tl.float32))  # here
+
+
+@wrong("tl.dot expected a tile of numbers, got pointer<fp32>")
+def dot_of_pointers(x_ptr, n, B: tl.constexpr):
+    c = tl.dot(x_ptr, x_ptr)  # here
+
+
+@wrong("tl.dot expected floats or int8, got int1; cast to tl.float32 first")
+def dot_of_conditions(x_ptr, n, B: tl.constexpr):
+    a = tl.zeros([16, 16], tl.float32) > 0
+    c = tl.dot(a, a)  # here
+
+
+@wrong("tl.dot expected input_precision to be one of ieee, tf32, tf32x3, bf16x3, bf16x6, got 'tf64'")
+def dot_precision(x_ptr, n, B: tl.constexpr):
+    a = tl.zeros([16, 16], tl.float32)
+    c = tl.dot(a, a, input_precision="tf64")  # here
+
+
+@wrong("tl.make_block_ptr expected order to be a permutation of (0, 1), got (1, 1)")
+def block_order(x_ptr, n, B: tl.constexpr):
+    tl.make_block_ptr(x_ptr, (n, n), (n, 1), (0, 0), (16, 16), (1, 1))  # here
+
+
+@wrong("tl.load expected boundary_check to hold axes below 2, got 2")
+def block_axis(x_ptr, n, B: tl.constexpr):
+    x = tl.make_block_ptr(x_ptr, (n, n), (n, 1), (0, 0), (16, 16), (1, 0))
+    tl.load(x, boundary_check=(0, 2))  # here
+
+
+@wrong("tl.load: padding with NaN expected floats, got int32")
+def block_padding(x_ptr, n, B: tl.constexpr):
+    x = tl.make_block_ptr(x_ptr.to(tl.pointer_type(tl.int32)), (n, n), (n, 1), (0, 0), (16, 16), (1, 0))
+    tl.load(x, boundary_check=(0,), padding_option="nan")  # here
+
+
+@wrong("tl.advance expected a block pointer, got")
+def advance_of_pointers(x_ptr, n, B: tl.constexpr):
+    tl.advance(x_ptr, (0, 1))  # here
+
+
+@wrong("tl.advance: offsets expected a list of 2 integers")
+def advance_count(x_ptr, n, B: tl.constexpr):
+    x = tl.make_block_ptr(x_ptr, (n, n), (n, 1), (0, 0), (16, 16), (1, 0))
+    tl.advance(x, (1,))  # here
+
+
 @wrong("tl.exp expected floats, got <[16], int32>")
 def exp_of_integers(x_ptr, n, B: tl.constexpr):
     a = tl.exp(tl.arange(0, 16))  # here

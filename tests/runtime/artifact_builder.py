@@ -169,7 +169,7 @@ class Builder:
         data = uint(kernel) + uint(len(pointers)) + b"".join(uint(p.number) for p in pointers)
         data += uint(len(written)) + b"".join(uint(number) for number in written)
         data += self.exprs_of(integers)
-        data += self.expr(programs) + self.expr(cost_ns) + self.expr(scratch) + self.expr(moved)
+        data += self.expr(programs) + uint(0) + self.expr(cost_ns) + self.expr(scratch) + self.expr(moved)
         self.step(3, data, lines)
 
     def value(self, value: Any) -> bytes:
@@ -268,5 +268,5 @@ class Builder:
         )
 
     def build(self) -> bytes:
-        head = b"TTAF" + uint(7) + text("test") + text("cpu") + rows(self.kernels)
+        head = b"TTAF" + uint(8) + text("test") + text("cpu") + rows(self.kernels)
         return head + self.own_bytes() + rows(self.bodies)

@@ -13,7 +13,7 @@ import pytest
 
 from .disk_caches import Cache
 
-_kinds = ("graphs", "kernels", "autograd", "language")
+_kinds = ("graphs", "kernels", "autograd", "language", "tuning")
 
 
 def fill(folder: Path, kind: str, count: int, num_bytes: int, used_at: float) -> list[Path]:
@@ -43,10 +43,10 @@ def test_a_full_disk_is_said_once(cache: Cache, text: str, tiny_disk: Path) -> N
 
 def test_every_kind_counts_and_goes(runtime: ModuleType, tmp_path: Path) -> None:
     files = {kind: fill(tmp_path, kind, 10, 1000, 1000 * number) for number, kind in enumerate(_kinds, 1)}
-    assert runtime.prune_cache(str(tmp_path), 40_000) == (8, 8000)
-    assert [sum(file.exists() for file in files[kind]) for kind in _kinds] == [2, 10, 10, 10]
-    assert runtime.prune_cache(str(tmp_path), 10_000) == (24, 24000)
-    assert [sum(file.exists() for file in files[kind]) for kind in _kinds] == [0, 0, 0, 8]
+    assert runtime.prune_cache(str(tmp_path), 50_000) == (10, 10_000)
+    assert [sum(file.exists() for file in files[kind]) for kind in _kinds] == [0, 10, 10, 10, 10]
+    assert runtime.prune_cache(str(tmp_path), 10_000) == (32, 32_000)
+    assert [sum(file.exists() for file in files[kind]) for kind in _kinds] == [0, 0, 0, 0, 8]
 
 
 def test_writes_to_any_kind_keep_the_limit(runtime: ModuleType, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ Artifact sample() {
   kernel.externalSymbols = {"Sleef_expf16_u10"};
   a.kernels = {kernel};
   a.steps.push_back({Alloc{1, ElementType::BFloat16, {2, 0}, {0, 1}}, {3}});
-  a.steps.push_back({Launch{0, {0, 1}, {1}, {2, 5, 6}, 2, 0, 1, 4}, {3, 4}});
+  a.steps.push_back({Launch{0, {0, 1}, {1}, {2, 5, 6}, 2, {2, 5, 6}, 0, 1, 4}, {3, 4}});
   a.steps.push_back({Alias{2, 1, {0}, {1}, 1}, {}});
   Extern call{"aten::sort", "stable", {tensor(2)}, {Result{true, 3, {3}, {1}, true, ElementType::Int64}, Result{}}};
   Value list;
@@ -191,6 +191,7 @@ TEST(Artifact, BadReferencesAreNamed) {
   expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).pointers[0] = 4; }, "slot 4 holds nothing");
   expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).pointers[0] = 99; }, "slot 99 holds nothing");
   expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).integers[0] = 7; }, "expr 7 does not exist");
+  expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).grid.pop_back(); }, "a grid of 2 sizes");
   expectRefused([](Artifact &a) { std::get<Launch>(a.steps[1].action).integers[0] = 3; },
                 "u0 is used before it is known");
   expectRefused([](Artifact &a) { a.exprs[4].pop_back(); }, "expected an expression to leave one value, got 2");

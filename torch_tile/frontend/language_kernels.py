@@ -1,8 +1,8 @@
 """Kernels of the tile language inside graphs become kernels of the graph's program, as Triton's do.
 
 A launch is the operator `torch_tile::launch`, which AOTAutograd makes functional. What cannot be said as a kernel of
-the program (autotuned kernels, views that are written, other devices) stays a call of that operator, which copies what
-it writes.
+the program (autotuned kernels, views that are written, tensors on several devices) stays a call of that operator, which
+copies what it writes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch_tile import config
 from torch_tile.errors import TileError
 from torch_tile.frontend.launches.embed_kernels import Rewriter, own_copy
 from torch_tile.frontend.launches.trace import NotNative
+from torch_tile.language.launch_options import options_of
 
 log = logging.getLogger(__name__)
 # An integer that stands for one whose value is not known: kernels see int64.
@@ -38,7 +39,8 @@ class _Launch:
 
         self.node = node
         self.recorded: dict[str, Any] = dict(node.kwargs)
-        self.kernel, self.templates, configs = find(self.recorded["key"])
+        self.kernel, self.templates, configs, hints = find(self.recorded["key"])
+        self.options = options_of(hints)
         self.function_name = "".join(c if c.isalnum() and c.isascii() else "_" for c in self.kernel.fn.__name__)
         if config.get("interpret"):
             raise NotNative("kernels are interpreted")
@@ -63,12 +65,16 @@ class _Launch:
         for kind in ("read", "integers", "floats"):
             for k, value in enumerate(self.recorded[kind]):
                 self.arguments[f"{kind} {k}"] = value
+        devices = set()
         for value in self.arguments.values():
             tensor = value.meta["val"] if isinstance(value, Node) else None
-            if isinstance(tensor, torch.Tensor) and tensor.device.type != "cpu":
-                raise NotNative("a tensor that is not on the CPU")
+            if isinstance(tensor, torch.Tensor):
+                devices.add(tensor.device)
             if isinstance(tensor, (float, torch.SymFloat)):
                 raise NotNative("a float that depends on sizes")
+        if len(devices) > 1 or any(device.type not in ("cpu", "cuda") for device in devices):
+            raise NotNative(f"tensors on {', '.join(sorted(map(str, devices)))}, expected one CPU or CUDA device")
+        self.device: torch.device | None = next((d for d in devices if d.type == "cuda"), None)
 
     def results_of(self, name: str) -> list[Node]:
         return [user for user in self.node.users if user.args[1] == 1 + self.base_of[name]]
@@ -95,13 +101,61 @@ class _Launch:
             for v in values
         ]
         bound = bind_named(self.kernel, sample_arguments(self.templates, iter(stand_ins)))
-        text = trace(self.kernel, bound).text
+        text = trace(self.kernel, bound, self.device).text
+        if self.device is not None:  # kernels of graphs for GPU take their pointers first
+            order = sorted(range(len(values)), key=lambda k: not _is_tensor(values[k]))
+            values, names = [values[k] for k in order], [names[k] for k in order]
         return f"module {{\n{text}}}\n", values, list(self.recorded["grid"]), names
+
+    def attributes(self, arguments: list[Any], is_distinct: bool) -> list[str]:
+        """What the kernel's module says of this launch, for a GPU; see csrc/compiler/driver/Compile.cpp."""
+        if self.device is None:
+            return []
+        # Tensors that are copied for a launch, to be aligned, share no memory any more.
+        known = [
+            (16 if is_distinct and _is_aligned(value.meta["val"]) else 0) if _is_tensor(value) else _multiple_of(value)
+            for value in arguments
+        ]
+        attributes = [f"tile.argument_multiples = array<i64: {', '.join(map(str, known))}>"]
+        attributes.append("tile.fast_arithmetic")
+        num_stages = _DEFAULT_STAGES if self.options.num_stages is None else self.options.num_stages
+        if num_stages > 1:
+            attributes.append(f"tile.num_stages = {num_stages} : i64")
+        if self.options.num_warps is not None:
+            attributes.append(f"tile.wanted_threads = {32 * self.options.num_warps} : i64")
+        if self.options.maxnreg is not None:
+            attributes.append(f"tile.max_registers = {self.options.maxnreg} : i64")
+        return attributes
+
+
+# As for launches outside of graphs, csrc/compiler/driver/Options.h.
+_DEFAULT_STAGES = 3
+
+
+def _multiple_of(value: Any) -> int:
+    """What is known of a number: 1 if it is 1, 16 if it is divisible by 16, else 0; as outside of graphs."""
+    if not isinstance(value, int):
+        return 0
+    return 1 if value == 1 else 16 if value % 16 == 0 else 0
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Node) and isinstance(value.meta["val"], torch.Tensor)
+
+
+def _is_aligned(value: torch.Tensor) -> bool:
+    """Whether a tensor begins at a multiple of 16 bytes if its storage does."""
+    offset = value.storage_offset()
+    return isinstance(offset, int) and offset * value.dtype.itemsize % 16 == 0
 
 
 class _Rewriter(Rewriter):
     def trace(self, launch: Any) -> Any:
         return launch.trace()
+
+    def attributes(self, launch: Any, arguments: list[Any], is_distinct: bool) -> list[str]:
+        found: list[str] = launch.attributes(arguments, is_distinct)
+        return found
 
 
 def replace_language_kernels(gm: GraphModule) -> GraphModule:

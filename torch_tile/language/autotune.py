@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,17 +11,15 @@ import torch
 from torch_tile import config
 from torch_tile.language import graph
 
-log = logging.getLogger(__name__)
-
 
 class Config:
     """One choice of constants.
 
     Args:
         kwargs: values of constexpr parameters.
-        num_warps: how many warps of a GPU a program gets; without effect on the CPU.
-        num_stages: how many iterations of a loop, less one, operands of products are loaded ahead on a GPU.
-        num_ctas, maxnreg: without effect.
+        num_warps, num_stages, maxnreg: options of a launch on a GPU; without effect on the CPU, but for kernels with a
+            parameter of the name.
+        num_ctas: without effect.
         pre_hook: called with all arguments by name before a launch.
     """
 
@@ -44,16 +40,25 @@ class Config:
     def all_kwargs(self) -> dict[str, Any]:
         """The constants and the hints that are set."""
         hints = {"num_warps": self.num_warps, "num_ctas": self.num_ctas, "num_stages": self.num_stages}
+        hints |= {} if self.maxnreg is None else {"maxnreg": self.maxnreg}
         return {**self.kwargs, **hints}
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Config):
+            return NotImplemented
+        return self.all_kwargs() == other.all_kwargs() and self.pre_hook == other.pre_hook
+
+    def __hash__(self) -> int:
+        return hash((str(self), self.pre_hook))
+
     def __str__(self) -> str:
-        return ", ".join(f"{k}: {v}" for k, v in self.kwargs.items())
+        return ", ".join(f"{k}: {v}" for k, v in self.all_kwargs().items())
 
     def __repr__(self) -> str:
         return f"Config({self.kwargs})"
 
 
-class _Wrapper:
+class Wrapper:
     """A kernel with constants still to be chosen: launched, interpreted and wrapped like a kernel."""
 
     def __init__(self, kernel: Any) -> None:
@@ -112,7 +117,7 @@ class _Wrapper:
         return {**dict(zip(self.arg_names, args, strict=False)), **kwargs}
 
 
-class Heuristics(_Wrapper):
+class Heuristics(Wrapper):
     """Constants computed from the arguments."""
 
     def __init__(self, kernel: Any, values: dict[str, Callable[[dict[str, Any]], Any]]) -> None:
@@ -124,109 +129,6 @@ class Heuristics(_Wrapper):
         for name, function in self.values.items():
             kwargs = {**kwargs, name: function({**known, **kwargs})}
         return kwargs
-
-
-def _is_on_cuda(known: dict[str, Any]) -> bool:
-    """Whether tensors among the arguments, or what descriptors and wrappers hold, are on a CUDA device."""
-    return any(getattr(getattr(v, "base", v), "is_cuda", False) for v in known.values())
-
-
-class Autotuner(_Wrapper):
-    """The fastest of several configurations, by the values of `key` and the types of tensors."""
-
-    def __init__(
-        self,
-        kernel: Any,
-        configs: list[Config],
-        key: list[str],
-        reset_to_zero: Iterable[str] = (),
-        restore_value: Iterable[str] = (),
-        pre_hook: Any = None,
-        post_hook: Any = None,
-        prune: dict[str, Any] | None = None,
-        do_bench: Any = None,
-    ) -> None:
-        super().__init__(kernel)
-        self.configs = configs or [Config({})]
-        self.keys = list(key)
-        self.reset_to_zero, self.restore_value = list(reset_to_zero or ()), list(restore_value or ())
-        self.pre_hook, self.post_hook = pre_hook, post_hook
-        self.prune = prune or {}
-        self.do_bench = do_bench
-        self.cache: dict[Any, Config] = {}
-        self.best_config: Config | None = None
-        self.configs_timings: dict[Config, float] = {}
-
-    def choose(self, args: Any, kwargs: dict[str, Any], grid: Any) -> dict[str, Any]:
-        known = self._named(args, kwargs)
-        key = tuple(known.get(k) for k in self.keys)
-        key += tuple(str(v.dtype) for v in known.values() if isinstance(v, torch.Tensor))
-        if _is_on_cuda(known):
-            key += ("cuda",)
-        chosen = self.cache.get(key)
-        if chosen is None:
-            candidates = self._candidates(known, kwargs)
-            # The interpreter's speed says nothing about that of a compiled kernel.
-            if len(candidates) == 1 or config.get("interpret"):
-                chosen = candidates[0]
-            else:
-                chosen = self._fastest(candidates, args, kwargs, known, grid)
-                self.cache[key] = chosen
-        self.best_config = chosen
-        if chosen.pre_hook is not None:
-            chosen.pre_hook({**known, **chosen.kwargs})
-        clash = [k for k in chosen.kwargs if k in kwargs]
-        if clash:
-            raise ValueError(f"autotune chooses {clash[0]!r}, so the launch must not pass it")
-        return {**kwargs, **chosen.kwargs, **self._hints(chosen, known)}
-
-    def _hints(self, chosen: Config, known: dict[str, Any]) -> dict[str, Any]:
-        """What a launch on a GPU is told beside the constants."""
-        if not _is_on_cuda(known):
-            return {}
-        hints = {"num_warps": chosen.num_warps, "num_stages": chosen.num_stages}
-        return {name: value for name, value in hints.items() if name not in known}
-
-    def _candidates(self, known: dict[str, Any], kwargs: dict[str, Any]) -> list[Config]:
-        candidates = self.configs
-        early = self.prune.get("early_config_prune")
-        if early is not None:
-            positional = {name: value for name, value in known.items() if name not in kwargs}
-            candidates = list(early(candidates, positional, **kwargs))
-        model, top_k = self.prune.get("perf_model"), self.prune.get("top_k")
-        if model is not None and top_k is not None:
-            count = math.ceil(len(candidates) * top_k) if isinstance(top_k, float) and top_k <= 1.0 else int(top_k)
-            candidates = sorted(candidates, key=lambda c: model(**{**known, **c.all_kwargs()}))[:count]
-        if not candidates:
-            raise ValueError("autotune: no configuration is left; early_config_prune expected to keep at least one")
-        return candidates
-
-    def _fastest(self, candidates: list[Config], args: Any, kwargs: Any, known: Any, grid: Any) -> Config:
-        from torch_tile.language.timing import do_bench
-
-        timings: dict[Config, float] = {}
-        kept = {name: known[name].clone() for name in self.restore_value}
-        for candidate in candidates:
-            constants = {**kwargs, **candidate.kwargs, **self._hints(candidate, known)}
-
-            def launch(candidate: Config = candidate, constants: Any = constants) -> None:
-                everything = {**known, **candidate.kwargs}
-                for hook in (self.pre_hook, candidate.pre_hook):
-                    if hook is not None:
-                        hook(everything)
-                for name in self.reset_to_zero:
-                    known[name].zero_()
-                self.kernel.run(*args, grid=grid, **constants)
-
-            timings[candidate] = (self.do_bench or do_bench)(launch, warmup=5, rep=20)
-            for name, value in kept.items():
-                known[name].copy_(value)
-        for name in self.reset_to_zero:
-            known[name].zero_()
-        self.configs_timings = timings
-        best = min(timings, key=lambda c: timings[c])
-        log.info("autotuning of %s: %s (%.3f ms)", self.fn.__name__, best, timings[best])
-        return best
 
 
 def autotune(
@@ -248,15 +150,27 @@ def autotune(
     Args:
         configs: the choices.
         key: arguments whose values, with the types of all tensors, call for a new choice.
-        prune_configs_by: "early_config_prune", or "perf_model" and "top_k", to time fewer.
+        prune_configs_by: to time fewer, a dict of functions. "early_config_prune" takes the configurations, the
+            arguments by position under their names, and those by name, and returns the configurations to keep.
+            "perf_model" takes all of them by name and returns a time; the "top_k" fastest are timed, a count or a
+            share.
         reset_to_zero: tensors set to zero before each timed launch.
         restore_value: tensors that keep their value while timing.
+        pre_hook, post_hook: called in their place before and after each timed launch, with all arguments by name;
+            `pre_hook` once more at the end with `reset_only=True`, `post_hook` with the `exception`, or None.
+        do_bench: times a function, `do_bench(launch, quantiles=(0.5, 0.2, 0.8))`.
+
+    Configurations are compiled in parallel. Those that a device lacks resources for, and those whose static assertions
+    fail, are left out. The choice is stored on disk, by device, kernel, configurations and key, unless a configuration
+    has a hook or `do_bench` is given. TORCH_TILE_PRINT_AUTOTUNING=1 prints it.
 
     Example:
         >>> @torch_tile.autotune(configs=[torch_tile.Config({"BLOCK": b}) for b in (256, 1024)], key=["n"])
         ... @torch_tile.jit
         ... def kernel(x_ptr, n, BLOCK: tl.constexpr): ...
     """
+    from torch_tile.language.autotuner import Autotuner
+
     return lambda kernel: Autotuner(
         kernel, configs, key, reset_to_zero, restore_value, pre_hook, post_hook, prune_configs_by, do_bench
     )

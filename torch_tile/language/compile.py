@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,10 +12,10 @@ from torch_tile import _C
 from torch_tile.errors import TileError, UnsupportedError
 from torch_tile.language import kernel_cache, target_info, traceback
 from torch_tile.language.compile_time_values import as_constant, constexpr, unwrap
+from torch_tile.language.compiled_kernel import CompiledKernel
 from torch_tile.language.core import state, tensor
 from torch_tile.language.dtypes import dtype, dtype_of_torch, pointer_type
 from torch_tile.language.jit import (
-    HINTS,
     JITFunction,
     TensorWrapper,
     evaluate_grid,
@@ -25,8 +23,9 @@ from torch_tile.language.jit import (
     read_only,
     scalar_type,
 )
+from torch_tile.language.launch_options import HINTS, NONE, LaunchOptions, options_of
 from torch_tile.language.places import TracedKernel, plain
-from torch_tile.language.stages import Stages, compiler_options
+from torch_tile.language.stages import compiler_options
 from torch_tile.language.trace import Tracer
 from torch_tile.targets import architecture
 
@@ -181,9 +180,11 @@ class Signature:
         return host_descriptor(made, pointer)
 
 
-def trace(kernel: JITFunction, bound: dict[str, Any]) -> TracedKernel:
-    """The kernel as text of the tile dialect, for arguments of these types and constants of these values."""
-    return _trace(kernel, bound)[0]
+def trace(kernel: JITFunction, bound: dict[str, Any], device: torch.device | None = None) -> TracedKernel:
+    """The kernel as text of the tile dialect, for arguments of these types and constants of these values; for a GPU
+    with its pointers before its numbers."""
+    with target_info.compiling_for(device):
+        return _trace(kernel, bound, pointers_first=device is not None)[0]
 
 
 def written_pointers(kernel: JITFunction, bound: dict[str, Any]) -> tuple[list[bool], str]:
@@ -192,7 +193,9 @@ def written_pointers(kernel: JITFunction, bound: dict[str, Any]) -> tuple[list[b
     return [run.written is None or value in run.written for value in signature.pointers], traced.text
 
 
-def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[TracedKernel, Tracer, Signature]:
+def _trace(
+    kernel: JITFunction, bound: dict[str, Any], pointers_first: bool = False
+) -> tuple[TracedKernel, Tracer, Signature]:
     run = Tracer()
     signature = Signature(run)
     outer, state.run = state.run, run
@@ -224,7 +227,8 @@ def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[TracedKernel, Tr
         state.run = outer
     body = "\n".join([*run.prologue, *run.lines])
     name = "".join(c if c.isalnum() and c.isascii() else "_" for c in kernel.fn.__name__)
-    text = f"tile.kernel @{name}({', '.join(signature.types)}) {{\n{body}\n  tile.return\n}}\n"
+    types = sorted(signature.types, key=lambda t: ": !tile.ptr" not in t) if pointers_first else signature.types
+    text = f"tile.kernel @{name}({', '.join(types)}) {{\n{body}\n  tile.return\n}}\n"
     traced = TracedKernel(plain(text), lambda: run.places.located(text, run.names))
     return traced, run, signature
 
@@ -256,91 +260,23 @@ def specialize(kernel: JITFunction, bound: dict[str, Any]) -> Specialization:
     return found
 
 
-class CompiledKernel:
-    """A kernel compiled for types of arguments and values of constants.
-
-    Attributes:
-        asm: text of its stages by name: "tile" (the tile dialect), "mlir", "llir" and "asm".
-        metadata: name and the like, as scripts written for Triton ask for them.
-    """
-
-    __slots__ = ("_stages", "kernel", "launcher", "names", "options", "traced")
-    # Of a GPU's resources a kernel on the CPU uses none; scripts divide by them.
-    n_regs, n_spills, n_max_threads = 1, 0, 1024
-
-    def __init__(
-        self, kernel: JITFunction, traced: TracedKernel, names: list[str], launcher: Any, options: dict[str, str]
-    ) -> None:
-        self.kernel, self.traced, self.names, self.launcher = kernel, traced, names, launcher
-        self.options = options
-        self._stages: Any = None
-
-    @property
-    def name(self) -> str:
-        return str(self.kernel.fn.__name__)
-
-    def run(self, x: int, y: int, z: int, flat: list[Any]) -> None:
-        try:
-            self.launcher(x, y, z, *flat)
-        except ValueError as error:
-            raise self._misplaced(flat) or error from None
-
-    def _misplaced(self, flat: list[Any]) -> ValueError | None:
-        """What to say of a tensor that is not where the kernel runs."""
-        wanted = next((v.device for v in flat if isinstance(v, torch.Tensor) and v.is_cuda), torch.device("cpu"))
-        for name, value in zip(self.names, flat, strict=True):
-            if not isinstance(value, torch.Tensor) or value.device == wanted:
-                continue
-            if wanted.type == "cuda":
-                hint = f"all tensors of a launch are on one device: pass `{name}.to({str(wanted)!r})`"
-            else:
-                hint = f"kernels of the tile language run on CPU and CUDA tensors: pass `{name}.cpu()`"
-            where = "CPU tensors" if wanted.type == "cpu" else f"tensors on {wanted}"
-            return ValueError(f"kernel {self.name} expected {where}, got `{name}` on {value.device}; {hint}")
-        return None
-
-    @property
-    def asm(self) -> Any:
-        if self._stages is None:
-            self._stages = Stages(self.name, self.traced.located, self.options)
-        return self._stages
-
-    @property
-    def metadata(self) -> Any:
-        warps = int(self.options.get("program_threads", "32")) // 32
-        stages = int(self.options.get("num_stages", "3"))
-        hints = {"num_warps": warps, "num_ctas": 1, "num_stages": stages, "shared": 1, "cluster_dims": (1, 1, 1)}
-        return SimpleNamespace(name=self.name, hash=hashlib.sha256(self.traced.text.encode()).hexdigest(), **hints)
-
-    def _init_handles(self) -> None:
-        """Loads the kernel, in Triton; it is loaded."""
-
-    def __getitem__(self, grid: Any) -> Any:
-        return self.kernel[grid]
-
-    def __repr__(self) -> str:
-        return f"CompiledKernel({self.name})"
-
-
 def find_compiled(
-    kernel: JITFunction, bound: dict[str, Any], num_warps: int | None = None, num_stages: int | None = None
+    kernel: JITFunction, bound: dict[str, Any], options: LaunchOptions = NONE, target: str | None = None
 ) -> tuple[CompiledKernel, list[Any]]:
-    """The kernel compiled for these arguments, and what is passed to it."""
-    if num_warps is not None and (num_warps < 1 or num_warps & (num_warps - 1)):
-        # The class that Triton raises.
-        raise AssertionError(f"kernel {kernel.fn.__name__}: num_warps must be a power of 2, got {num_warps}")
-    if num_stages is not None and num_stages < 1:
-        num_stages = 1  # 0 is Triton's word for loops that load nothing ahead
+    """The kernel compiled for these arguments, or for a target like "sm_90" instead of their device; and what is passed
+    to it."""
+    options.check(kernel.fn.__name__)
     found = specialize(kernel, bound)
-    if found.device is not None:
-        found.key += [found.device, num_warps, num_stages, known_multiples(found.flat)]
+    device = target or found.device
+    if device is not None:
+        found.key += [device, options, known_multiples(found.flat)]
     key: Any = tuple(found.key)
     try:
         compiled = kernel.launchers.get(key)
     except TypeError:  # a constant that cannot be hashed
         compiled, key = None, (repr(key),)
     if compiled is None:
-        compiled = compile_bound(kernel, bound, found.flat, found.device, num_warps, num_stages)
+        compiled = compile_bound(kernel, bound, found.flat, device, options)
         kernel.launchers[key] = compiled
     return compiled, found.flat
 
@@ -413,7 +349,7 @@ def _find_quickly(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, 
         else:
             return None
     if device is not None:
-        key += [device, kwargs.get("num_warps"), kwargs.get("num_stages"), known_multiples(flat)]
+        key += [device, options_of(kwargs), known_multiples(flat)]
     compiled = kernel.launchers.get(tuple(key))
     return None if compiled is None else (compiled, flat)
 
@@ -427,7 +363,7 @@ def launch(kernel: JITFunction, grid: Any, args: Any, kwargs: Any) -> CompiledKe
             compiled.run(grid[0], 1, 1, flat)
             return compiled
     bound = kernel.bind(args, kwargs)
-    compiled, flat = found or find_compiled(kernel, bound, kwargs.get("num_warps"), kwargs.get("num_stages"))
+    compiled, flat = found or find_compiled(kernel, bound, options_of(kwargs))
     x, y, z = evaluate_grid(grid, kernel.meta(bound), kernel.fn.__name__)
     compiled.run(x, y, z, flat)
     return compiled
@@ -437,9 +373,8 @@ def compile_bound(
     kernel: JITFunction,
     bound: dict[str, Any],
     flat: list[Any],
-    device: torch.device | None = None,
-    num_warps: int | None = None,
-    num_stages: int | None = None,
+    device: torch.device | str | None = None,
+    launch_options: LaunchOptions = NONE,
 ) -> CompiledKernel:
     with target_info.compiling_for(device):
         traced, _, signature = _trace(kernel, bound)
@@ -449,7 +384,7 @@ def compile_bound(
         raise UnsupportedError(
             f"kernel {name}", "this build cannot compile single kernels; use kernel.interpret[grid](...)"
         )
-    options = compiler_options(device, num_warps, num_stages)
+    options = compiler_options(device, launch_options)
     if device is not None:
         options["argument_multiples"] = ",".join(map(str, known_multiples(flat)))
     assembled_for = "" if device is None else architecture(str(device))
@@ -464,4 +399,4 @@ def compile_bound(
             raise
 
     launcher = make_native(make(True), "a" * len(flat), 0, lambda: make(False))
-    return CompiledKernel(kernel, traced, signature.names, launcher, options)
+    return CompiledKernel(kernel, traced, signature.names, launcher, options, device)

@@ -12,19 +12,30 @@ import inspect
 import itertools
 import logging
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from torch_tile import config
 from torch_tile.language.compile_time_values import constexpr
 from torch_tile.language.dtypes import dtype, dtype_of_name
+from torch_tile.language.launch_options import hints_of
 
 log = logging.getLogger(__name__)
 
 KERNELS: dict[str, Any] = {}
-# Key -> (kernel, parameter -> template, configurations for which a grid is recorded).
-_launches: dict[str, tuple[Any, dict[str, Any], Any]] = {}
+
+
+class Recorded(NamedTuple):
+    """A launch that Dynamo has traced."""
+
+    kernel: Any  # or an autotuner or heuristics around one
+    templates: dict[str, Any]  # by parameter
+    configs: Any  # for which a grid is recorded
+    hints: dict[str, Any]  # num_warps and the like
+
+
+_launches: dict[str, Recorded] = {}
 _serial = itertools.count()
 
 # torch has no types for these.
@@ -78,13 +89,13 @@ def _launch(key: str, grid: Any, written: Any, read: Any, integers: Any, floats:
     found = _launches.get(key)
     if found is None:
         raise RuntimeError(f"the kernel {key} is not known in this process; import the module that defines it")
-    kernel, parameters, configs = found
+    kernel, parameters, configs, hints = found
     sources = {"w": iter(written), "r": iter(read), "i": iter(integers), "f": iter(floats)}
     arguments = {name: _build(template, sources) for name, template in parameters.items()}
     sizes = list(grid)
     if configs is None:
         positional = _positional_arguments(kernel, arguments)
-        kernel.run(*positional, grid=tuple(sizes), **arguments)
+        kernel.run(*positional, grid=tuple(sizes), **arguments, **hints)
         return
 
     def chosen(meta: dict[str, Any]) -> tuple[int, ...]:
@@ -93,7 +104,7 @@ def _launch(key: str, grid: Any, written: Any, read: Any, integers: Any, floats:
                 return tuple(sizes[3 * number : 3 * number + 3])
         raise RuntimeError(f"kernel {kernel.fn.__name__}: no grid was recorded for the configuration that was chosen")
 
-    kernel.run(grid=chosen, **arguments)
+    kernel.run(grid=chosen, **arguments, **hints)
 
 
 def _positional_arguments(kernel: Any, arguments: dict[str, Any]) -> list[Any]:
@@ -136,8 +147,8 @@ def _bind_variadic(kernel: Any, args: Any, kwargs: Any) -> dict[str, Any] | None
     return None if rest else named
 
 
-def find(key: str) -> tuple[Any, dict[str, Any], Any]:
-    """Kernel, templates of its arguments, and configurations (or None) of a launch that this process has traced."""
+def find(key: str) -> Recorded:
+    """A launch that this process has traced."""
     return _launches[key]
 
 
@@ -278,7 +289,7 @@ def _identity(value: Any) -> str:
     return repr(value)
 
 
-def remember(index: str, names: Any, templates: Any, has_grids: bool) -> tuple[str, str]:
+def remember(index: str, names: Any, templates: Any, has_grids: bool, hints: Any = ()) -> tuple[str, str]:
     """Key of a launch, and a letter per tensor: written (w) or read (r).
 
     Runs while Dynamo traces, as Python: arguments and result are constants.
@@ -294,13 +305,14 @@ def remember(index: str, names: Any, templates: Any, has_grids: bool) -> tuple[s
     configs = next((w.configs for w in wrappers if hasattr(w, "configs")), None) if has_grids else None
     mode = "interpreted" if config.get("interpret") else "compiled"
     described = [mode, kernel.src, letters, *texts, *(f"{name}={_identity(t)}" for name, t in by_name.items())]
-    described += [repr(c.kwargs) for w in wrappers for c in getattr(w, "configs", ())]
+    described += [repr(c.all_kwargs()) for w in wrappers for c in getattr(w, "configs", ())]
+    described += [f"hint {name}={value!r}" for name, value in hints]
     described += [_identity(f) for w in wrappers for f in getattr(w, "values", {}).values()]
     described += [_identity(_constants_of(template)) for template in by_name.values()]
     digest = hashlib.sha256("\0".join(described).encode()).hexdigest()[:16]
     key = f"{kernel.fn.__module__}.{kernel.fn.__qualname__}:{digest}"
     iterator = iter(letters)
-    _launches[key] = (outer, {name: _marked(t, iterator) for name, t in by_name.items()}, configs)
+    _launches[key] = Recorded(outer, {name: _marked(t, iterator) for name, t in by_name.items()}, configs, dict(hints))
     return key, letters
 
 
@@ -427,7 +439,8 @@ def launch_in_graph(outer: Any, grid: Any, args: Any, kwargs: Any) -> None:
         sizes = []
         for meta in metas:
             sizes += _sizes(grid(meta))
-    key, letters = remember(outer.index, tuple(names), tuple(templates), has_grids)
+    hints = hints_of(kwargs, kernel.arg_names)
+    key, letters = remember(outer.index, tuple(names), tuple(templates), has_grids, tuple(hints.items()))
     written = [t for t, letter in zip(flat.tensors, letters, strict=True) if letter == "w"]
     read = [t for t, letter in zip(flat.tensors, letters, strict=True) if letter == "r"]
     torch.ops.torch_tile.launch(key, sizes, written, read, flat.integers, flat.floats)

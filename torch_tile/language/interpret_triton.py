@@ -7,7 +7,8 @@ import sys
 import types
 from typing import Any
 
-from torch_tile.language.autotune import Autotuner, Config, Heuristics
+from torch_tile.language.autotune import Config, Heuristics
+from torch_tile.language.autotuner import Autotuner
 from torch_tile.language.compile_time_values import constexpr
 from torch_tile.language.dtypes import dtype_of_name, pointer_type
 from torch_tile.language.jit import Interpreted, JITFunction

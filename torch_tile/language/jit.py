@@ -34,31 +34,9 @@ from torch_tile.language.dtypes import (
     pointer_type,
     type_of_annotation,
 )
+from torch_tile.language.launch_options import HINTS, options_of
 from torch_tile.language.rewrite_source import rewrite
 from torch_tile.language.values import constant
-
-# Arguments of a launch that tune GPUs.
-HINTS = frozenset(
-    [
-        "num_warps",
-        "num_stages",
-        "num_ctas",
-        "maxnreg",
-        "enable_fp_fusion",
-        "launch_cooperative_grid",
-        "launch_pdl",
-        "debug",
-        "warmup",
-        "grid",
-        "stream",
-        "waves_per_eu",
-        "matrix_instr_nonkdim",
-        "kpack",
-        "allow_flush_denorm",
-        "sanitize_overflow",
-        "cluster_dims",
-    ]
-)
 
 
 class Parameter:
@@ -209,15 +187,24 @@ class JITFunction:
         return _launcher()(self, grid, args, kwargs)
 
     def warmup(self, *args: Any, grid: Any = None, **kwargs: Any) -> Any:
-        """Compiles the kernel for these arguments without running it. A torch.dtype stands for a tensor of it."""
+        """Compiles the kernel for these arguments without running it. A torch.dtype stands for a tensor of it, whose
+        address is a multiple of 16, on the device of the other tensors or on torch's default device.
+
+        `target="sm_90"` compiles for a GPU that need not be there.
+
+        Returns:
+            The compiled kernel, as a launch does, for its `asm`, `n_regs`, `n_spills` and `metadata`.
+        """
         from torch_tile.language.compile import find_compiled
 
+        target = kwargs.pop("target", None) if "target" not in self.arg_names else None
         bound = self.bind(args, kwargs)
+        devices = [v.device for v in bound.values() if isinstance(v, torch.Tensor)]
         for parameter in self.params:
             value = bound[parameter.name]
             if isinstance(value, torch.dtype) and not parameter.is_constexpr:
-                bound[parameter.name] = torch.empty((), dtype=value)
-        return find_compiled(self, bound, kwargs.get("num_warps"), kwargs.get("num_stages"))[0]
+                bound[parameter.name] = torch.empty((), dtype=value, device=devices[0] if devices else None)
+        return find_compiled(self, bound, options_of(kwargs), target)[0]
 
     @property
     def interpret(self) -> Interpreted:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from torch_tile import config, targets
+from torch_tile.language.launch_options import NONE, LaunchOptions
 
 log = logging.getLogger(__name__)
 
@@ -18,23 +19,22 @@ _FILES = {"tile": "30-tile.mlir", "mlir": "40-llvm.mlir", "llir": "50-kernel.ll"
 _GPU_FILES = {**_FILES, "asm": "60-kernel.ptx", "ptx": "60-kernel.ptx"}
 
 
-def compiler_options(
-    device: torch.device | None, num_warps: int | None = None, num_stages: int | None = None
-) -> dict[str, str]:
+def compiler_options(device: torch.device | str | None, launch: LaunchOptions = NONE) -> dict[str, str]:
     """Options of the compiler library for one kernel, without those that depend on the arguments' places.
 
     Args:
-        device: of the tensors, None for the CPU.
-        num_warps: how many warps of a GPU a program gets, if they can hold its tiles.
-        num_stages: how many iterations of a loop, less one, operands of products are loaded ahead on a GPU.
+        device: of the tensors, or a target like "sm_90"; None for the CPU.
+        launch: what the launch says.
     """
     if device is None:
         return {"target": str(config.get("target"))}
     options = targets.compiler_options(str(device))
-    if num_warps is not None:
-        options["program_threads"] = str(32 * num_warps)
-    if num_stages is not None:
-        options["num_stages"] = str(num_stages)
+    if launch.num_warps is not None:
+        options["program_threads"] = str(32 * launch.num_warps)
+    if launch.num_stages is not None:
+        options["num_stages"] = str(max(1, launch.num_stages))  # 0: nothing is loaded ahead, as with 1
+    if launch.maxnreg is not None:
+        options["max_registers"] = str(launch.maxnreg)
     return options
 
 

@@ -1,4 +1,4 @@
-"""Triton's `runtime`: the device that kernels run on."""
+"""Triton's `runtime`: the device that kernels run on, and the error of kernels that need more than it has."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from torch_tile.errors import OutOfResources
 from torch_tile.targets import target_of
 
 
@@ -44,7 +45,7 @@ def _properties(device: int) -> dict[str, int]:
         return {
             "multiprocessor_count": found.multi_processor_count,
             "max_num_regs": getattr(found, "regs_per_multiprocessor", 1 << 16),
-            "max_shared_mem": 48 << 10,
+            "max_shared_mem": getattr(found, "shared_memory_per_block_optin", 48 << 10),
             "warpSize": found.warp_size,
         }
     return {
@@ -55,4 +56,5 @@ def _properties(device: int) -> dict[str, int]:
     }
 
 
+errors = SimpleNamespace(OutOfResources=OutOfResources)
 driver = SimpleNamespace(active=_Active())

@@ -3,6 +3,7 @@
 #include "artifact/Serialize.h"
 #include "compiler/codegen/cpu/CompileKernel.h"
 #include "compiler/driver/Frontend.h"
+#include "compiler/driver/KernelCompiler.h"
 #include "compiler/driver/KernelNames.h"
 #include "compiler/driver/Plan.h"
 #include "compiler/fusion/Fusion.h"
@@ -34,6 +35,16 @@ static Progress progressOf(ModuleOp module) {
   return progress;
 }
 
+/// What the module around a kernel for GPU says of its launches, as compileStandaloneKernel does from its options:
+/// tile.wanted_threads, tile.max_registers, and what is known of the arguments.
+static LogicalResult takeLaunchOptions(ModuleOp inner, tile::KernelOp kernel) {
+  for (NamedAttribute attribute : inner->getDiscardableAttrs())
+    if (attribute.getName().strref().starts_with("tile.") && attribute.getName() != multiplesAttrName)
+      kernel->setAttr(attribute.getName(), attribute.getValue());
+  auto multiples = inner->getAttrOfType<DenseI64ArrayAttr>(multiplesAttrName);
+  return multiples ? specializeArguments(kernel, multiples) : success();
+}
+
 /// Kernels that came with the graph stand behind it, in modules of their own.
 static LogicalResult takeGivenKernels(ModuleOp module, const CompileOptions &options) {
   constexpr StringLiteral distinct = "tile.noalias_args";
@@ -44,15 +55,16 @@ static LogicalResult takeGivenKernels(ModuleOp module, const CompileOptions &opt
         kernel.setSymName(*name);
       if (inner->hasAttr(distinct))
         kernel->setAttr(distinct, UnitAttr::get(module.getContext()));
+      if (options.gpu && failed(takeLaunchOptions(inner, kernel)))
+        return failure();
     }
     inner.erase();
   }
-  for (tile::KernelOp kernel : module.getOps<tile::KernelOp>()) {
-    if (options.gpu)
-      return kernel.emitError("unsupported: a kernel of tiles in a graph for a GPU");
+  if (options.gpu)
+    return success(); // layouts come later, for all kernels
+  for (tile::KernelOp kernel : module.getOps<tile::KernelOp>())
     if (failed(prepareKernel(kernel)))
       return failure();
-  }
   return success();
 }
 

@@ -30,6 +30,13 @@ Status importTriton(std::string_view text, bool isEmbeddable, std::string &tile)
 /// (`tile.program_cost_ns`).
 mlir::LogicalResult prepareKernel(mlir::tile::KernelOp kernel);
 
+/// Attributes of kernels for GPU: threads of a program, and what each argument is a multiple of in all launches.
+inline constexpr llvm::StringLiteral wantedThreadsAttrName = "tile.wanted_threads";
+inline constexpr llvm::StringLiteral multiplesAttrName = "tile.argument_multiples";
+
+/// Notes what is known of the arguments of all launches of a kernel for GPU; see CompileOptions::argumentMultiples.
+mlir::LogicalResult specializeArguments(mlir::tile::KernelOp kernel, llvm::ArrayRef<int64_t> multiples);
+
 /// This library, LLVM and the host, one per line.
 std::string describeVersion();
 

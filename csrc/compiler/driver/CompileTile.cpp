@@ -138,11 +138,7 @@ static std::string describeArguments(tile::KernelOp kernel) {
   return text;
 }
 
-/// What is known of the arguments of all launches of this code.
-static LogicalResult specializeArguments(tile::KernelOp kernel, const CompileOptions &options) {
-  ArrayRef<int64_t> multiples = options.argumentMultiples;
-  if (!options.gpu || multiples.empty())
-    return success();
+LogicalResult torch_tile::specializeArguments(tile::KernelOp kernel, ArrayRef<int64_t> multiples) {
   if (multiples.size() != kernel.getArgumentTypes().size())
     return kernel.emitOpError("expected a number per argument in argument_multiples, got ") << multiples.size();
   SmallVector<int64_t> known;
@@ -155,7 +151,7 @@ static LogicalResult specializeArguments(tile::KernelOp kernel, const CompileOpt
       argument.replaceAllUsesWith(
           arith::ConstantOp::create(b, kernel.getLoc(), b.getIntegerAttr(argument.getType(), 1)));
   }
-  kernel->setAttr("tile.argument_multiples", b.getDenseI64ArrayAttr(known));
+  kernel->setAttr(multiplesAttrName, b.getDenseI64ArrayAttr(known));
   return success();
 }
 
@@ -175,13 +171,17 @@ Status torch_tile::compileStandaloneKernel(std::string_view text, const CompileO
   if (options.distinctArguments)
     kernel->setAttr("tile.noalias_args", UnitAttr::get(&context));
   if (options.gpu && options.programThreads > 0)
-    kernel->setAttr("tile.wanted_threads", IntegerAttr::get(IntegerType::get(&context, 64), options.programThreads));
+    kernel->setAttr(wantedThreadsAttrName, IntegerAttr::get(IntegerType::get(&context, 64), options.programThreads));
 
   if (options.gpu && options.fastArithmetic)
     kernel->setAttr("tile.fast_arithmetic", UnitAttr::get(&context));
   if (options.gpu && options.numStages > 1)
     kernel->setAttr("tile.num_stages", IntegerAttr::get(IntegerType::get(&context, 64), options.numStages));
-  if (failed(specializeArguments(kernel, options)))
+  if (options.gpu && options.maxRegisters > 0)
+    kernel->setAttr(maxRegistersAttrName, IntegerAttr::get(IntegerType::get(&context, 64), options.maxRegisters));
+
+  if (options.gpu && !options.argumentMultiples.empty() &&
+      failed(specializeArguments(kernel, options.argumentMultiples)))
     return errors.status(StatusKind::InvalidInput);
 
   artifact::StandaloneKernel standalone;

@@ -2,6 +2,7 @@
 
 #include "compiler/codegen/cpu/CompileKernel.h"
 #include "compiler/codegen/gpu/CompileGpuKernel.h"
+#include "compiler/driver/Compile.h"
 #include "compiler/driver/WorkerPool.h"
 #include "support/FaultPoint.h"
 
@@ -44,6 +45,28 @@ static MLIRContext &workerContext() {
   return *context;
 }
 
+/// Pointers that each launch has to align: of kernels that are built for graphs those that are accessed in words, of
+/// others those that are known to be multiples.
+static std::vector<artifact::AlignedArgument> alignedArguments(tile::KernelOp kernel) {
+  std::vector<artifact::AlignedArgument> result = codegen::alignedArguments(kernel);
+  auto multiples = kernel->getAttrOfType<DenseI64ArrayAttr>(multiplesAttrName);
+  if (!multiples)
+    return result;
+  for (auto [index, type] : llvm::enumerate(kernel.getArgumentTypes()))
+    if (isa<tile::PtrType>(type) && multiples[index] > 1)
+      result.push_back({(uint32_t)index, /*isWritten=*/true});
+  return result;
+}
+
+/// Tells the assembler of PTX how many registers a thread may have. The directive follows that of the block's size.
+template <typename Text> static void limitRegisters(Text &ptx, int64_t count) {
+  size_t place = StringRef(reinterpret_cast<const char *>(ptx.data()), ptx.size()).find("\n.maxntid ");
+  if (place == StringRef::npos)
+    return;
+  const std::string directive = "\n.maxnreg " + std::to_string(count);
+  ptx.insert(std::find(ptx.begin() + (ptrdiff_t)place + 1, ptx.end(), '\n'), directive.begin(), directive.end());
+}
+
 /// Kernels travel as text: what is compiled is exactly what was hashed, and no context is shared between threads.
 static void runJob(Job &job, const std::string &name, const CompileOptions &options, bool hasDumps) {
   FaultPoints::reach("kernel");
@@ -66,9 +89,14 @@ static void runJob(Job &job, const std::string &name, const CompileOptions &opti
   auto compiled = options.gpu
                       ? codegen::compileGpuKernel(kernel, job.text, *options.gpu, dumps, &job.timing)
                       : codegen::compileKernel(kernel, job.text, options.cpu, options.timeBudget, dumps, &job.timing);
-  if (succeeded(compiled))
+  if (succeeded(compiled)) {
+    if (auto limit = kernel->getAttrOfType<IntegerAttr>(maxRegistersAttrName)) {
+      limitRegisters(compiled->code, limit.getInt());
+      limitRegisters(job.dumps.assembly, limit.getInt());
+    }
     job.result = std::move(*compiled);
-  else if (job.error.empty())
+  }
+  if (!job.result && job.error.empty())
     job.error = "code generation failed";
 }
 
@@ -110,7 +138,7 @@ FailureOr<CompiledKernels> torch_tile::compileKernels(ArrayRef<tile::KernelOp> k
       described.numThreads *= described.programsPerBlock;
     }
     if (options.gpu)
-      described.alignedArguments = codegen::alignedArguments(kernel);
+      described.alignedArguments = alignedArguments(kernel);
     if (hooks.lookupKernel && hooks.lookupKernel(text.hash))
       continue;
     auto job = std::make_unique<Job>();

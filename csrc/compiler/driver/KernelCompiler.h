@@ -9,6 +9,9 @@
 
 namespace torch_tile {
 
+/// Attribute of a kernel for GPU: how many registers a thread may have.
+inline constexpr llvm::StringLiteral maxRegistersAttrName = "tile.max_registers";
+
 struct CompiledKernels {
   std::vector<codegen::CompiledKernel> kernels; // distinct ones, in order of first use
   llvm::StringMap<uint32_t> indexOf;            // by the name of the tile.kernel

@@ -61,6 +61,9 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
     } else if (key == "num_stages") {
       if (value.getAsInteger(10, options.numStages) || options.numStages < 1)
         return bad(key, "a number of at least 1", value);
+    } else if (key == "max_registers") {
+      if (value.getAsInteger(10, options.maxRegisters) || options.maxRegisters < 0 || options.maxRegisters > 255)
+        return bad(key, "a number of registers up to 255", value);
     } else if (key == "body_budget") {
       if (value.getAsInteger(10, options.budget.bodyWork) || options.budget.bodyWork <= 0)
         return bad(key, "a number of operations", value);
@@ -77,10 +80,11 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
         return bad(key, "a number of threads", value);
     } else {
       return Status::invalidInput(
-          "options", (llvm::Twine("unknown option '") + key +
-                      "'; known are target, features, sleef, threads, program_threads, num_stages, fast_arithmetic, fusion, body_budget, "
-                      "index_budget, kernel_budget_ms, distinct_arguments, argument_multiples, emulate_precision_casts")
-                         .str());
+          "options",
+          (llvm::Twine("unknown option '") + key +
+           "'; known are target, features, sleef, threads, program_threads, max_registers, fusion, body_budget, "
+           "index_budget, kernel_budget_ms, distinct_arguments, argument_multiples, emulate_precision_casts")
+              .str());
     }
   }
   if (StringRef(target).starts_with("sm_")) {

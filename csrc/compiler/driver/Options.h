@@ -35,6 +35,8 @@ struct CompileOptions {
   /// Of a standalone kernel for GPU: loops load the operands of products this number of iterations less one ahead of
   /// their use, where shared memory has room. 1: not ahead.
   int numStages = 3;
+  /// Registers of a thread of a standalone kernel for GPU, at most; 0: no limit.
+  int maxRegisters = 0;
   /// Threads that compile kernels; 0 means as many as there are processors, at most 8.
   int numThreads = 0;
 };
@@ -49,6 +51,7 @@ struct CompileOptions {
 ///   program_threads=<n>                         (default 0)
 ///   num_stages=<n>                              (default 3)
 ///   fast_arithmetic=true | false                (default true)
+///   max_registers=<n>                           (default 0)
 ///   body_budget=<n>                             (default 600)
 ///   index_budget=<n>                            (default 160)
 ///   kernel_budget_ms=<n>                        (default 3000)

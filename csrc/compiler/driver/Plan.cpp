@@ -307,7 +307,11 @@ private:
     if (!grid || grid.size() != 3)
       return call.emitOpError("expected a grid of three sizes");
     SizeExpr programs = sizes.constant(1);
-    bool needsGrid = codegen::needsGridSizes(kernel);
+    bool isGpu = kernel->hasAttr("tile.threads"), needsGrid = !isGpu && codegen::needsGridSizes(kernel);
+    if (isGpu && !llvm::is_sorted(kernel.getArgumentTypes(), [](Type left, Type right) {
+          return isa<tile::PtrType>(left) && !isa<tile::PtrType>(right);
+        }))
+      return call.emitOpError("expected a kernel for a GPU to take its pointers first");
     for (Attribute axis : grid) {
       std::optional<SizeExpr> size = sizeOf(axis);
       if (!size)
@@ -315,6 +319,8 @@ private:
       programs = sizes.mul(programs, *size);
       if (needsGrid)
         step.integers.push_back(exprs.add(*size));
+      if (isGpu)
+        step.grid.push_back(exprs.add(*size));
     }
     SizeExpr bytes = sizes.constant(0);
     for (Value value : llvm::concat<Value>(llvm::to_vector(call.getInputs()), llvm::to_vector(call.getOutputs())))

@@ -101,6 +101,8 @@ const char *folderName(EntryKind kind) {
     return "autograd";
   case EntryKind::Language:
     return "language";
+  case EntryKind::Tuning:
+    return "tuning";
   }
   return "";
 }

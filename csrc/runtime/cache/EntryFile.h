@@ -12,9 +12,9 @@
 
 namespace torch_tile::runtime {
 
-enum class EntryKind : uint32_t { Graph = 1, Kernel = 2, Autograd = 3, Language = 4 };
+enum class EntryKind : uint32_t { Graph = 1, Kernel = 2, Autograd = 3, Language = 4, Tuning = 5 };
 inline constexpr EntryKind entryKinds[] = {EntryKind::Graph, EntryKind::Kernel, EntryKind::Autograd,
-                                           EntryKind::Language};
+                                           EntryKind::Language, EntryKind::Tuning};
 
 /// The folder that holds entries of this kind.
 const char *folderName(EntryKind kind);

@@ -414,6 +414,8 @@ void Call::launch(const Program::LaunchStep &step) {
     record(event, step, step.name);
   if (gpu) {
     GpuGrid grid{values[launch.numPrograms], values[launch.scratchBytes]};
+    if (!launch.grid.empty())
+      grid.sizes = {values[launch.grid[0]], values[launch.grid[1]], values[launch.grid[2]]};
     if (C10_UNLIKELY(!areAligned(*step.kernel->gpu, pointers)))
       return launchOnCopies(*step.kernel->gpu, launch, pointers, {integers, launch.integers.size()}, grid);
     launchGpu(*step.kernel->gpu, *gpu, pointers, {integers, launch.integers.size()}, grid);

@@ -359,6 +359,31 @@ py::bytes compileKernel(const std::string &text, const std::map<std::string, std
   return py::bytes(reinterpret_cast<const char *>(bytes.data()), bytes.size());
 }
 
+/// What a block of a kernel for GPU needs: on `device`, or where that is negative as far as its code says.
+py::dict kernelResources(const py::handle &object, int device) {
+  TORCH_CHECK_TYPE(Py_TYPE(object.ptr()) == launcherType, "kernel_resources expected a launcher of make_launcher");
+  const Variant &variant = reinterpret_cast<LauncherObject *>(object.ptr())->launcher->distinct;
+  const GpuKernel *kernel = variant.code->gpu.get();
+  TORCH_CHECK_VALUE(kernel, "kernel ", variant.info.kernel.name, " is for the CPU");
+  GpuResources resources = kernel->resources();
+  std::optional<int> occupancy;
+  if (device >= 0) {
+    py::gil_scoped_release released;
+    GpuScope scope(c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device)));
+    GpuResources found = kernel->resourcesOn(device);
+    resources.numRegisters = found.numRegisters;
+    resources.localBytes = found.localBytes;
+    occupancy = kernel->occupancyOn(device);
+  }
+  py::dict result;
+  result["num_threads"] = kernel->numThreads();
+  result["shared_bytes"] = resources.sharedBytes + kernel->sharedBytes();
+  result["num_registers"] = resources.numRegisters;
+  result["local_bytes"] = resources.localBytes;
+  result["blocks_per_multiprocessor"] = occupancy;
+  return result;
+}
+
 std::string importTriton(const std::string &text, bool isEmbeddable) {
   std::string tile;
   Status status;
@@ -379,6 +404,7 @@ void bindKernels(py::module_ &m) {
   m.def("import_triton", &importTriton, py::arg("text"), py::arg("embeddable") = false);
   m.def("make_launcher", &makeLauncher, py::arg("kernel"), py::arg("plan"), py::arg("num_ignored") = 0,
         py::arg("make_aliased") = py::none());
+  m.def("kernel_resources", &kernelResources, py::arg("launcher"), py::arg("device") = -1);
 }
 
 } // namespace torch_tile::runtime

@@ -102,6 +102,10 @@ class Rewriter:
         """Text of the kernel, its arguments, the grid, and the names of the arguments."""
         return trace(launch)
 
+    def attributes(self, launch: Launch, arguments: list[Any], is_distinct: bool) -> list[str]:
+        """What the kernel's module says beside that."""
+        return []
+
     def rewrite(self, launch: Launch) -> None:
         text, arguments, grid, names = self.trace(launch)
         buffers: dict[str, Any] = {}
@@ -126,7 +130,8 @@ class Rewriter:
                 buffers[name] = clone
             # Buffers of their own, but for inputs that other arguments may show.
             is_distinct = all(self._is_alone(launch, name, buffers[name]) for name in launch.written)
-            kernel = self._kernel(launch.function_name, text, is_distinct)
+            attributes = self.attributes(launch, arguments, is_distinct) + ["tile.noalias_args"] * is_distinct
+            kernel = self._kernel(launch.function_name, text, ", ".join(attributes))
             arguments = [buffers.get(name, value) for name, value in zip(names, arguments, strict=True)]
             written = [k for k, name in enumerate(names) if isinstance(buffers.get(name), Node)]
             call = graph.call_function(kernel, (arguments, grid, written))
@@ -193,13 +198,12 @@ class Rewriter:
         if [str(s) for s in expected.stride()] != [str(s) for s in new.stride()]:
             raise NotNative(f"argument {name} is written and not dense")
 
-    def _kernel(self, name: str, text: str, is_distinct: bool) -> GivenKernel:
-        key = f"{is_distinct}{text}"
+    def _kernel(self, name: str, text: str, attributes: str) -> GivenKernel:
+        key = f"{attributes}{text}"
         known = self.kernels.get(key)
         if known is None:
             unique = f"{name}_{len(self.kernels)}"
-            attributes = " attributes {tile.noalias_args}" if is_distinct else ""
             assert text.startswith("module {"), text[:80]
-            known = GivenKernel(unique, f"module @{unique}{attributes} " + text[len("module ") :])
+            known = GivenKernel(unique, f"module @{unique} attributes {{{attributes}}} " + text[len("module ") :])
             self.kernels[key] = known
         return known

@@ -136,7 +136,7 @@ def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shap
         shape, strides: the tensor's sizes and strides, in elements.
         offsets: where the block begins.
         block_shape: sizes of the block, powers of two.
-        order: without effect on the CPU.
+        order: axes by their strides, the least first; without effect.
 
     Returns:
         A block pointer, for tl.load, tl.store and tl.advance.
@@ -147,6 +147,10 @@ def make_block_ptr(base: Any, shape: Any, strides: Any, offsets: Any, block_shap
     what = "tl.make_block_ptr"
     block = as_shape(block_shape, what)
     rank = len(block)
+    if unwrap(order) is not None:
+        axes = tuple(as_int(axis, f"{what}: order") for axis in unwrap(order))
+        if sorted(axes) != list(range(rank)):
+            raise error(f"{what} expected order to be a permutation of {tuple(range(rank))}, got {axes}")
     return block_pointer(
         _base(base, what),
         [_to64(v) for v in _scalars(shape, rank, f"{what}: shape")],

@@ -16,6 +16,7 @@ from torch_tile.language.ops.shapes import reshape
 from torch_tile.language.values import as_dtype, as_tensor, broadcast_to_dims, constant
 
 SECTION = "Matrices"
+_PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 
 
 @named(SECTION)
@@ -47,6 +48,13 @@ def dot(
         >>> acc = tl.dot(a, b, acc)
     """
     a, b = as_tensor(input), as_tensor(other)
+    for operand in (a, b):
+        if operand.dtype.is_ptr():
+            raise error(f"tl.dot expected a tile of numbers, got {operand.type}; load it first")
+    if unwrap(input_precision) not in (None, *_PRECISIONS):
+        raise error(
+            f"tl.dot expected input_precision to be one of {', '.join(_PRECISIONS)}, got {unwrap(input_precision)!r}"
+        )
     if len(a.dims) < 2 or len(a.dims) != len(b.dims):
         raise error(
             f"tl.dot expected two tiles of two axes, or of the same number of more, got {a.type} and {b.type}; add "

@@ -22,6 +22,8 @@ CudaDriver::CudaDriver() {
   find(cuModuleLoadDataEx, "cuModuleLoadDataEx");
   find(cuModuleGetFunction, "cuModuleGetFunction");
   find(cuFuncSetAttribute, "cuFuncSetAttribute");
+  find(cuFuncGetAttribute, "cuFuncGetAttribute");
+  find(cuOccupancyMaxActiveBlocksPerMultiprocessor, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
   find(cuLaunchKernel, "cuLaunchKernel");
   find(cuMemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2");
   find(cuMemsetD8Async, "cuMemsetD8Async");

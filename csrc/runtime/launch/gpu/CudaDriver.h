@@ -31,6 +31,8 @@ public:
   int (*cuModuleLoadDataEx)(CudaModule *, const void *image, unsigned numOptions, int *options, void **values);
   int (*cuModuleGetFunction)(CudaFunction *, CudaModule, const char *name);
   int (*cuFuncSetAttribute)(CudaFunction, int attribute, int value);
+  int (*cuFuncGetAttribute)(int *value, int attribute, CudaFunction);
+  int (*cuOccupancyMaxActiveBlocksPerMultiprocessor)(int *count, CudaFunction, int numThreads, size_t sharedBytes);
   int (*cuLaunchKernel)(CudaFunction, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY,
                         unsigned blockZ, unsigned sharedBytes, CudaStream, void **parameters, void **extra);
   int (*cuMemcpyDtoDAsync)(uint64_t target, uint64_t source, size_t count, CudaStream);

@@ -2,8 +2,8 @@
 
 namespace torch_tile::runtime {
 
-/// CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-static constexpr int maxDynamicSharedBytes = 8;
+/// CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES and so on.
+static constexpr int sharedSizeBytes = 1, localSizeBytes = 3, registersOfThread = 4, maxDynamicSharedBytes = 8;
 
 GpuKernel::GpuKernel(std::span<const uint8_t> code, std::string symbol, uint32_t numThreads, uint32_t programsPerBlock,
                      uint32_t sharedBytes, std::vector<artifact::AlignedArgument> aligned)
@@ -37,6 +37,24 @@ CudaFunction GpuKernel::load(int device) const {
                  "asking for shared memory");
   slot.store(function, std::memory_order_release);
   return function;
+}
+
+GpuResources GpuKernel::resourcesOn(int device) const {
+  auto ask = [&](int attribute) {
+    int value = 0;
+    CudaDriver::get().check(CudaDriver::get().cuFuncGetAttribute(&value, attribute, on(device)),
+                            "asking for what a kernel needs");
+    return static_cast<uint32_t>(value);
+  };
+  return {ask(sharedSizeBytes), ask(registersOfThread), ask(localSizeBytes)};
+}
+
+int GpuKernel::occupancyOn(int device) const {
+  int count = 0;
+  CudaDriver::get().check(CudaDriver::get().cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                              &count, on(device), static_cast<int>(threads), shared),
+                          "asking for a kernel's occupancy");
+  return count;
 }
 
 } // namespace torch_tile::runtime

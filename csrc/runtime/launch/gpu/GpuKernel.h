@@ -3,6 +3,7 @@
 
 #include "artifact/Artifact.h"
 #include "runtime/launch/gpu/CudaDriver.h"
+#include "runtime/launch/gpu/Resources.h"
 
 #include <array>
 #include <atomic>
@@ -30,6 +31,12 @@ public:
   uint32_t programsPerBlock() const { return programs; }
   /// Shared memory of a block that its launch provides.
   uint32_t sharedBytes() const { return shared; }
+  /// What its code says.
+  GpuResources resources() const { return readResources(code); }
+  /// What the driver says on a device, whose context is current.
+  GpuResources resourcesOn(int device) const;
+  /// Blocks that a multiprocessor of the device, whose context is current, holds at once.
+  int occupancyOn(int device) const;
   /// Pointers that must be multiples of `alignment`.
   std::span<const artifact::AlignedArgument> alignedArguments() const { return aligned; }
   static constexpr uintptr_t alignment = 16;

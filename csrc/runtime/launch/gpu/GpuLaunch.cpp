@@ -83,7 +83,7 @@ void launchGpu(const GpuKernel &kernel, const GpuScope &scope, std::span<void *c
                std::span<const int64_t> integers, const GpuGrid &grid) {
   if (grid.numPrograms <= 0)
     return;
-  TORCH_CHECK(grid.numPrograms <= INT32_MAX, "a kernel expected at most ", INT32_MAX, " programs, got ",
+  TORCH_CHECK(grid.sizes || grid.numPrograms <= INT32_MAX, "a kernel expected at most ", INT32_MAX, " programs, got ",
               grid.numPrograms);
   c10::SmallVector<uint64_t, 32> values;
   for (void *pointer : pointers)
@@ -99,6 +99,10 @@ void launchGpu(const GpuKernel &kernel, const GpuScope &scope, std::span<void *c
     scratch = scope.allocator()->allocate(static_cast<size_t>(total));
     values.push_back(reinterpret_cast<uint64_t>(scratch.get()));
     values.push_back(static_cast<uint64_t>(grid.scratchBytes));
+  }
+  if (grid.sizes) {
+    const auto [x, y, z] = *grid.sizes;
+    return launchGpu(kernel, scope, values, {x, y, z});
   }
   int64_t perBlock = kernel.programsPerBlock();
   if (perBlock > 1)

@@ -8,6 +8,9 @@
 #include <c10/core/Device.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <array>
+#include <optional>
+
 namespace torch_tile::runtime {
 
 /// A device made current for a while: torch's guard, the driver's context, and the current stream.
@@ -40,6 +43,8 @@ inline bool areAligned(const GpuKernel &kernel, std::span<void *const> pointers)
 struct GpuGrid {
   int64_t numPrograms;
   int64_t scratchBytes; // of one program
+  /// Sizes along x, y and z, if the programs are not numbered along x alone.
+  std::optional<std::array<int64_t, 3>> sizes = {};
 };
 
 /// A grid of up to three axes; `values` are the kernel's arguments in its own order, as 64 bits each.
