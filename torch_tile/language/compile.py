@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +30,8 @@ from torch_tile.language.places import TracedKernel, plain
 from torch_tile.language.stages import Stages, compiler_options
 from torch_tile.language.trace import Tracer
 from torch_tile.targets import architecture
+
+log = logging.getLogger(__name__)
 
 # Of a torch without CUDA all tensors that kernels take are on the CPU: nothing is asked of each.
 _HAS_CUDA = torch.version.cuda is not None
@@ -328,6 +331,7 @@ def find_compiled(
     if num_warps is not None and (num_warps < 1 or num_warps & (num_warps - 1)):
         # The class that Triton raises.
         raise AssertionError(f"kernel {kernel.fn.__name__}: num_warps must be a power of 2, got {num_warps}")
+    _forget_what_is_stale(kernel)
     found = specialize(kernel, bound)
     if found.device is not None:
         found.key += [found.device, num_warps, known_multiples(found.flat)]
@@ -337,6 +341,7 @@ def find_compiled(
     except TypeError:  # a constant that cannot be hashed
         compiled, key = None, (repr(key),)
     if compiled is None:
+        kernel.outer_values.add([kernel, *bound.values()])
         compiled = compile_bound(kernel, bound, found.flat, found.device, num_warps)
         kernel.launchers[key] = compiled
     return compiled, found.flat
@@ -415,8 +420,17 @@ def _find_quickly(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, 
     return None if compiled is None else (compiled, flat)
 
 
+def _forget_what_is_stale(kernel: JITFunction) -> None:
+    """Drops what was compiled with values of globals and the like that have changed since."""
+    outer = kernel.outer_values
+    if outer.values and (changed := outer.changed()):
+        log.info("kernel %s is compiled again: %s changed", kernel.fn.__name__, ", ".join(changed))
+        kernel.forget()
+
+
 def launch(kernel: JITFunction, grid: Any, args: Any, kwargs: Any) -> CompiledKernel:
-    """Runs the kernel over a grid, compiling it for new types and constants."""
+    """Runs the kernel over a grid, compiling it for new types, constants, and values that it reads from outside."""
+    _forget_what_is_stale(kernel)
     found = _find_quickly(kernel, args, kwargs)
     if found is not None and type(grid) is tuple:
         compiled, flat = found

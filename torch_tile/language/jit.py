@@ -34,6 +34,7 @@ from torch_tile.language.dtypes import (
     pointer_type,
     type_of_annotation,
 )
+from torch_tile.language.outer_values import OuterValues
 from torch_tile.language.rewrite_source import rewrite
 from torch_tile.language.values import constant
 
@@ -123,6 +124,7 @@ class JITFunction:
         self._forms: dict[bool, Any] = {}
         self.launchers: dict[Any, Any] = {}
         self.plans: dict[Any, Any] = {}  # see compile.make_plan
+        self.outer_values = OuterValues()  # of what `launchers` holds
         self.index = graph.register(self)
         functools.update_wrapper(self, fn)
 
@@ -142,7 +144,12 @@ class JITFunction:
         """Gives the kernel another source; scripts written for Triton make variants of kernels so."""
         self._changed_source = new_src
         self._forms.clear()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops what was compiled; the next launch compiles again."""
         self.launchers.clear()
+        self.outer_values = OuterValues()
 
     @property
     def cache_key(self) -> str:
