@@ -55,9 +55,7 @@ def is_wanted(settings: Settings) -> bool:
         disk_cache.open_cache(settings) is None
         or settings["debug"]
         or settings["force_compile"]
-        or settings["cudagraphs"]
         or settings["nan_asserts"]
-        or settings["max_autotune"]
         or settings["deterministic"]
         or limits.are_set(settings)
         or minify.is_wanted()

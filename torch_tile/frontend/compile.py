@@ -28,6 +28,7 @@ from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
+from torch_tile.frontend.number_arguments import as_torch_calls_it
 from torch_tile.frontend.pycalls import make_pycalls
 from torch_tile.frontend.tracked_views import tracking, views_to_track
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
@@ -72,9 +73,9 @@ def compile_graph(
     name = get_aot_graph_name()
     if _has_meta_inputs(gm):
         log.info("%s: tensors on the meta device have no values to compute", name)
-        return _without_frozen(make_boxed_func(gm.forward), binding)
+        return without_frozen(make_boxed_func(gm.forward), binding)
     if not limits.is_graph_compiled(settings):
-        return _without_frozen(make_boxed_func(gm.forward), binding)
+        return without_frozen(make_boxed_func(gm.forward), binding)
     dump = None
     try:
         if settings["debug"]:
@@ -141,44 +142,11 @@ def _compile(
     faults.point("replace_kernels")
     limits.limit_operators(gm, settings)
     faults.make_wrong(gm, settings)
-    with phases.timed("torch_tile.import"):
-        graph = _C.print_graph(gm)
-    printed_ms = (time.perf_counter() - start) * 1e3
-    if dump:
-        dump.write("05-import.mlir", graph.text)
     stages: dict[str, str] = {}
-    try:
-        pycalls = make_pycalls(gm, graph.pycalls)
-        options = {**settings.compiler_options(), **targets.compiler_options(graph.device)}
-
-        def compile_with(library: str) -> _C.Program:
-            return _C.compile_graph(
-                graph.text,
-                options,
-                settings.cache_dir(),
-                settings["cache_limit_bytes"],
-                _sink(dump, stages),
-                pycalls,
-                force_compile=settings["force_compile"],
-                poison=settings["poison"],
-                device=graph.device,
-                architecture=targets.architecture(graph.device),
-                matmul_library=library,
-                threads=settings["threads"],
-                cache_layers=settings.cache_layers(),
-                dump_on_miss=not (dump or record.is_active() or observe.needs_stages()),
-            )
-
-        with phases.timed("torch_tile.compile", "inductor_cumulative_compile_time_us"):
-            _ask_remote(graph.text, options, settings)
-            program = compile_with(settings["matmul_library"])
-            program = time_libraries.fastest(gm, graph, program, kind, settings, compile_with)
-        disk_cache.report()
-    except TileError as error:
-        node = _source_of(gm, graph, error.line)
-        if node is not None:
-            error.text += f"; from {node}"
-        raise
+    graph, program, library = _print_and_compile(gm, kind, settings, dump, stages)
+    if limits.limit_kernels(gm, graph, program, settings):
+        graph, program, library = _print_and_compile(gm, kind, settings, dump, stages)
+    printed_ms = (time.perf_counter() - start) * 1e3 - program.compile_ms
     _give_remote(program, settings)
     faults.point("record")
     cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
@@ -204,38 +172,105 @@ def _compile(
         dump.write_kernels(gm, graph, program)
         dump.write("70-graph.svg", observe.picture(gm, graph, program, name, kind))
         dump.write_index(kind, program)
-    if settings["cudagraphs"]:
-        against = settings.reason_against_recording
-        against = against or cudagraphs.reason_against(gm, graph.device, kind, bool(graph.pycalls))
-        if against is None and (graph.number_inputs or graph.number_outputs):
-            against = "it takes or returns floats or bools"
-        if against is None:
-            try:
-                recorded_calls = cudagraphs.record(_as_torch_calls_it(program, graph), gm, graph.device, kind)
-                return _without_frozen(recorded_calls, binding)
-            except Exception as error:
-                if settings["strict"]:
-                    raise
-                against = f"that failed: {error!r}"
-        # What a forward that is not recorded saves has no fixed address for its backward.
-        settings.reason_against_recording = "its forward is not recorded"
-        level = logging.WARNING if graph.device.startswith("cuda") else logging.INFO
-        log.log(level, "%s is not recorded as a CUDA graph: %s", name, against)
     entry: dict[str, Any] = {
         "name": name, "kind": kind, "text": graph.text, "device": graph.device, "inputs": inputs,
-        "places": places.packed(found),
+        "places": places.packed(found), "matmul_library": library,
     }  # fmt: skip
+    if settings["cudagraphs"]:
+        recorded_calls = _recorded(program, gm, graph, entry, settings, binding)
+        if recorded_calls is not None:
+            return recorded_calls
     if binding is not None:
         return _bind(program, graph, binding, entry)
     if views := views_to_track(gm) if kind != "backward" else []:
-        return tracking(_as_torch_calls_it(program, graph), views)
+        return tracking(as_torch_calls_it(program, graph), views)
     if not (graph.constants or graph.pycalls or graph.number_inputs or graph.number_outputs):
         # All that the program is made of; Python callables and tensors would have to be kept too.
         _keep(program, entry)
-    return _as_torch_calls_it(program, graph)
+    return as_torch_calls_it(program, graph)
 
 
-def _keep(program: _C.Program, entry: dict[str, Any]) -> None:
+def _print_and_compile(
+    gm: GraphModule, kind: str, settings: Settings, dump: Dump | None, stages: dict[str, str]
+) -> tuple[_C.GraphText, _C.Program, str]:
+    """Text and program of a graph, and the library of its matrix products."""
+    with phases.timed("torch_tile.import"):
+        graph = _C.print_graph(gm)
+    if dump:
+        dump.write("05-import.mlir", graph.text)
+    try:
+        pycalls = make_pycalls(gm, graph.pycalls)
+        options = {**settings.compiler_options(), **targets.compiler_options(graph.device)}
+
+        def compile_with(library: str) -> _C.Program:
+            return _C.compile_graph(
+                graph.text,
+                options,
+                settings.cache_dir(),
+                settings["cache_limit_bytes"],
+                _sink(dump, stages),
+                pycalls,
+                force_compile=settings["force_compile"],
+                poison=settings["poison"],
+                device=graph.device,
+                architecture=targets.architecture(graph.device),
+                matmul_library=library,
+                threads=settings["threads"],
+                cache_layers=settings.cache_layers(),
+                dump_on_miss=not (dump or record.is_active() or observe.needs_stages()),
+            )
+
+        with phases.timed("torch_tile.compile", "inductor_cumulative_compile_time_us"):
+            _ask_remote(graph.text, options, settings)
+            program = compile_with(settings["matmul_library"])
+            program, library = time_libraries.fastest(gm, graph, program, kind, settings, compile_with)
+        disk_cache.report()
+    except TileError as error:
+        node = _source_of(gm, graph, error.line)
+        if node is not None:
+            error.text += f"; from {node}"
+        raise
+    return graph, program, library
+
+
+def _recorded(
+    program: _C.Program,
+    gm: GraphModule,
+    graph: _C.GraphText,
+    entry: dict[str, Any],
+    settings: Settings,
+    binding: Binding | None,
+) -> Callable[..., Any] | None:
+    """The program as a CUDA graph; None, and a line in the log, where it is not recorded."""
+    kind, frozen = entry["kind"], binding.frozen if binding is not None else {}
+    against = settings.reason_against_recording
+    against = against or cudagraphs.reason_against(gm, graph.device, kind, bool(graph.pycalls), frozen)
+    if against is None and (graph.number_inputs or graph.number_outputs):
+        against = "it takes or returns floats or bools"
+    if against is None:
+        try:
+            recording = cudagraphs.Recording.of(gm, graph.device, kind, frozen)
+            recorded = cudagraphs.record(as_torch_calls_it(program, graph), recording)
+            recorded.__name__ = entry["name"]
+            entry["recording"] = dataclasses.asdict(recording)
+            if binding is not None:
+                recorded = without_frozen(recorded, binding)
+                _keep_frozen(recorded, graph, binding, entry)
+            elif not (graph.constants or graph.pycalls or (kind != "backward" and views_to_track(gm))):
+                _keep(recorded, entry)
+            return recorded
+        except Exception as error:
+            if settings["strict"]:
+                raise
+            against = f"that failed: {error!r}"
+    # What a forward that is not recorded saves has no fixed address for its backward.
+    settings.reason_against_recording = "its forward is not recorded"
+    level = logging.WARNING if graph.device.startswith("cuda") else logging.INFO
+    log.log(level, "%s is not recorded as a CUDA graph: %s", entry["name"], against)
+    return None
+
+
+def _keep(program: Any, entry: dict[str, Any]) -> None:
     """Lets torch keep the program as part of an entry of AOTAutograd."""
     program._fx_graph_cache_key = json.dumps(entry)
     program._fx_graph_cache_debug_lines = []
@@ -244,19 +279,30 @@ def _keep(program: _C.Program, entry: dict[str, Any]) -> None:
 
 def _bind(program: _C.Program, graph: _C.GraphText, binding: Binding, entry: dict[str, Any]) -> Callable[..., Any]:
     if not binding.frozen or binding.otherwise is None or graph.number_inputs or graph.number_outputs:
-        return _without_frozen(_as_torch_calls_it(program, graph), binding)
-    packable = [i for i, constant in enumerate(graph.constants) if id(constant) in binding.packable]
+        return without_frozen(as_torch_calls_it(program, graph), binding)
+    packable = _packable(graph, binding)
     bound = _C.freeze_program(program, list(binding.frozen.items()), graph.constants, packable, binding.otherwise)
     bound.__name__ = program.__name__
     bound._input_names = program._input_names
     bound._note_step = program._note_step
-    frozen = binding.entry(graph.constants) if binding.entry is not None and not graph.pycalls else None
-    if frozen is not None:
-        _keep(bound, {**entry, "frozen": {**frozen, "packable": packable}})
+    _keep_frozen(bound, graph, binding, entry)
     return bound
 
 
-def _without_frozen(function: Callable[[list[Any]], Any], binding: Binding | None) -> Callable[..., Any]:
+def _packable(graph: _C.GraphText, binding: Binding) -> list[int]:
+    return [i for i, constant in enumerate(graph.constants) if id(constant) in binding.packable]
+
+
+def _keep_frozen(program: Any, graph: _C.GraphText, binding: Binding, entry: dict[str, Any]) -> None:
+    """As `_keep`, with what computes the constants again."""
+    if not binding.frozen or binding.otherwise is None or binding.entry is None or graph.pycalls:
+        return
+    frozen = binding.entry(graph.constants)
+    if frozen is not None:
+        _keep(program, {**entry, "frozen": {**frozen, "packable": _packable(graph, binding)}})
+
+
+def without_frozen(function: Callable[[list[Any]], Any], binding: Binding | None) -> Callable[..., Any]:
     """Checks and drops frozen arguments, as `_C.freeze_program` does."""
     if binding is None or not binding.frozen:
         return function
@@ -291,7 +337,17 @@ def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
     graph = json.loads(payload)
     program = compile_text(graph["text"], graph, settings)
     program._input_names = names_of(graph.get("inputs", ()), settings)
-    return program
+    return recorded_as(graph, program, program)
+
+
+def recorded_as(entry: dict[str, Any], program: _C.Program, call: Callable[..., Any]) -> Callable[..., Any]:
+    """The call of a reloaded program, as a CUDA graph if it was one."""
+    recording = entry.get("recording")
+    if recording is None:
+        return call
+    recorded = cudagraphs.record(call, cudagraphs.Recording(**recording))
+    recorded.__name__ = program.__name__
+    return recorded
 
 
 def compile_text(text: str, entry: dict[str, Any], settings: Settings) -> _C.Program:
@@ -311,7 +367,7 @@ def compile_text(text: str, entry: dict[str, Any], settings: Settings) -> _C.Pro
             poison=settings["poison"],
             device=entry["device"],
             architecture=targets.architecture(entry["device"]),
-            matmul_library=settings["matmul_library"],
+            matmul_library=entry.get("matmul_library", settings["matmul_library"]),
             threads=settings["threads"],
             cache_layers=settings.cache_layers(),
             dump_on_miss=True,
@@ -366,37 +422,6 @@ def _sink(dump: Dump | None, stages: dict[str, str]) -> Callable[[str, str | byt
             stages[file] = data
 
     return write
-
-
-def _for_program(value: Any, kind: str) -> Any:
-    if kind == "nested":
-        return 2  # a length like any other; nothing is computed from it
-    return int(value) if kind == "bool" else torch.tensor(value, dtype=torch.float64)
-
-
-def _as_torch_calls_it(program: _C.Program, graph: _C.GraphText) -> Callable[..., Any]:
-    """Adds the tensors that the graph holds, and turns what is neither tensor nor integer into that and back."""
-    constants, number_inputs, number_outputs = graph.constants, graph.number_inputs, graph.number_outputs
-    if not constants and not number_inputs and not number_outputs:
-        return program
-    passed_on = {place: int(kind.split()[1]) for place, kind in number_outputs if kind.startswith("input ")}
-
-    def call(inputs: list[Any]) -> Any:
-        given = {place: inputs[source] for place, source in passed_on.items()}
-        for place, kind in number_inputs:
-            inputs[place] = _for_program(inputs[place], kind)
-        inputs.extend(constants)
-        outputs = program(inputs)
-        if not number_outputs:
-            return outputs
-        results: list[Any] = list(outputs)
-        for place, kind in number_outputs:
-            value = results[place]
-            results[place] = given[place] if place in given else bool(value) if kind == "bool" else value.item()
-        return results
-
-    call._boxed_call = True  # type: ignore[attr-defined]
-    return call
 
 
 def _source_of(gm: GraphModule, graph: _C.GraphText, line: int) -> str | None:
