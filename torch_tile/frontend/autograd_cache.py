@@ -237,7 +237,7 @@ def compile_module(
     bw_compiler: Any,
     inference_compiler: Any,
     partition_fn: Any,
-    decompositions: Any,
+    decompositions: Callable[[], Any],
 ) -> Callable[..., Any]:
     """As `aot_module_simplified` with input mutations kept, by way of the disk.
 
@@ -252,7 +252,7 @@ def compile_module(
             mod,
             inputs,
             None,
-            decompositions,
+            None,  # they are not needed for what is on disk
             True,
             False,
             flatten=False,
@@ -282,6 +282,7 @@ def compile_module(
                 saved = AOTAutogradCacheInfo(place, time.time_ns(), forward_symints=symbols)
                 aot_config = dataclasses.replace(aot_config, cache_info=saved)
         if compiled is None:
+            aot_config = dataclasses.replace(aot_config, decompositions=decompositions())
             guards_before = len(_alias_guards())
             stack.enter_context(torch._dynamo.compiled_autograd._disable())
             state = create_aot_state(stack, functional_call, fake_inputs, descriptors, aot_config, fake_mode, shape_env)

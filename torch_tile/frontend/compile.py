@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import logging
 import time
@@ -17,9 +16,8 @@ from torch._functorch._aot_autograd.logging_utils import get_aot_graph_name
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule
 
-from torch_tile import _C, cache_artifacts, config, disk_cache, remote_cache, targets
+from torch_tile import _C, cache_artifacts, config, disk_cache, targets
 from torch_tile.config import Settings
-from torch_tile.counters import counters
 from torch_tile.debug import faults, limits, observe, phases, places, record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import OverlappingInputsError, TileError
@@ -30,6 +28,7 @@ from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.number_arguments import as_torch_calls_it
 from torch_tile.frontend.pycalls import make_pycalls
+from torch_tile.frontend.reload import ask_remote, count, give_remote, names_of, sink
 from torch_tile.frontend.tracked_views import tracking, views_to_track
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
@@ -147,10 +146,10 @@ def _compile(
     if limits.limit_kernels(gm, graph, program, settings):
         graph, program, library = _print_and_compile(gm, kind, settings, dump, stages)
     printed_ms = (time.perf_counter() - start) * 1e3 - program.compile_ms
-    _give_remote(program, settings)
+    give_remote(program, settings)
     faults.point("record")
     cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
-    _count(program, name)
+    count(program, name)
     for note in program.notes.splitlines():
         line, _, text = note.partition(" ")
         node = _source_of(gm, graph, int(line))
@@ -208,7 +207,7 @@ def _print_and_compile(
                 options,
                 settings.cache_dir(),
                 settings["cache_limit_bytes"],
-                _sink(dump, stages),
+                sink(dump, stages),
                 pycalls,
                 force_compile=settings["force_compile"],
                 poison=settings["poison"],
@@ -221,7 +220,7 @@ def _print_and_compile(
             )
 
         with phases.timed("torch_tile.compile", "inductor_cumulative_compile_time_us"):
-            _ask_remote(graph.text, options, settings)
+            ask_remote(graph.text, options, settings)
             program = compile_with(settings["matmul_library"])
             program, library = time_libraries.fastest(gm, graph, program, kind, settings, compile_with)
         disk_cache.report()
@@ -324,104 +323,6 @@ def _inputs_of(gm: GraphModule) -> list[int | None]:
     """For each input the number of Dynamo's input that it is; None where it is none of those."""
     descriptors = [node.meta.get("desc") for node in gm.graph.find_nodes(op="placeholder")]
     return [d.idx if isinstance(d, PlainAOTInput) else None for d in descriptors]
-
-
-def names_of(inputs: Sequence[int | None], settings: Settings) -> list[str | None]:
-    """What the user calls the inputs, for messages; None where it is not known."""
-    names = settings.argument_names
-    return [names[number] if number is not None and number < len(names) else None for number in inputs]
-
-
-def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
-    """The program of a graph again, from the `_fx_graph_cache_key` that `compile_graph` gave it."""
-    graph = json.loads(payload)
-    program = compile_text(graph["text"], graph, settings)
-    program._input_names = names_of(graph.get("inputs", ()), settings)
-    return recorded_as(graph, program, program)
-
-
-def recorded_as(entry: dict[str, Any], program: _C.Program, call: Callable[..., Any]) -> Callable[..., Any]:
-    """The call of a reloaded program, as a CUDA graph if it was one."""
-    recording = entry.get("recording")
-    if recording is None:
-        return call
-    recorded = cudagraphs.record(call, cudagraphs.Recording(**recording))
-    recorded.__name__ = program.__name__
-    return recorded
-
-
-def compile_text(text: str, entry: dict[str, Any], settings: Settings) -> _C.Program:
-    """The program of a graph's text, as a rule from the disk; `entry` has its name, kind and device."""
-    _C.set_buffer_limit(config.get("buffer_limit_bytes"))
-    stages: dict[str, str] = {}
-    with phases.timed("torch_tile.load", "inductor_cumulative_compile_time_us"):
-        options = {**settings.compiler_options(), **targets.compiler_options(entry["device"])}
-        _ask_remote(text, options, settings)
-        program = _C.compile_graph(
-            text,
-            options,
-            settings.cache_dir(),
-            settings["cache_limit_bytes"],
-            _sink(None, stages),
-            [],
-            poison=settings["poison"],
-            device=entry["device"],
-            architecture=targets.architecture(entry["device"]),
-            matmul_library=entry.get("matmul_library", settings["matmul_library"]),
-            threads=settings["threads"],
-            cache_layers=settings.cache_layers(),
-            dump_on_miss=True,
-        )
-        _give_remote(program, settings)
-    disk_cache.report()
-    cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
-    _count(program, entry["name"])
-    settings.writes_inputs |= program.writes_inputs
-    program._note_step = places.note_steps(functools.partial(places.unpacked, entry.get("places", {})))
-    record.add(record.GraphRecord(entry["name"], entry["kind"]))
-    observe.compiled(None, {**entry, "text": text}, program, entry["name"], entry["kind"], stages)
-    return program
-
-
-def _ask_remote(text: str, options: dict[str, str], settings: Settings) -> None:
-    if settings["remote_cache"] and not settings["force_compile"]:
-        remote_cache.fetch(settings, f"graphs/{_C.graph_key(text, options).hex()}")
-
-
-def _give_remote(program: _C.Program, settings: Settings) -> None:
-    if settings["remote_cache"] and program.loaded_from == "compiled" and program.cache_entries:
-        remote_cache.store(settings, program.cache_entries[0], program.cache_entries)
-
-
-def _count(program: _C.Program, name: str) -> None:
-    program.__name__ = name  # Dynamo asks for it in every call
-    counters.add("graphs")
-    if program.loaded_from == "disk":
-        counters.add("graphs_from_disk")
-    counters.add("kernels", program.num_kernels)
-    counters.add("launches", program.num_launches)
-    counters.add("externs", program.num_externs)
-    counters.add("pycalls", program.num_pycalls)
-    counters.add("compile_ms", program.compile_ms)
-    log.info(
-        "%s: %d kernels, %d calls outside, %s in %.1f ms",
-        name, program.num_kernels, program.num_externs + program.num_pycalls, program.loaded_from, program.compile_ms,
-    )  # fmt: skip
-
-
-def _sink(dump: Dump | None, stages: dict[str, str]) -> Callable[[str, str | bytes], None] | None:
-    """Receiver of the compiler's stages; None without one, since a dump makes the compiler run."""
-    wants_all = observe.wants_stages()
-    if not dump and not record.is_active() and not wants_all:
-        return None
-
-    def write(file: str, data: str | bytes) -> None:
-        if dump:
-            dump.write_stage(file, data)
-        if isinstance(data, str) and (wants_all or record.wants(file)):
-            stages[file] = data
-
-    return write
 
 
 def _source_of(gm: GraphModule, graph: _C.GraphText, line: int) -> str | None:

@@ -22,13 +22,14 @@ from torch_tile.config import Settings
 from torch_tile.debug import faults, limits
 from torch_tile.frontend import containment
 from torch_tile.frontend.channels_last import put_channels_last
-from torch_tile.frontend.compile import Binding, compile_graph, compile_text, names_of, recorded_as, without_frozen
+from torch_tile.frontend.compile import Binding, compile_graph, without_frozen
 from torch_tile.frontend.constant_folding import Constants, Report, fold, freeze_inputs, outside_of_tracing
 from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.freezing.prologue import Prologue, Recorder, UnfitError
 from torch_tile.frontend.freezing.scaling import scale_weights
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
+from torch_tile.frontend.reload import compile_text, names_of, recorded_as
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
 log = logging.getLogger(__name__)
