@@ -13,7 +13,7 @@ import torch
 
 from torch_tile import _C
 from torch_tile.errors import TileError, UnsupportedError
-from torch_tile.language import kernel_cache, target_info, traceback
+from torch_tile.language import arguments, kernel_cache, target_info, traceback
 from torch_tile.language.compile_time_values import as_constant, constexpr, unwrap
 from torch_tile.language.core import state, tensor
 from torch_tile.language.dtypes import dtype, dtype_of_torch, pointer_type
@@ -195,6 +195,25 @@ def written_pointers(kernel: JITFunction, bound: dict[str, Any]) -> tuple[list[b
     return [run.written is None or value in run.written for value in signature.pointers], traced.text
 
 
+def _build_parameter(
+    signature: Signature, parameter: Any, value: Any, positional: list[Any], keywords: dict[str, Any]
+) -> None:
+    signature.hint = parameter.name
+    if parameter.kind is parameter.kind.VAR_POSITIONAL:
+        positional += [signature.build(v) for v in value]
+        return
+    if parameter.kind is parameter.kind.VAR_KEYWORD:
+        keywords.update({k: signature.build(v) for k, v in value.items()})
+        return
+    made = as_constant(value) if parameter.is_constexpr else signature.build(value, parameter.type)
+    if parameter.is_const:
+        made = read_only(made)
+    if parameter.kind is parameter.kind.KEYWORD_ONLY:
+        keywords[parameter.name] = made
+    else:
+        positional.append(made)
+
+
 def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[TracedKernel, Tracer, Signature]:
     run = Tracer()
     signature = Signature(run)
@@ -203,23 +222,11 @@ def _trace(kernel: JITFunction, bound: dict[str, Any]) -> tuple[TracedKernel, Tr
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         for parameter in kernel.params:
-            value = bound[parameter.name]
-            signature.hint = parameter.name
-            if parameter.kind is parameter.kind.VAR_POSITIONAL:
-                positional += [signature.build(v) for v in value]
-                continue
-            if parameter.kind is parameter.kind.VAR_KEYWORD:
-                keywords.update({k: signature.build(v) for k, v in value.items()})
-                continue
-            made = as_constant(value) if parameter.is_constexpr else signature.build(value, parameter.type)
-            if parameter.is_const:
-                made = read_only(made)
-            if parameter.kind is parameter.kind.KEYWORD_ONLY:
-                keywords[parameter.name] = made
-            else:
-                positional.append(made)
+            with arguments.named(parameter.name):
+                _build_parameter(signature, parameter, bound[parameter.name], positional, keywords)
         kernel.form(True)(*positional, **keywords)
     except TileError as error:
+        arguments.explain(error, kernel.params, bound)
         raise traceback.at_user_line(error, kernel.fn) from None
     except Exception as error:
         raise traceback.trimmed(error) from error.__cause__
@@ -255,7 +262,10 @@ def specialize(kernel: JITFunction, bound: dict[str, Any]) -> Specialization:
             for item in value.values():
                 found.add(item)
         else:
-            found.add(value, parameter.type)
+            try:
+                found.add(value, parameter.type)
+            except (TileError, TypeError, ValueError) as error:
+                raise arguments.about(error, parameter.name, kernel.fn.__name__) from None
     return found
 
 
@@ -285,8 +295,15 @@ class CompiledKernel:
     def run(self, x: int, y: int, z: int, flat: list[Any]) -> None:
         try:
             self.launcher(x, y, z, *flat)
-        except ValueError as error:
-            raise self._misplaced(flat) or error from None
+        except (ValueError, RuntimeError) as error:
+            raise self._unreadable(flat) or self._misplaced(flat) or error from None
+
+    def _unreadable(self, flat: list[Any]) -> ValueError | None:
+        """What to say of a tensor whose memory a kernel cannot read as it is."""
+        for name, value in zip(self.names, flat, strict=True):
+            if isinstance(value, torch.Tensor) and (found := arguments.unreadable(name, value)) is not None:
+                return ValueError(f"kernel {self.name} expected {found}")
+        return None
 
     def _misplaced(self, flat: list[Any]) -> ValueError | None:
         """What to say of a tensor that is not where the kernel runs."""

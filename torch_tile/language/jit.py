@@ -20,7 +20,7 @@ from torch_tile.errors import InvalidKernelError, TileError
 from torch_tile.interpreter import numerics
 from torch_tile.interpreter.memory import Region
 from torch_tile.interpreter.run import Interpreter
-from torch_tile.language import graph, traceback
+from torch_tile.language import arguments, graph, traceback
 from torch_tile.language.compile_time_values import as_constant, const, constexpr, unwrap
 from torch_tile.language.control import runtime
 from torch_tile.language.core import state, tensor
@@ -324,31 +324,37 @@ class Interpreted:
         outer, state.run = state.run, interpreter
         try:
             with np.errstate(all="ignore"):
-                values, extra = [], {}
+                values: list[Any] = []
+                extra: dict[str, Any] = {}
                 for parameter in kernel.params:
-                    value = bound[parameter.name]
-                    if parameter.kind is parameter.kind.VAR_POSITIONAL:
-                        values += [
-                            interpret_argument(f"{parameter.name}[{k}]", v, regions) for k, v in enumerate(value)
-                        ]
-                    elif parameter.kind is parameter.kind.VAR_KEYWORD:
-                        extra.update({k: interpret_argument(k, v, regions) for k, v in value.items()})
-                    elif parameter.is_constexpr:
-                        item = as_constant(value)
-                        values.append(item)
-                    else:
-                        item = interpret_argument(parameter.name, value, regions, parameter.type)
-                        values.append(read_only(item) if parameter.is_const else item)
+                    with arguments.named(parameter.name):
+                        _interpret_parameter(parameter, bound[parameter.name], values, extra, regions)
                 interpreter.memory.__init__(regions)  # type: ignore[misc]
                 body = kernel.form(False)
                 positional, keywords = _split(kernel.params, values, extra)
                 interpreter.run(lambda: body(*positional, **keywords), self.programs)
         except TileError as error:
+            arguments.explain(error, kernel.params, bound)
             raise traceback.at_user_line(error, kernel.fn) from None
         except Exception as error:
             raise traceback.trimmed(error) from error.__cause__
         finally:
             state.run = outer
+
+
+def _interpret_parameter(
+    parameter: Parameter, value: Any, values: list[Any], extra: dict[str, Any], regions: list[Region]
+) -> None:
+    """Adds what a parameter stands for to positional or to named arguments."""
+    if parameter.kind is parameter.kind.VAR_POSITIONAL:
+        values += [interpret_argument(f"{parameter.name}[{k}]", v, regions) for k, v in enumerate(value)]
+    elif parameter.kind is parameter.kind.VAR_KEYWORD:
+        extra.update({k: interpret_argument(k, v, regions) for k, v in value.items()})
+    elif parameter.is_constexpr:
+        values.append(as_constant(value))
+    else:
+        item = interpret_argument(parameter.name, value, regions, parameter.type)
+        values.append(read_only(item) if parameter.is_const else item)
 
 
 def _split(params: list[Parameter], values: list[Any], extra: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -366,6 +372,8 @@ def interpret_argument(name: str, value: Any, regions: list[Region], type_: Any 
     if isinstance(value, constexpr):
         return as_constant(value)
     if isinstance(value, torch.Tensor):
+        if (wrong := arguments.unreadable(name, value)) is not None:
+            raise ValueError(f"the interpreter expected {wrong}")
         if value.device.type != "cpu":
             raise TypeError(
                 f"the interpreter expected CPU tensors, got `{name}` on {value.device}; pass `{name}.cpu()`"
