@@ -5,6 +5,8 @@ Recording needs a device; torch's function for it is replaced by one that notes 
 
 from __future__ import annotations
 
+import logging
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +129,34 @@ def test_on_the_cpu_the_entry_is_that_of_a_plain_program(cache_dir: Path, traced
     for _ in range(2):
         again(lambda x: x.sin() + 1, torch.randn(4))
     assert traced == ["inference"]
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune"])
+def test_why_nothing_is_recorded_is_said(mode: str, caplog: pytest.LogCaptureFixture) -> None:
+    """In the log, not as a warning: the mode does what it can."""
+    fresh()
+    with warnings.catch_warnings(), caplog.at_level(logging.INFO, logger="torch_tile"):
+        warnings.simplefilter("error")
+        torch.compile(lambda x: x.sin() + 1, backend="tile", mode=mode)(torch.randn(4))
+    said = [r for r in caplog.records if "CUDA graph" in r.getMessage()]
+    assert [r.levelno for r in said] == [logging.INFO]
+    assert said[0].getMessage().endswith(" is not recorded as a CUDA graph: its kernels run on the CPU")
+
+
+def reasons(function: Any, *args: torch.Tensor) -> str | None:
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    gm = make_fx(function, tracing_mode="fake")(*args)
+    return cudagraphs.reason_against(gm, "cuda:0", "inference", False)
+
+
+def test_reasons_against_recording() -> None:
+    x = torch.randn(4)
+    assert reasons(lambda x: x + 1, x) == "'x_1' is on cpu"
+    gm = torch.fx.GraphModule({}, torch.fx.Graph())
+    assert cudagraphs.reason_against(gm, "cpu", "inference", False) == "its kernels run on the CPU"
+    assert cudagraphs.reason_against(gm, "cuda:0", "inference", True) == "it calls Python"
+    assert cudagraphs.reason_against(gm, "cuda:0", "inference", False) is None
 
 
 def test_the_library_that_was_the_fastest(cache_dir: Path, traced: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
