@@ -132,12 +132,14 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
 
 # Part of torch_tile -> parts it may import beside itself.
 FOUNDATION = [
-    "_C", "cache_artifacts", "config", "counters", "disk_cache", "errors", "inductor_options", "knobs", "remote_cache",
+    "_C", "cache_artifacts", "code_names", "config", "counters", "disk_cache", "errors", "inductor_options", "knobs",
+    "remote_cache",
 ]  # fmt: skip
 MIDDLE = ["frontend", "language", "interpreter", "debug"]
 PYTHON: dict[str, list[str]] = {
     "_C": [],
     "_build": [],
+    "code_names": [],
     "errors": [],
     "counters": [],
     "knobs": ["errors"],

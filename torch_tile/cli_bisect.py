@@ -1,4 +1,4 @@
-"""python -m torch_tile bisect script.py: which pass, graph and operator make a script fail."""
+"""python -m torch_tile bisect script.py: which pass, graph, kernel and operator make a script fail."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from torch_tile.debug import limits
 _SWITCHES = (
     "TORCH_TILE_DISABLE_PASSES",
     "TORCH_TILE_ONLY_FIRST_GRAPHS",
+    "TORCH_TILE_ONLY_FIRST_KERNELS",
     "TORCH_TILE_ONLY_FIRST_OPERATORS",
     "TORCH_TILE_BISECT_REPORT",
 )
@@ -32,10 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def smallest(fails: Callable[[int], bool], most: int) -> int | None:
-    """The least number in [1, most] at which `fails` begins to hold; None where it does not hold at the end.
-
-    Between 0, where it does not hold, and there it is asked at halves.
-    """
+    """The least number in [1, most] at which `fails` begins to hold; None where it does not hold at the end, or holds
+    at 0. In between it is asked at halves."""
     if most < 1 or not fails(most):
         return None
     low, high = 0, most
@@ -45,7 +44,8 @@ def smallest(fails: Callable[[int], bool], most: int) -> int | None:
             high = middle
         else:
             low = middle
-    return high
+    # That nothing fails at 0 was taken for granted.
+    return None if high == 1 and fails(0) else high
 
 
 def culprit(helps: Callable[[Sequence[str]], bool], names: Sequence[str]) -> str | None:
@@ -72,15 +72,18 @@ class Script:
         self,
         without: Sequence[str] = (),
         graphs: int | None = None,
+        kernels: int | None = None,
         operators: int | None = None,
         is_shown: bool = False,
     ) -> bool:
-        """Whether it fails with these passes left out, and with these numbers of graphs and operators compiled."""
+        """Whether it fails with these passes left out, and these numbers of graphs, kernels and operators compiled."""
         environment = {name: value for name, value in os.environ.items() if name not in _SWITCHES}
         environment["TORCH_TILE_DISABLE_PASSES"] = ",".join(without)
         environment["TORCH_TILE_BISECT_REPORT"] = str(self.report)
         if graphs is not None:
             environment["TORCH_TILE_ONLY_FIRST_GRAPHS"] = str(graphs)
+        if kernels is not None:
+            environment["TORCH_TILE_ONLY_FIRST_KERNELS"] = str(kernels)
         if operators is not None:
             environment["TORCH_TILE_ONLY_FIRST_OPERATORS"] = str(operators)
         self.report.write_text("", encoding="utf-8")
@@ -94,7 +97,7 @@ class Script:
         return done.returncode != 0
 
     def reported(self, kind: str) -> list[str]:
-        """What the last run compiled: a line for each graph or operator."""
+        """What the last run compiled: a line for each graph, kernel or operator."""
         lines = self.report.read_text(encoding="utf-8").splitlines()
         return [line.partition(" ")[2] for line in lines if line.startswith(f"{kind} ")]
 
@@ -154,7 +157,8 @@ def bisect(script: Script) -> int:
         return 1
     print(f"graph {graph} of {num_graphs} is the first whose compilation makes it fail")
     script.fails(graphs=graph)
-    operators = script.reported("operator")
+    kernels, operators = script.reported("kernel"), script.reported("operator")
+    _say_kernel(kernels, smallest(lambda n: script.fails(graphs=graph, kernels=n), len(kernels)))
     number = smallest(lambda n: script.fails(graphs=graph, operators=n), len(operators))
     if number is None:
         print("no single operator makes it fail: views, writes and calls outside are left")
@@ -171,6 +175,15 @@ def bisect(script: Script) -> int:
         print(f'until it is right: options={{"disable_passes": "{wrong}"}} or TORCH_TILE_DISABLE_PASSES={wrong}')
     print(f"{script.num_runs} runs")
     return 0
+
+
+def _say_kernel(kernels: Sequence[str], number: int | None) -> None:
+    if number is None:
+        print("no single kernel makes it fail: views, writes and calls outside are left")
+        return
+    what, _, source = kernels[number - 1].partition("\t")
+    _, name, *targets = what.split(" ", 2)
+    print(f"kernel {number} of {len(kernels)} is the first: {name}, of {''.join(targets)}{_at([source])}")
 
 
 def _at(source: Sequence[str]) -> str:

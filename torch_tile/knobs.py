@@ -272,6 +272,14 @@ KNOBS: dict[str, Knob] = {
             minimum=-1,
         ),
         Knob(
+            "only_first_kernels",
+            int,
+            -1,
+            ("TORCH_TILE_ONLY_FIRST_KERNELS",),
+            "Operators of kernels of the process beyond this number are calls outside; -1: none is. For bisection.",
+            minimum=-1,
+        ),
+        Knob(
             "only_first_operators",
             int,
             -1,
@@ -284,7 +292,7 @@ KNOBS: dict[str, Knob] = {
             str,
             "",
             ("TORCH_TILE_BISECT_REPORT",),
-            "File to which graphs and operators are listed as they are compiled, by number. For bisection.",
+            "File to which graphs, kernels and operators are listed as they are compiled, by number. For bisection.",
         ),
         *(
             Knob(f"{place}_pass", Pass, None, (), doc)

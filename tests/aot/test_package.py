@@ -14,6 +14,7 @@ import torch
 
 import torch_tile
 from tests.aot.models import Counter, Mixed, Pointwise, export
+from tests.compiling import run_python
 from tests.runtime.artifact_builder import uint
 from torch_tile import _C
 from torch_tile.aot.format import HEADER_BYTES, VERSION, header
@@ -286,3 +287,15 @@ def test_threads(mixed: tuple[Mixed, Path]) -> None:
     for thread in threads:
         thread.join()
     assert not errors and loaded.constants()["count"].item() == 100
+
+
+def test_loading_imports_no_compiler(tmp_path: Path) -> None:
+    """A process that loads a model starts in the time that its file takes."""
+    exported = export(Pointwise(), (torch.randn(3, 24), torch.randn(3, 24)))
+    path = torch_tile.aot.package(exported, tmp_path / "m.tile")
+    code = f"""
+import sys, torch, torch_tile
+torch_tile.aot.load({str(path)!r})(torch.ones(3, 24), torch.ones(3, 24))
+print([m for m in ("torch._dynamo", "torch_tile.frontend", "torch_tile.aot.packager") if m in sys.modules])
+"""
+    assert run_python(code).splitlines()[-1] == "[]"

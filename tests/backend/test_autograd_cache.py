@@ -320,7 +320,10 @@ loss = compiled(torch.randn(8, 16)).square().mean()
 loss.backward()
 forbidden = [m for m in sys.modules if m.startswith("torch._inductor.") and
              m.split(".")[2] in ("compile_fx", "lowering", "scheduler", "pattern_matcher", "select_algorithm")]
+tracing = [m for m in ("compile", "decompositions", "epilogues", "fx_passes", "channels_last", "freezing", "launches")
+           if f"torch_tile.frontend.{m}" in sys.modules]
 print(json.dumps({"loss": loss.item(), "grad": model[0].weight.grad.sum().item(), "forbidden": forbidden,
+                  "tracing": tracing,
                   "from_disk": torch_tile.counters["graphs_from_disk"],
                   "traced": torch._dynamo.utils.compile_times("csv")[0].count("create_joint") }))
 """
@@ -335,6 +338,7 @@ def test_a_second_process_traces_nothing(cache_dir: Path) -> None:
         results.append(json.loads(done.stdout.splitlines()[-1]))
     first, second = results
     assert first["forbidden"] == second["forbidden"] == []
+    assert first["tracing"] and second["tracing"] == [], "what a warm start does not need is not imported"
     assert (first["loss"], first["grad"]) == (second["loss"], second["grad"])
     assert first["from_disk"] == 0 and second["from_disk"] == 2
 

@@ -260,7 +260,7 @@ def test_recording_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch.fx.experimental.proxy_tensor import make_fx
 
     gm = make_fx(lambda x: x + 1)(torch.randn(3))
-    called = cudagraphs.record(lambda inputs: [inputs[0] + 1], gm, "cuda:0", "inference")
+    called = cudagraphs.record(lambda inputs: [inputs[0] + 1], cudagraphs.Recording.of(gm, "cuda:0", "inference"))
     x = torch.randn(3)
     with faults.injected("cudagraphs", "exception"), pytest.warns(UserWarning, match="not recorded"):
         assert_same(called([x])[0], x + 1)

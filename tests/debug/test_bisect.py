@@ -26,9 +26,10 @@ def test_smallest() -> None:
         for first in range(1, most + 1):
             asked: list[int] = []
             assert smallest(lambda n, first=first, asked=asked: asked.append(n) or n >= first, most) == first
-            assert len(asked) <= most.bit_length() + 1
+            assert len(asked) <= most.bit_length() + 2
         assert smallest(lambda n: False, most) is None
     assert smallest(lambda n: True, 0) is None
+    assert smallest(lambda n: True, 7) is None, "it fails with none, too"
 
 
 def test_culprit() -> None:
@@ -48,16 +49,20 @@ class Simulated(Script):
         self,
         without: Sequence[str] = (),
         graphs: int | None = None,
+        kernels: int | None = None,
         operators: int | None = None,
         is_shown: bool = False,
     ) -> bool:
         self.num_runs += 1
         self.last = 3 if graphs is None else graphs
-        return self.last >= 2 and (operators is None or operators >= 8) and "epilogues" not in without
+        is_in = (operators is None or operators >= 8) and (kernels is None or kernels >= 3)
+        return self.last >= 2 and is_in and "epilogues" not in without
 
     def reported(self, kind: str) -> list[str]:
         if kind == "graph":
             return [str(n + 1) for n in range(3)]
+        if kind == "kernel":
+            return [f"{n + 1} kernel_{n} add.Tensor, mul.Tensor\tfile.py:{n}: x + {n}" for n in range(2 * self.last)]
         return [f"{n + 1} add_{n} aten.add.Tensor file.py:{n}: x + {n}" for n in range(5 * self.last)]
 
 
@@ -66,6 +71,7 @@ def test_what_bisection_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert bisect(script) == 0
     said = capsys.readouterr().out
     assert "graph 2 of 3 is the first whose compilation makes it fail" in said
+    assert "kernel 3 of 4 is the first: kernel_2, of add.Tensor, mul.Tensor  (file.py:2: x + 2)" in said
     assert "operator 8 of 10 is the first: add_7 = aten.add.Tensor  (file.py:7: x + 7)" in said
     assert "pass epilogues is the cause: without it the script succeeds" in said
     assert 'options={"disable_passes": "epilogues"} or TORCH_TILE_DISABLE_PASSES=epilogues' in said
@@ -107,6 +113,8 @@ def test_bisect_names_graph_operator_and_pass(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     for expected in (
         "graph 2 of 2 is the first",
+        "kernel 2 of 2 is the first: ",
+        "relu",
         "= aten.relu.default  (",
         "script.py:10: z = torch.relu(y - 1.5)",
         "pass random is the cause",
@@ -144,6 +152,42 @@ def test_first_operators_alone_are_compiled() -> None:
     function = compiled(f, only_first_graphs=0)
     torch.testing.assert_close(function(x), f(x))
     assert counters["graphs"] == 0 and counters["fallbacks"] == 0
+
+
+def test_first_kernels_alone_are_compiled() -> None:
+    """Operators of what is beyond the number are calls outside, unless a kernel that is left has them, too."""
+    from torch_tile import counters
+    from torch_tile.debug import limits
+
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(torch.cos(x) + 1) @ w
+        return torch.softmax(torch.tanh(y) * 2, -1) @ w + x
+
+    x, w = torch.randn(8, 8), torch.randn(8, 8)
+    with torch.no_grad():
+        for number, (kernels, calls) in enumerate([(0, 7), (1, 4), (2, 1), (3, 0)]):
+            fresh()
+            limits._num_kernels = 0
+            torch.testing.assert_close(compiled(f, only_first_kernels=number)(x, w), f(x, w))
+            assert (counters["kernels"], counters["pycalls"]) == (kernels, calls)
+
+
+def test_a_kernel_counts_as_often_as_it_is_launched(tmp_path: Path) -> None:
+    from torch_tile.debug import limits
+
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.relu(torch.relu(x @ w + 1) @ w + 1)
+
+    limits._num_kernels = 0
+    x, report = torch.randn(8, 8), tmp_path / "report"
+    with torch.no_grad():
+        compiled(f, bisect_report=str(report), disable_passes="epilogues")(x, x)
+    kernels = [line for line in report.read_text().splitlines() if line.startswith("kernel ")]
+    assert len(kernels) == 2
+    for number, line in enumerate(kernels, 1):
+        what, _, source = line.partition("\t")
+        assert what.startswith(f"kernel {number} ") and what.endswith(" add.Tensor, relu")
+        assert "test_bisect.py:" in source and "torch.relu(torch.relu(x @ w + 1) @ w + 1)" in source
 
 
 def test_every_pass_can_be_left_out() -> None:

@@ -153,6 +153,43 @@ def test_options_and_modes_are_taken() -> None:
     assert sizes.bytes_moved is None and sizes.hinted_bytes == torch_tile.explain(f, x).kernel_bytes
 
 
+def test_of_a_compiled_function_its_arguments_are_taken() -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x, -1) @ x.t() * 2
+
+    x = torch.randn(5, 9)
+    apart = torch_tile.explain(f, x, options={"fusion": False}).num_launches
+    assert apart > torch_tile.explain(f, x).num_launches
+    for function in (
+        torch.compile(f, backend="tile", options={"fusion": False}),
+        torch.compile(f, backend="tile", mode="lite"),
+    ):
+        explanation = torch_tile.explain(function, x)
+        assert explanation.num_launches == apart and explanation.other_backend is None
+        assert torch_tile.explain(function, x, options={}).num_launches < apart
+    dynamic = torch_tile.explain(torch.compile(f, backend="tile", dynamic=True), x)
+    assert all(kernel.bytes_moved is None for kernel in dynamic.graphs[0].kernels)
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_a_function_compiled_for_another_backend(backend: str) -> None:
+    """It is compiled for this one, which is said; nothing of the other one runs."""
+    x = torch.randn(5, 9)
+    model = torch.nn.Linear(9, 4)
+    in_place = torch.nn.Linear(9, 4)
+    in_place.compile(backend=backend)
+    for function in (torch.compile(fused, backend=backend), torch.compile(model, backend=backend), in_place):
+        explanation = torch_tile.explain(function, x)
+        assert explanation.graphs and explanation.num_kernels == 1
+        assert str(explanation).splitlines()[0].endswith(f"; the function itself is compiled for {backend!r}")
+    assert "itself is compiled" not in str(torch_tile.explain(fused, x))
+
+    def own(gm: torch.fx.GraphModule, inputs: Any) -> Any:
+        raise AssertionError("the other backend is called")
+
+    assert torch_tile.explain(torch.compile(fused, backend=own), x).other_backend == "own"
+
+
 def test_what_falls_back_says_why() -> None:
     from torch_tile.debug import faults
 

@@ -57,12 +57,14 @@ def test_as_much_as_the_allocator_counts() -> None:
     assert planned == 8 * MB
 
 
-# Programs that hold more than eager mode: open failures, and how many times as much they may hold.
+# Programs that hold more than eager mode: open failures, and how many times as much they may hold. In llama, a kernel
+# reads three tensors of the graph where eager mode has reduced them to one. In vit and convnet, partial sums stand
+# beside what a kernel reads and writes. In vit, too, launches that share a parallel region keep what they read until
+# its end: whether an input is the caller's is not known there.
 OPEN = {
-    ("llama", "training"): 1.02,
-    ("vit", "training"): 1.08,
-    ("convnet", "inference"): 1.02,
-    ("convnet", "training"): 1.36,
+    ("llama", "training"): 1.006,
+    ("vit", "training"): 1.05,
+    ("convnet", "training"): 1.004,
 }
 
 

@@ -281,6 +281,19 @@ class TestCudaGraphs:
                 x = randn(16, 16)
                 assert_same(recorded(x).clone(), function(x), 1e-4, 1e-4)
 
+    def test_frozen_parameters(self) -> None:
+        """They are no inputs any more, so other inputs have other positions than before."""
+        model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 8)).cuda()
+        recorded = torch.compile(model, backend="tile", options={"triton.cudagraphs": True, "freezing": True})
+        with torch.no_grad():
+            for _ in range(5):
+                x = randn(16, 32)
+                assert_same(recorded(x).clone(), model(x), 1e-3, 1e-3)
+            model[0].weight.mul_(2)  # type: ignore[operator]
+            for _ in range(3):
+                x = randn(16, 32)
+                assert_same(recorded(x).clone(), model(x), 1e-3, 1e-3)
+
     def test_training(self) -> None:
         torch.manual_seed(0)
         model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 8)).cuda()

@@ -122,6 +122,34 @@ def while_of_tile(x_ptr, n):
         x += 1
 
 
+@wrong("this `while` does not end: its condition is known when the kernel is compiled, and is still true after")
+def endless(x_ptr, n):
+    while True:  # here
+        pass
+
+
+@wrong("this `while` does not end")
+def endless_with_numbers(x_ptr, n):
+    i = 0
+    while i >= 0:  # here
+        i += 1
+
+
+@wrong("this `while` does not end")
+def endless_with_break(x_ptr, n):
+    i = 0
+    while True:  # here
+        if i < 0:
+            break
+
+
+@wrong("a loop left by break, continue or return expected conditions known when the kernel is compiled")
+def endless_with_run_time_break(x_ptr, n):
+    while True:
+        if tl.load(x_ptr) > 3:  # here
+            break
+
+
 @wrong("made inside a loop, branch or combine function is used outside of it")
 def escape(x_ptr, n):
     kept = [0]

@@ -116,6 +116,50 @@ def test_much_memory_is_not_held(runtime: ModuleType, kernel_code: bytes) -> Non
     assert [sum(levels) for levels in b.check(runtime, results)] == []
 
 
+@pytest.mark.parametrize(("elements", "groups"), [(1000, [[4]]), (30_000, [])])
+def test_the_peak_is_not_raised(
+    runtime: ModuleType, kernel_code: bytes, elements: int, groups: list[list[int]]
+) -> None:
+    """What launches free one by one is not held until the last of them, unless all of it is little."""
+    b = Adds(kernel_code, 2)
+    x, y = b.values
+    results = []
+    for _ in range(4):
+        temporary = b.alloc([elements])
+        results.append(b.add(x, y))
+        b.free(temporary)
+    assert b.check(runtime, results) == groups
+
+
+def test_where_the_peak_is_elsewhere_launches_are_grouped(runtime: ModuleType, kernel_code: bytes) -> None:
+    b = Adds(kernel_code, 2)
+    x, y = b.values
+    results = []
+    for _ in range(4):
+        temporary = b.alloc([30_000])
+        results.append(b.add(x, y))
+        b.free(temporary)
+    large = b.alloc([200_000])
+    results.append(b.add(x, y, cost_ns=MEDIUM))
+    b.free(large)
+    assert b.check(runtime, results) == [[4]]
+
+
+def test_what_no_launch_of_a_group_uses_is_freed_before_it(runtime: ModuleType, kernel_code: bytes) -> None:
+    b = Adds(kernel_code, 2)
+    x, y = b.values
+    first = b.add(x, y, cost_ns=MEDIUM)
+    results = [b.add(first, y, cost_ns=MEDIUM)]
+    b.free(first)
+    results += [b.add(x, y), b.add(y, y)]
+    for slot in results:
+        b.output(slot)
+    program = runtime.load_artifact(b.build(), [])
+    assert program.launch_groups == [[2]]
+    kinds = [step[0] for step in runtime.planned_steps(program, {})]
+    assert kinds[2:8] == ["alloc", "launch", "alloc", "launch", "free", "alloc"]
+
+
 def test_slots_that_may_share_memory(runtime: ModuleType, kernel_code: bytes, threads: int) -> None:
     b = Adds(kernel_code, 2)
     x, y = b.values

@@ -5,7 +5,21 @@ model = torch_tile.aot.load("model.tile")
 model(*args)
 """
 
+from typing import TYPE_CHECKING, Any
+
 from torch_tile.aot.loader import LoadedModel, load, verify
-from torch_tile.aot.packager import package
+
+if TYPE_CHECKING:
+    from torch_tile.aot.packager import package
 
 __all__ = ["LoadedModel", "load", "package", "verify"]
+
+
+def __getattr__(name: str) -> Any:
+    """`package` traces and compiles; a process that loads a model imports nothing of that."""
+    if name != "package":
+        raise AttributeError(f"module 'torch_tile.aot' has no attribute {name!r}")
+    from torch_tile.aot.packager import package
+
+    globals()[name] = package
+    return package

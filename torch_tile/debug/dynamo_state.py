@@ -147,6 +147,35 @@ def compile_apart(function: Any, backend: Callable[..., Any], dynamic: bool | No
     return compiled
 
 
+@dataclasses.dataclass
+class CompiledFor:
+    """What a function was given to torch.compile with."""
+
+    backend: str
+    mode: str | None = None
+    options: Any = None
+    dynamic: bool | None = None
+
+
+def compiled_for(function: Any) -> CompiledFor | None:
+    """Backend and arguments of the torch.compile call that `function` came of; None if it came of none."""
+    try:
+        context = getattr(function, "dynamo_ctx", None)
+        if context is None:
+            call = getattr(function, "_compiled_call_impl", None) or function
+            if not hasattr(call, "_torchdynamo_orig_callable"):
+                return None
+            context = inspect.getclosurevars(call).nonlocals["self"]
+        wrapper = context.callback
+        while hasattr(wrapper, "_torchdynamo_orig_backend"):
+            wrapper = wrapper._torchdynamo_orig_backend
+        given = getattr(wrapper, "kwargs", {})
+        name = getattr(wrapper, "compiler_name", None) or getattr(wrapper, "__name__", type(wrapper).__name__)
+        return CompiledFor(str(name), given.get("mode"), given.get("options"), context._dynamic)
+    except Exception:  # private parts
+        return None
+
+
 def original(function: Any) -> Any:
     """What was given to torch.compile, where `function` came of it."""
     if isinstance(function, torch._dynamo.eval_frame.OptimizedModule):

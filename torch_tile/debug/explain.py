@@ -15,6 +15,7 @@ from torch_tile.debug.dynamo_state import (
     GraphBreak,
     compile_apart,
     compile_time,
+    compiled_for,
     untouched,
     without_own_compile,
 )
@@ -36,6 +37,8 @@ class Explanation:
     result_bytes: int = 0
     """What is returned, which is held while gradients are computed."""
     verbose: bool = False
+    other_backend: str | None = None
+    """That the function which is explained was compiled for."""
 
     @property
     def num_kernels(self) -> int:
@@ -74,9 +77,10 @@ class Explanation:
         own_ms = sum(g.import_ms + g.compile_ms for g in self.graphs)
         kinds = places.collapsed(g.kind for g in self.graphs)
         eager = "" if self.eager_peak_bytes is None else f"; eager mode's: {size(self.eager_peak_bytes)}"
+        other = f"; the function itself is compiled for {self.other_backend!r}" if self.other_backend else ""
         lines = [
             f"{_number(len(self.graphs), 'graph')} ({', '.join(kinds)}), compiled in {self.compile_ms:.0f} ms, "
-            f"of which torch-tile took {own_ms:.0f}",
+            f"of which torch-tile took {own_ms:.0f}{other}",
             f"{_number(self.num_kernels, 'kernel')} in {_number(self.num_launches, 'launch')}, "
             f"{_number(len(self.externs), 'call')} outside, {_number(self.num_fallbacks, 'graph')} in eager mode",
             f"bytes moved by a call: {size(self.kernel_bytes)} by kernels, {size(self.call_bytes)} by calls outside",
@@ -205,10 +209,11 @@ def explain(
     backward is explained too. What else a call of `fn` changes (buffers, arguments that it writes) is changed.
 
     Args:
-        fn: a function or module; of a compiled one what it was made of.
-        mode: of torch.compile.
+        fn: a function or module; of a compiled one what it was made of. One that was compiled for another backend is
+            compiled for this one.
+        mode: of torch.compile. Without mode and options those that `fn` was compiled with.
         options: of torch.compile.
-        dynamic: of torch.compile.
+        dynamic: of torch.compile. Without it that of `fn`.
         verbose: print everything, not only the first ten lines.
 
     Returns:
@@ -223,6 +228,14 @@ def explain(
     from torch_tile.debug import memory
     from torch_tile.frontend.aot import compile_with_autograd
 
+    known_for = compiled_for(fn)
+    other_backend = None
+    if known_for is not None:
+        if known_for.backend != "tile":
+            other_backend = known_for.backend
+        elif mode is None and options is None:
+            mode, options = known_for.mode, known_for.options
+        dynamic = known_for.dynamic if dynamic is None else dynamic
     settings = config.resolve(mode, options)
     captured: list[tuple[torch.fx.GraphModule, list[Any], bool]] = []
 
@@ -237,7 +250,7 @@ def explain(
         result = compile_apart(fn, backend, dynamic)(*args, **kwargs)
         if not any(graph.kind == "backward" for graph in explanation.graphs):
             _ask_for_gradients(result)
-    explanation.verbose = verbose
+    explanation.verbose, explanation.other_backend = verbose, other_backend
     eager = [memory.eager_memory(gm, inputs, enabled) for gm, inputs, enabled in captured]
     known = [each for each in eager if each is not None]
     if known and len(known) == len(eager):

@@ -1,4 +1,4 @@
-"""What bisection turns off (cli_bisect.py): passes by name, graphs and operators beyond a number.
+"""What bisection turns off (cli_bisect.py): passes by name; graphs, kernels and operators beyond a number.
 
 Numbers count over the process, in the order in which graphs are compiled.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torch_tile.config import Settings
+from torch_tile.debug.memory import planned_steps
 from torch_tile.debug.places import source_line
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ PASSES = {
 _VIEWS = ("view", "expand", "permute", "slice", "select", "unsqueeze", "squeeze", "alias", "as_strided", "transpose")
 _num_graphs = 0
 _num_operators = 0
+_num_kernels = 0
 
 
 def is_on(settings: Settings, name: str) -> bool:
@@ -41,7 +43,10 @@ def is_on(settings: Settings, name: str) -> bool:
 def are_set(settings: Settings) -> bool:
     """Whether what is compiled depends on what was compiled before."""
     return (
-        settings["only_first_graphs"] >= 0 or settings["only_first_operators"] >= 0 or bool(settings["bisect_report"])
+        settings["only_first_graphs"] >= 0
+        or settings["only_first_kernels"] >= 0
+        or settings["only_first_operators"] >= 0
+        or bool(settings["bisect_report"])
     )
 
 
@@ -67,6 +72,43 @@ def limit_operators(gm: GraphModule, settings: Settings) -> None:
         _report(settings, "operator", f"{_num_operators} {node.name} {node.target} {source_line(node) or ''}")
         if 0 <= limit < _num_operators:
             node.target = _Outside(node.target)
+
+
+def limit_kernels(gm: GraphModule, graph: Any, program: Any, settings: Settings) -> bool:
+    """Operators of kernels beyond the first ones become calls of Python functions, unless another kernel has them, too.
+
+    Args:
+        gm: the graph.
+        graph: its text.
+        program: what was made of it. A kernel counts as often as it is launched.
+
+    Returns:
+        Whether the graph is to be compiled again.
+    """
+    global _num_kernels
+    limit = settings["only_first_kernels"]
+    if limit < 0 and not settings["bisect_report"]:
+        return False
+    nodes, names = {node.name: node for node in gm.graph.nodes}, dict(graph.lines)
+    inside: set[Node] = set()
+    outside: list[Node] = []
+    launches = {step: kernel for what, step, _, kernel, _, _ in planned_steps(graph, program) if what == "launch"}
+    for step, kernel in launches.items():
+        _num_kernels += 1
+        members = [nodes[names[line]] for line in program.step_lines[step] if names.get(line) in nodes]
+        members = [node for node in members if _is_computed(node)]
+        targets = ", ".join(str(node.target).removeprefix("aten.").removesuffix(".default") for node in members)
+        sources = dict.fromkeys(source for node in members if (source := source_line(node)))
+        name = program.kernels[kernel]["name"]
+        _report(settings, "kernel", f"{_num_kernels} {name} {targets}\t{' | '.join(sources)}")
+        if 0 <= limit < _num_kernels:
+            outside += members
+        else:
+            inside.update(members)
+    left_out = [node for node in outside if node not in inside]
+    for node in left_out:
+        node.target = _Outside(node.meta.get("eager", node.target))
+    return bool(left_out)
 
 
 def _is_computed(node: Node) -> bool:

@@ -81,12 +81,16 @@ def _item_sizes(gm: GraphModule, graph: Any, lines: Sequence[int]) -> list[int]:
     return []
 
 
+def planned_steps(graph: Any, program: Any) -> list[Any]:
+    """What one call does, step by step, with the sizes that the graph was traced with."""
+    return _C.planned_steps(program, {name: int(hint) for name, hint in _SYMBOL.findall(graph.text)})
+
+
 def plan_of(gm: GraphModule, graph: Any, program: Any, kind: str) -> Plan:
     """The plan of a program, for the sizes it was traced with."""
-    symbols = {name: int(hint) for name, hint in _SYMBOL.findall(graph.text)}
     given = [node.name for node in gm.graph.find_nodes(op="placeholder")]
     storages, kernel_bytes = _Storages(), dict[int, int]()
-    for what, step, slot, other, amount, position in _C.planned_steps(program, symbols):
+    for what, step, slot, other, amount, position in planned_steps(graph, program):
         if what == "input":
             is_saved = kind == "backward" and step < len(given) and not given[step].startswith("primals")
             storages.add(slot, amount if is_saved else 0)

@@ -20,18 +20,10 @@ from torch_tile.counters import counters
 from torch_tile.debug import faults, limits, minify, phases
 from torch_tile.errors import OverlappingInputsError
 from torch_tile.frontend import containment
-from torch_tile.frontend.attention import keep_attention
-from torch_tile.frontend.channels_last import put_channels_last
-from torch_tile.frontend.compile import compile_graph, reload_graph
-from torch_tile.frontend.constant_folding import Constants, Report, outside_of_tracing
-from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.deterministic import called_deterministically, deterministic
-from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.finite import asserts_finite
-from torch_tile.frontend.freezing import compile_frozen, parameters_of, reload_frozen
-from torch_tile.frontend.fx_passes import run_passes
-from torch_tile.frontend.partition import partition
 from torch_tile.frontend.refused_calls import check_calls
+from torch_tile.frontend.reload import reload_graph
 from torch_tile.frontend.tracing import untraced
 from torch_tile.frontend.user_passes import run_user_passes
 
@@ -40,6 +32,13 @@ log = logging.getLogger(__name__)
 aten = torch.ops.aten
 _REFUSED_IF_DETERMINISTIC = frozenset((aten.max_unpool2d.default, aten.max_unpool3d.default, aten.put.default))
 _CACHED_VERSIONS = ("2.13.",)
+
+
+def compile_graph(*args: Any) -> Callable[..., Any]:
+    """As in `frontend/compile.py`, which a warm start does not import; neither does it import passes."""
+    from torch_tile.frontend import compile
+
+    return compile.compile_graph(*args)
 
 
 def _is_training(example_inputs: Sequence[Any]) -> bool:
@@ -52,6 +51,10 @@ def _calls_foreach(gm: torch.fx.GraphModule) -> bool:
 
 
 def _decompositions(settings: Settings, is_training: bool, has_foreach: bool) -> Any:
+    # Passes too: nothing is imported while a graph is traced.
+    from torch_tile.frontend import channels_last, compile, epilogues, fx_passes, partition  # noqa: F401
+    from torch_tile.frontend.decompositions import decomposition_table
+
     table = decomposition_table(is_training, has_foreach)
     if torch.are_deterministic_algorithms_enabled() and not torch.is_deterministic_algorithms_warn_only_enabled():
         # On every device they are calls that eager mode refuses then, so they stay calls.
@@ -111,6 +114,8 @@ def _run_pre_grad(gm: Any, settings: Settings) -> None:
 def _compile_with_attention(
     gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings
 ) -> Callable[..., Any]:
+    from torch_tile.frontend.attention import keep_attention
+
     # A graph that takes lists (compiled autograd's) comes within a module that makes them.
     is_wanted = isinstance(gm, torch.fx.GraphModule) and limits.is_on(settings, "attention")
     restore = keep_attention(gm) if is_wanted else None
@@ -129,7 +134,11 @@ def _compile_with_attention(
 
 def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings) -> Callable[..., Any]:
     is_training = _is_training(example_inputs)
-    parameters = parameters_of(gm, example_inputs) if settings["freezing"] else []
+    parameters: list[torch.Tensor | None] = []
+    if settings["freezing"]:
+        from torch_tile.frontend.freezing import parameters_of
+
+        parameters = parameters_of(gm, example_inputs)
     if settings["freezing"] and is_training:
         log.info("parameters are not frozen: gradients are enabled, and an input asks for one (torch.no_grad())")
 
@@ -154,6 +163,8 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         return untraced(compiled, "do not trace compiled code")
 
     def run_joint(gm: torch.fx.GraphModule, counter: str, is_inference: bool) -> None:
+        from torch_tile.frontend.fx_passes import run_passes
+
         with phases.timed("torch_tile.passes", counter):
             run_user_passes("joint_pass", gm, settings, is_inference)
             run_passes(gm, settings)
@@ -164,20 +175,29 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         run_joint(gm, "post_grad_pass_time_us", is_inference=True)
         run_user_passes("post_grad_pass", gm, settings, True)
         if settings["freezing"]:
+            from torch_tile.frontend.freezing import compile_frozen
+
             run_user_passes("post_grad_post_pass", gm, settings, True)
             frozen = compile_frozen(gm, example_inputs, parameters, settings)
             return called_deterministically(frozen) if settings["deterministic"] else frozen
         if settings["fusion"] and limits.is_on(settings, "channels_last"):
+            from torch_tile.frontend.channels_last import put_channels_last
+            from torch_tile.frontend.constant_folding import Constants, Report, outside_of_tracing
+
             with outside_of_tracing():
                 put_channels_last(Constants(gm), Report())
         faults.point("channels_last")
         if limits.is_on(settings, "epilogues"):
+            from torch_tile.frontend.epilogues import fuse_epilogues
+
             fuse_epilogues(gm, settings)
         faults.point("epilogues")
         return compile_one(gm, example_inputs, "inference")
 
     def partition_joint(joint: torch.fx.GraphModule, joint_inputs: Sequence[Any], **kwargs: Any) -> Any:
         run_joint(joint, "joint_graph_pass_time_us", is_inference=False)
+        from torch_tile.frontend.partition import partition
+
         with phases.timed("torch_tile.partition"):
             parts = partition(joint, joint_inputs, limits.is_on(settings, "common_subexpressions"), **kwargs)
         faults.point("partition")
@@ -186,6 +206,8 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
     def reload(payload: str, settings: Settings) -> Any:
         graph = json.loads(payload)
         if "frozen" in graph:
+            from torch_tile.frontend.freezing import reload_frozen
+
             return reload_frozen(graph, settings, parameters)
         return reload_graph(payload, settings)
 
@@ -194,8 +216,11 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         "bw_compiler": backward,
         "inference_compiler": inference,
         "partition_fn": partition_joint,
-        "decompositions": _decompositions(settings, is_training, _calls_foreach(gm)),
     }
+
+    def decompositions() -> Any:
+        return _decompositions(settings, is_training, _calls_foreach(gm))
+
     faults.point("decompositions")
     dynamo_counters["aot_autograd"]["total"] += 1
     try:
@@ -203,8 +228,11 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         # Tokens that order effects are made within the graph; they are no inputs and outputs of ours.
         with functorch_config.patch(unlift_effect_tokens=True):
             if cached is not None:
-                compiled: Callable[..., Any] = cached(gm, example_inputs, settings, reload, **compilers)
+                compiled: Callable[..., Any] = cached(
+                    gm, example_inputs, settings, reload, decompositions=decompositions, **compilers
+                )
             else:
+                compilers["decompositions"] = decompositions()
                 compiled = aot_module_simplified(gm, example_inputs, keep_inference_input_mutations=True, **compilers)
                 # torch copies the mark from the program, and takes its inputs one by one all the same.
                 compiled._boxed_call = isinstance(gm, GmWrapper)  # type: ignore[attr-defined]

@@ -55,9 +55,7 @@ def is_wanted(settings: Settings) -> bool:
         disk_cache.open_cache(settings) is None
         or settings["debug"]
         or settings["force_compile"]
-        or settings["cudagraphs"]
         or settings["nan_asserts"]
-        or settings["max_autotune"]
         or settings["deterministic"]
         or limits.are_set(settings)
         or minify.is_wanted()
@@ -239,7 +237,7 @@ def compile_module(
     bw_compiler: Any,
     inference_compiler: Any,
     partition_fn: Any,
-    decompositions: Any,
+    decompositions: Callable[[], Any],
 ) -> Callable[..., Any]:
     """As `aot_module_simplified` with input mutations kept, by way of the disk.
 
@@ -254,7 +252,7 @@ def compile_module(
             mod,
             inputs,
             None,
-            decompositions,
+            None,  # they are not needed for what is on disk
             True,
             False,
             flatten=False,
@@ -284,6 +282,7 @@ def compile_module(
                 saved = AOTAutogradCacheInfo(place, time.time_ns(), forward_symints=symbols)
                 aot_config = dataclasses.replace(aot_config, cache_info=saved)
         if compiled is None:
+            aot_config = dataclasses.replace(aot_config, decompositions=decompositions())
             guards_before = len(_alias_guards())
             stack.enter_context(torch._dynamo.compiled_autograd._disable())
             state = create_aot_state(stack, functional_call, fake_inputs, descriptors, aot_config, fake_mode, shape_env)

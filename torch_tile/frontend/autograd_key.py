@@ -25,9 +25,9 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, is_tr
 
 from torch_tile import _C
 from torch_tile.config import Settings
-from torch_tile.frontend import definitions, triton_kernels
+from torch_tile.frontend import definitions
 from torch_tile.frontend.common_subexpressions import storage_of
-from torch_tile.frontend.epilogues import fused_dtypes
+from torch_tile.frontend.fused_dtypes import fused_dtypes
 
 _SOURCES = Path(__file__).parent.parent
 # Of the package: nothing there changes what is compiled.
@@ -204,6 +204,8 @@ def _launch_of(node: torch.fx.Node) -> str | None:
         return None
     if not isinstance(node.target, torch._ops.HigherOrderOperator):
         return None
+    from torch_tile.frontend import triton_kernels
+
     if not triton_kernels.is_launch(node):
         raise BypassAOTAutogradCache(f"holds {node.target}")
     try:

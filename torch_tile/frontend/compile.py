@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import json
 import logging
 import time
@@ -17,9 +16,8 @@ from torch._functorch._aot_autograd.logging_utils import get_aot_graph_name
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule
 
-from torch_tile import _C, cache_artifacts, config, disk_cache, remote_cache, targets
+from torch_tile import _C, cache_artifacts, config, disk_cache, targets
 from torch_tile.config import Settings
-from torch_tile.counters import counters
 from torch_tile.debug import faults, limits, observe, phases, places, record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import OverlappingInputsError, TileError
@@ -28,7 +26,9 @@ from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
+from torch_tile.frontend.number_arguments import as_torch_calls_it
 from torch_tile.frontend.pycalls import make_pycalls
+from torch_tile.frontend.reload import ask_remote, count, give_remote, names_of, sink
 from torch_tile.frontend.tracked_views import tracking, views_to_track
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
@@ -72,9 +72,9 @@ def compile_graph(
     name = get_aot_graph_name()
     if _has_meta_inputs(gm):
         log.info("%s: tensors on the meta device have no values to compute", name)
-        return _without_frozen(make_boxed_func(gm.forward), binding)
+        return without_frozen(make_boxed_func(gm.forward), binding)
     if not limits.is_graph_compiled(settings):
-        return _without_frozen(make_boxed_func(gm.forward), binding)
+        return without_frozen(make_boxed_func(gm.forward), binding)
     dump = None
     try:
         if settings["debug"]:
@@ -141,48 +141,15 @@ def _compile(
     faults.point("replace_kernels")
     limits.limit_operators(gm, settings)
     faults.make_wrong(gm, settings)
-    with phases.timed("torch_tile.import"):
-        graph = _C.print_graph(gm)
-    printed_ms = (time.perf_counter() - start) * 1e3
-    if dump:
-        dump.write("05-import.mlir", graph.text)
     stages: dict[str, str] = {}
-    try:
-        pycalls = make_pycalls(gm, graph.pycalls)
-        options = {**settings.compiler_options(), **targets.compiler_options(graph.device)}
-
-        def compile_with(library: str) -> _C.Program:
-            return _C.compile_graph(
-                graph.text,
-                options,
-                settings.cache_dir(),
-                settings["cache_limit_bytes"],
-                _sink(dump, stages),
-                pycalls,
-                force_compile=settings["force_compile"],
-                poison=settings["poison"],
-                device=graph.device,
-                architecture=targets.architecture(graph.device),
-                matmul_library=library,
-                threads=settings["threads"],
-                cache_layers=settings.cache_layers(),
-                dump_on_miss=not (dump or record.is_active() or observe.needs_stages()),
-            )
-
-        with phases.timed("torch_tile.compile", "inductor_cumulative_compile_time_us"):
-            _ask_remote(graph.text, options, settings)
-            program = compile_with(settings["matmul_library"])
-            program = time_libraries.fastest(gm, graph, program, kind, settings, compile_with)
-        disk_cache.report()
-    except TileError as error:
-        node = _source_of(gm, graph, error.line)
-        if node is not None:
-            error.text += f"; from {node}"
-        raise
-    _give_remote(program, settings)
+    graph, program, library = _print_and_compile(gm, kind, settings, dump, stages)
+    if limits.limit_kernels(gm, graph, program, settings):
+        graph, program, library = _print_and_compile(gm, kind, settings, dump, stages)
+    printed_ms = (time.perf_counter() - start) * 1e3 - program.compile_ms
+    give_remote(program, settings)
     faults.point("record")
     cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
-    _count(program, name)
+    count(program, name)
     for note in program.notes.splitlines():
         line, _, text = note.partition(" ")
         node = _source_of(gm, graph, int(line))
@@ -204,38 +171,105 @@ def _compile(
         dump.write_kernels(gm, graph, program)
         dump.write("70-graph.svg", observe.picture(gm, graph, program, name, kind))
         dump.write_index(kind, program)
-    if settings["cudagraphs"]:
-        against = settings.reason_against_recording
-        against = against or cudagraphs.reason_against(gm, graph.device, kind, bool(graph.pycalls))
-        if against is None and (graph.number_inputs or graph.number_outputs):
-            against = "it takes or returns floats or bools"
-        if against is None:
-            try:
-                recorded_calls = cudagraphs.record(_as_torch_calls_it(program, graph), gm, graph.device, kind)
-                return _without_frozen(recorded_calls, binding)
-            except Exception as error:
-                if settings["strict"]:
-                    raise
-                against = f"that failed: {error!r}"
-        # What a forward that is not recorded saves has no fixed address for its backward.
-        settings.reason_against_recording = "its forward is not recorded"
-        level = logging.WARNING if graph.device.startswith("cuda") else logging.INFO
-        log.log(level, "%s is not recorded as a CUDA graph: %s", name, against)
     entry: dict[str, Any] = {
         "name": name, "kind": kind, "text": graph.text, "device": graph.device, "inputs": inputs,
-        "places": places.packed(found),
+        "places": places.packed(found), "matmul_library": library,
     }  # fmt: skip
+    if settings["cudagraphs"]:
+        recorded_calls = _recorded(program, gm, graph, entry, settings, binding)
+        if recorded_calls is not None:
+            return recorded_calls
     if binding is not None:
         return _bind(program, graph, binding, entry)
     if views := views_to_track(gm) if kind != "backward" else []:
-        return tracking(_as_torch_calls_it(program, graph), views)
+        return tracking(as_torch_calls_it(program, graph), views)
     if not (graph.constants or graph.pycalls or graph.number_inputs or graph.number_outputs):
         # All that the program is made of; Python callables and tensors would have to be kept too.
         _keep(program, entry)
-    return _as_torch_calls_it(program, graph)
+    return as_torch_calls_it(program, graph)
 
 
-def _keep(program: _C.Program, entry: dict[str, Any]) -> None:
+def _print_and_compile(
+    gm: GraphModule, kind: str, settings: Settings, dump: Dump | None, stages: dict[str, str]
+) -> tuple[_C.GraphText, _C.Program, str]:
+    """Text and program of a graph, and the library of its matrix products."""
+    with phases.timed("torch_tile.import"):
+        graph = _C.print_graph(gm)
+    if dump:
+        dump.write("05-import.mlir", graph.text)
+    try:
+        pycalls = make_pycalls(gm, graph.pycalls)
+        options = {**settings.compiler_options(), **targets.compiler_options(graph.device)}
+
+        def compile_with(library: str) -> _C.Program:
+            return _C.compile_graph(
+                graph.text,
+                options,
+                settings.cache_dir(),
+                settings["cache_limit_bytes"],
+                sink(dump, stages),
+                pycalls,
+                force_compile=settings["force_compile"],
+                poison=settings["poison"],
+                device=graph.device,
+                architecture=targets.architecture(graph.device),
+                matmul_library=library,
+                threads=settings["threads"],
+                cache_layers=settings.cache_layers(),
+                dump_on_miss=not (dump or record.is_active() or observe.needs_stages()),
+            )
+
+        with phases.timed("torch_tile.compile", "inductor_cumulative_compile_time_us"):
+            ask_remote(graph.text, options, settings)
+            program = compile_with(settings["matmul_library"])
+            program, library = time_libraries.fastest(gm, graph, program, kind, settings, compile_with)
+        disk_cache.report()
+    except TileError as error:
+        node = _source_of(gm, graph, error.line)
+        if node is not None:
+            error.text += f"; from {node}"
+        raise
+    return graph, program, library
+
+
+def _recorded(
+    program: _C.Program,
+    gm: GraphModule,
+    graph: _C.GraphText,
+    entry: dict[str, Any],
+    settings: Settings,
+    binding: Binding | None,
+) -> Callable[..., Any] | None:
+    """The program as a CUDA graph; None, and a line in the log, where it is not recorded."""
+    kind, frozen = entry["kind"], binding.frozen if binding is not None else {}
+    against = settings.reason_against_recording
+    against = against or cudagraphs.reason_against(gm, graph.device, kind, bool(graph.pycalls), frozen)
+    if against is None and (graph.number_inputs or graph.number_outputs):
+        against = "it takes or returns floats or bools"
+    if against is None:
+        try:
+            recording = cudagraphs.Recording.of(gm, graph.device, kind, frozen)
+            recorded = cudagraphs.record(as_torch_calls_it(program, graph), recording)
+            recorded.__name__ = entry["name"]
+            entry["recording"] = dataclasses.asdict(recording)
+            if binding is not None:
+                recorded = without_frozen(recorded, binding)
+                _keep_frozen(recorded, graph, binding, entry)
+            elif not (graph.constants or graph.pycalls or (kind != "backward" and views_to_track(gm))):
+                _keep(recorded, entry)
+            return recorded
+        except Exception as error:
+            if settings["strict"]:
+                raise
+            against = f"that failed: {error!r}"
+    # What a forward that is not recorded saves has no fixed address for its backward.
+    settings.reason_against_recording = "its forward is not recorded"
+    level = logging.WARNING if graph.device.startswith("cuda") else logging.INFO
+    log.log(level, "%s is not recorded as a CUDA graph: %s", entry["name"], against)
+    return None
+
+
+def _keep(program: Any, entry: dict[str, Any]) -> None:
     """Lets torch keep the program as part of an entry of AOTAutograd."""
     program._fx_graph_cache_key = json.dumps(entry)
     program._fx_graph_cache_debug_lines = []
@@ -244,19 +278,30 @@ def _keep(program: _C.Program, entry: dict[str, Any]) -> None:
 
 def _bind(program: _C.Program, graph: _C.GraphText, binding: Binding, entry: dict[str, Any]) -> Callable[..., Any]:
     if not binding.frozen or binding.otherwise is None or graph.number_inputs or graph.number_outputs:
-        return _without_frozen(_as_torch_calls_it(program, graph), binding)
-    packable = [i for i, constant in enumerate(graph.constants) if id(constant) in binding.packable]
+        return without_frozen(as_torch_calls_it(program, graph), binding)
+    packable = _packable(graph, binding)
     bound = _C.freeze_program(program, list(binding.frozen.items()), graph.constants, packable, binding.otherwise)
     bound.__name__ = program.__name__
     bound._input_names = program._input_names
     bound._note_step = program._note_step
-    frozen = binding.entry(graph.constants) if binding.entry is not None and not graph.pycalls else None
-    if frozen is not None:
-        _keep(bound, {**entry, "frozen": {**frozen, "packable": packable}})
+    _keep_frozen(bound, graph, binding, entry)
     return bound
 
 
-def _without_frozen(function: Callable[[list[Any]], Any], binding: Binding | None) -> Callable[..., Any]:
+def _packable(graph: _C.GraphText, binding: Binding) -> list[int]:
+    return [i for i, constant in enumerate(graph.constants) if id(constant) in binding.packable]
+
+
+def _keep_frozen(program: Any, graph: _C.GraphText, binding: Binding, entry: dict[str, Any]) -> None:
+    """As `_keep`, with what computes the constants again."""
+    if not binding.frozen or binding.otherwise is None or binding.entry is None or graph.pycalls:
+        return
+    frozen = binding.entry(graph.constants)
+    if frozen is not None:
+        _keep(program, {**entry, "frozen": {**frozen, "packable": _packable(graph, binding)}})
+
+
+def without_frozen(function: Callable[[list[Any]], Any], binding: Binding | None) -> Callable[..., Any]:
     """Checks and drops frozen arguments, as `_C.freeze_program` does."""
     if binding is None or not binding.frozen:
         return function
@@ -278,125 +323,6 @@ def _inputs_of(gm: GraphModule) -> list[int | None]:
     """For each input the number of Dynamo's input that it is; None where it is none of those."""
     descriptors = [node.meta.get("desc") for node in gm.graph.find_nodes(op="placeholder")]
     return [d.idx if isinstance(d, PlainAOTInput) else None for d in descriptors]
-
-
-def names_of(inputs: Sequence[int | None], settings: Settings) -> list[str | None]:
-    """What the user calls the inputs, for messages; None where it is not known."""
-    names = settings.argument_names
-    return [names[number] if number is not None and number < len(names) else None for number in inputs]
-
-
-def reload_graph(payload: str, settings: Settings) -> Callable[..., Any]:
-    """The program of a graph again, from the `_fx_graph_cache_key` that `compile_graph` gave it."""
-    graph = json.loads(payload)
-    program = compile_text(graph["text"], graph, settings)
-    program._input_names = names_of(graph.get("inputs", ()), settings)
-    return program
-
-
-def compile_text(text: str, entry: dict[str, Any], settings: Settings) -> _C.Program:
-    """The program of a graph's text, as a rule from the disk; `entry` has its name, kind and device."""
-    _C.set_buffer_limit(config.get("buffer_limit_bytes"))
-    stages: dict[str, str] = {}
-    with phases.timed("torch_tile.load", "inductor_cumulative_compile_time_us"):
-        options = {**settings.compiler_options(), **targets.compiler_options(entry["device"])}
-        _ask_remote(text, options, settings)
-        program = _C.compile_graph(
-            text,
-            options,
-            settings.cache_dir(),
-            settings["cache_limit_bytes"],
-            _sink(None, stages),
-            [],
-            poison=settings["poison"],
-            device=entry["device"],
-            architecture=targets.architecture(entry["device"]),
-            matmul_library=settings["matmul_library"],
-            threads=settings["threads"],
-            cache_layers=settings.cache_layers(),
-            dump_on_miss=True,
-        )
-        _give_remote(program, settings)
-    disk_cache.report()
-    cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
-    _count(program, entry["name"])
-    settings.writes_inputs |= program.writes_inputs
-    program._note_step = places.note_steps(functools.partial(places.unpacked, entry.get("places", {})))
-    record.add(record.GraphRecord(entry["name"], entry["kind"]))
-    observe.compiled(None, {**entry, "text": text}, program, entry["name"], entry["kind"], stages)
-    return program
-
-
-def _ask_remote(text: str, options: dict[str, str], settings: Settings) -> None:
-    if settings["remote_cache"] and not settings["force_compile"]:
-        remote_cache.fetch(settings, f"graphs/{_C.graph_key(text, options).hex()}")
-
-
-def _give_remote(program: _C.Program, settings: Settings) -> None:
-    if settings["remote_cache"] and program.loaded_from == "compiled" and program.cache_entries:
-        remote_cache.store(settings, program.cache_entries[0], program.cache_entries)
-
-
-def _count(program: _C.Program, name: str) -> None:
-    program.__name__ = name  # Dynamo asks for it in every call
-    counters.add("graphs")
-    if program.loaded_from == "disk":
-        counters.add("graphs_from_disk")
-    counters.add("kernels", program.num_kernels)
-    counters.add("launches", program.num_launches)
-    counters.add("externs", program.num_externs)
-    counters.add("pycalls", program.num_pycalls)
-    counters.add("compile_ms", program.compile_ms)
-    log.info(
-        "%s: %d kernels, %d calls outside, %s in %.1f ms",
-        name, program.num_kernels, program.num_externs + program.num_pycalls, program.loaded_from, program.compile_ms,
-    )  # fmt: skip
-
-
-def _sink(dump: Dump | None, stages: dict[str, str]) -> Callable[[str, str | bytes], None] | None:
-    """Receiver of the compiler's stages; None without one, since a dump makes the compiler run."""
-    wants_all = observe.wants_stages()
-    if not dump and not record.is_active() and not wants_all:
-        return None
-
-    def write(file: str, data: str | bytes) -> None:
-        if dump:
-            dump.write_stage(file, data)
-        if isinstance(data, str) and (wants_all or record.wants(file)):
-            stages[file] = data
-
-    return write
-
-
-def _for_program(value: Any, kind: str) -> Any:
-    if kind == "nested":
-        return 2  # a length like any other; nothing is computed from it
-    return int(value) if kind == "bool" else torch.tensor(value, dtype=torch.float64)
-
-
-def _as_torch_calls_it(program: _C.Program, graph: _C.GraphText) -> Callable[..., Any]:
-    """Adds the tensors that the graph holds, and turns what is neither tensor nor integer into that and back."""
-    constants, number_inputs, number_outputs = graph.constants, graph.number_inputs, graph.number_outputs
-    if not constants and not number_inputs and not number_outputs:
-        return program
-    passed_on = {place: int(kind.split()[1]) for place, kind in number_outputs if kind.startswith("input ")}
-
-    def call(inputs: list[Any]) -> Any:
-        given = {place: inputs[source] for place, source in passed_on.items()}
-        for place, kind in number_inputs:
-            inputs[place] = _for_program(inputs[place], kind)
-        inputs.extend(constants)
-        outputs = program(inputs)
-        if not number_outputs:
-            return outputs
-        results: list[Any] = list(outputs)
-        for place, kind in number_outputs:
-            value = results[place]
-            results[place] = given[place] if place in given else bool(value) if kind == "bool" else value.item()
-        return results
-
-    call._boxed_call = True  # type: ignore[attr-defined]
-    return call
 
 
 def _source_of(gm: GraphModule, graph: _C.GraphText, line: int) -> str | None:

@@ -6,10 +6,11 @@ and runs as in the default mode.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -22,23 +23,58 @@ log = logging.getLogger(__name__)
 aten = torch.ops.aten
 
 
-def _static_inputs(gm: GraphModule, kind: str) -> list[int]:
+@dataclasses.dataclass
+class Recording:
+    """What torch's trees ask for, as plain data: a graph of the disk cache has it in its entry."""
+
+    device: str
+    kind: str
+    static: list[int]
     """Inputs whose addresses never change: parameters and buffers, or what a recorded forward saved."""
+    written: list[int]
+    placeholders: list[tuple[str, str | None, str | None]]
+    """Name, where it comes from, and where it is written, for messages."""
+    num_outputs: int
+
+    @classmethod
+    def of(cls, gm: GraphModule, device: str, kind: str, frozen: Collection[int] = ()) -> Recording:
+        """Of a graph; `frozen` are those of AOTAutograd's inputs that it does not have any more."""
+        from torch._inductor.cudagraph_utils import get_placeholder_info
+
+        nodes = gm.graph.find_nodes(op="placeholder")
+        output = next(iter(gm.graph.find_nodes(op="output")))
+        outputs = output.args[0] if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
+        written = [
+            i
+            for i, node in enumerate(nodes)
+            if any(user.target is aten.copy_.default and user.args[0] is node for user in node.users)
+        ]
+        placeholders = [(i.name, i.stack_trace, i.mutating_use_stack_trace) for i in get_placeholder_info(gm.graph)]
+        return cls(device, kind, _static_inputs(gm, kind, frozen), written, placeholders, len(outputs))
+
+
+def _static_inputs(gm: GraphModule, kind: str, frozen: Collection[int]) -> list[int]:
     placeholders = gm.graph.find_nodes(op="placeholder")
     if kind == "backward":
         return [i for i, node in enumerate(placeholders) if "tangent" not in node.name]
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context else None
-    return list(metadata.static_input_indices) if metadata is not None else []
+    if metadata is None:
+        return []
+    static = frozenset(metadata.static_input_indices)
+    places = [place for place in range(len(placeholders) + len(frozen)) if place not in frozen]
+    return [i for i, place in enumerate(places) if place in static]
 
 
-def reason_against(gm: GraphModule, device: str, kind: str, has_pycalls: bool) -> str | None:
+def reason_against(
+    gm: GraphModule, device: str, kind: str, has_pycalls: bool, frozen: Collection[int] = ()
+) -> str | None:
     """Why a graph is not recorded; None if it is."""
     if not device.startswith("cuda"):
         return "its kernels run on the CPU"
     if has_pycalls:
         return "it calls Python"
-    static = frozenset(_static_inputs(gm, kind))
+    static = frozenset(_static_inputs(gm, kind, frozen))
     placeholders = gm.graph.find_nodes(op="placeholder")
     for node in gm.graph.nodes:
         if str(node.target) in ("cond", "while_loop", "while_loop_stack_output"):
@@ -60,20 +96,12 @@ def reason_against(gm: GraphModule, device: str, kind: str, has_pycalls: bool) -
     return None
 
 
-def record(program: Callable[..., Any], gm: GraphModule, device: str, kind: str) -> Callable[..., Any]:
+def record(program: Callable[..., Any], recording: Recording) -> Callable[..., Any]:
     """A boxed callable that records the program when it is first called, one recording for each set of sizes."""
     from torch._inductor.cudagraph_trees import cudagraphify_impl
-    from torch._inductor.cudagraph_utils import get_placeholder_info
+    from torch._inductor.cudagraph_utils import PlaceholderInfo
 
-    static = _static_inputs(gm, kind)
-    placeholders = tuple(get_placeholder_info(gm.graph))
-    output = next(iter(gm.graph.find_nodes(op="output")))
-    outputs = output.args[0] if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
-    written = tuple(
-        i
-        for i, node in enumerate(gm.graph.find_nodes(op="placeholder"))
-        if any(user.target is aten.copy_.default and user.args[0] is node for user in node.users)
-    )
+    placeholders = tuple(PlaceholderInfo(name, place, [], written) for name, place, written in recording.placeholders)
     local = threading.local()  # a tree belongs to a thread
 
     def set_up(inputs: list[Any]) -> Any:
@@ -83,14 +111,14 @@ def record(program: Callable[..., Any], gm: GraphModule, device: str, kind: str)
             return cudagraphify_impl(
                 program,
                 inputs,
-                static,
-                device_index=torch.device(device).index or 0,
-                stack_traces=[None] * len(outputs),
-                is_backward=kind == "backward",
-                is_inference=kind == "inference",
+                recording.static,
+                device_index=torch.device(recording.device).index or 0,
+                stack_traces=[None] * recording.num_outputs,
+                is_backward=recording.kind == "backward",
+                is_inference=recording.kind == "inference",
                 constants=(),
                 placeholders=placeholders,
-                mutated_input_idxs=written,
+                mutated_input_idxs=tuple(recording.written),
             )
         except Exception as error:
             warnings.warn(f"torch_tile: a graph is not recorded as a CUDA graph: {error}", stacklevel=2)

@@ -8,7 +8,6 @@ digest, so nothing of the graph is kept on disk.
 
 from __future__ import annotations
 
-import dis
 import enum
 import functools
 import hashlib
@@ -21,6 +20,8 @@ from typing import Any
 
 import torch
 from torch._library import custom_ops, simple_registry
+
+from torch_tile.code_names import MISSING, cell_content, is_present, names_read
 
 # Above this a definition reaches too much to be digested in each compile.
 _MOST_OBJECTS = 2000
@@ -117,35 +118,6 @@ def describe(operators: Iterable[torch._ops.OpOverload], classes: Iterable[type]
     for each in classes:
         digest.add(each, each.__qualname__)
     return digest.hexdigest()
-
-
-@functools.cache
-def _names(code: types.CodeType) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """What code reads by name: ("global", ("torch", "ops", "mylib", "f")), ("cell", ("weight",)), ("import", ("os",)).
-
-    Attributes follow a name as far as they are read at once.
-    """
-    found: dict[tuple[str, tuple[str, ...]], None] = {}
-    chain: tuple[str, tuple[str, ...]] | None = None
-    for instruction in dis.get_instructions(code):
-        name = instruction.opname
-        if name in ("LOAD_ATTR", "LOAD_METHOD") and chain is not None:
-            chain = (chain[0], (*chain[1], str(instruction.argval)))
-            continue
-        if name in ("PUSH_NULL", "CACHE", "PRECALL", "EXTENDED_ARG", "NOP"):
-            continue
-        if chain is not None:
-            found[chain] = None
-            chain = None
-        if name in ("LOAD_GLOBAL", "LOAD_NAME"):
-            chain = ("global", (str(instruction.argval),))
-        elif name in ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"):
-            chain = ("cell", (str(instruction.argval),))
-        elif name == "IMPORT_NAME":
-            found[("import", (str(instruction.argval),))] = None
-    if chain is not None:
-        found[chain] = None
-    return tuple(found)
 
 
 class _Digest:
@@ -292,7 +264,7 @@ class _Digest:
     def add_function(self, value: types.FunctionType, path: str) -> None:
         self.token("function", value.__module__ if is_known(value) else "", value.__qualname__)
         if is_known(value):  # a decorator of torch holds the user's function
-            self.add_all(filter(_is_present, map(_content, value.__closure__ or ())), path)
+            self.add_all(filter(is_present, map(cell_content, value.__closure__ or ())), path)
             return
         self.add_code(value.__code__, path)
         self.add_all((value.__defaults__, value.__kwdefaults__), path)
@@ -317,18 +289,18 @@ class _Digest:
         while pending:
             code = pending.pop()
             pending += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-            for kind, chain in _names(code):
+            for kind, chain in names_read(code):
                 if kind == "import":
                     if _root(chain[0]) not in _KNOWN_MODULES:
                         raise UnreadableError(f"{path} imports {chain[0]} when it runs")
                 elif kind == "cell":
-                    if chain[0] in cells and (found := _content(cells[chain[0]])) is not _MISSING:
+                    if chain[0] in cells and (found := cell_content(cells[chain[0]])) is not MISSING:
                         yield _follow(found, chain)
                 elif chain[0] in function.__globals__:
                     yield _follow(function.__globals__[chain[0]], chain)
         # Cells that nothing reads by name: `super()`.
         for name, cell in cells.items():
-            if (found := _content(cell)) is not _MISSING:
+            if (found := cell_content(cell)) is not MISSING:
                 yield name, found
 
     def add_operator(self, op: torch._ops.OpOverload) -> None:
@@ -377,27 +349,13 @@ def _is_plain(kind: type) -> bool:
     return kind.__basicsize__ == object.__basicsize__ + 8 * pointers
 
 
-_MISSING: Any = object()
-
-
-def _is_present(value: Any) -> bool:
-    return value is not _MISSING
-
-
-def _content(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not assigned yet
-        return _MISSING
-
-
 def _follow(value: Any, chain: tuple[str, ...]) -> tuple[str, Any]:
     """What `a.b.c` names, as far as modules and operators go; attributes of other objects belong to their values."""
     for i, name in enumerate(chain[1:], 1):
         if not isinstance(value, (types.ModuleType, torch._ops._OpNamespace, torch._ops.OpOverloadPacket)):
             return ".".join(chain[:i]), value
-        found = getattr(value, name, _MISSING)
-        if found is _MISSING:
+        found = getattr(value, name, MISSING)
+        if found is MISSING:
             return ".".join(chain[:i]), None if isinstance(value, torch._ops._OpNamespace) else value
         value = found
     return ".".join(chain), value

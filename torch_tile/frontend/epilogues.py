@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from torch_tile import _C
 from torch_tile.config import Settings
 from torch_tile.frontend.constant_folding import CASTS
+from torch_tile.frontend.fused_dtypes import fused_dtypes
 from torch_tile.frontend.sizes import has_strides_of
 
 aten = torch.ops.aten
@@ -169,22 +169,6 @@ def _find_activation(product: Node) -> _Epilogue | None:
                     return None
             return _Epilogue(product, views, end, gone, found)
     return None
-
-
-def fused_dtypes(settings: Settings) -> tuple[set[torch.dtype], set[torch.dtype]]:
-    """Of products, and of convolutions: the processor's choice, which the key of a graph on disk holds."""
-    has_onednn = bool(torch._C._has_mkldnn and torch._C._get_mkldnn_enabled())
-    may_choose = has_onednn and settings["matmul_library"] != "aten"
-    products = set()
-    if may_choose and not settings["emulate_precision_casts"]:
-        if torch.ops.mkldnn._is_mkldnn_bf16_supported():
-            products.add(torch.bfloat16)
-        if torch.ops.mkldnn._is_mkldnn_fp16_supported():
-            products.add(torch.float16)
-    convolutions = products | ({torch.float32} if has_onednn else set())
-    if may_choose and _C.prefers_onednn(settings["matmul_library"]):
-        products.add(torch.float32)
-    return products, convolutions
 
 
 class _Fuser:

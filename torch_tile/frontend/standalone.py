@@ -36,8 +36,8 @@ from torch_tile.config import Settings
 from torch_tile.errors import ArtifactError
 from torch_tile.frontend import autograd_cache
 from torch_tile.frontend.aot import compile_with_autograd
-from torch_tile.frontend.compile import reload_graph
 from torch_tile.frontend.options import settings_of
+from torch_tile.frontend.reload import reload_graph
 
 _MAGIC = b"torch_tile artifact 1\n"
 _HEADER = "header.json"

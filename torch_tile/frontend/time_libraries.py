@@ -52,8 +52,8 @@ def fastest(
     kind: str,
     settings: Settings,
     compile_with: Callable[[str], _C.Program],
-) -> _C.Program:
-    """The program to keep.
+) -> tuple[_C.Program, str]:
+    """The program to keep, and its library.
 
     Args:
         gm: the graph.
@@ -64,7 +64,7 @@ def fastest(
         compile_with: makes the program for a library.
     """
     if not _is_timed(gm, graph, program, kind, settings):
-        return program
+        return program, settings["matmul_library"]
     try:
         programs = {library: compile_with(library) for library in _LIBRARIES}
         with unset_fake_temporarily(), _disable_current_modes(), torch.no_grad(), torch.random.fork_rng(devices=[]):
@@ -77,7 +77,7 @@ def fastest(
                     times[library] = min(times[library], time.perf_counter() - start)
     except Exception as error:  # inputs of random numbers are not what the graph expects
         log.info("libraries are not timed: %s", error)
-        return program
+        return program, settings["matmul_library"]
     chosen = min(times, key=times.__getitem__)
     log.info("max_autotune: %s", ", ".join(f"{library} {1e6 * t:.0f} us" for library, t in times.items()))
-    return programs[chosen]
+    return programs[chosen], chosen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 
 from torch_tile import _C
 from torch_tile.errors import TileError, UnsupportedError
-from torch_tile.language import kernel_cache, target_info, traceback
+from torch_tile.language import arguments, kernel_cache, target_info, traceback
 from torch_tile.language.compile_time_values import as_constant, constexpr, unwrap
 from torch_tile.language.compiled_kernel import CompiledKernel
 from torch_tile.language.core import state, tensor
@@ -28,6 +29,8 @@ from torch_tile.language.places import TracedKernel, plain
 from torch_tile.language.stages import compiler_options
 from torch_tile.language.trace import Tracer
 from torch_tile.targets import architecture
+
+log = logging.getLogger(__name__)
 
 # Of a torch without CUDA all tensors that kernels take are on the CPU: nothing is asked of each.
 _HAS_CUDA = torch.version.cuda is not None
@@ -193,6 +196,25 @@ def written_pointers(kernel: JITFunction, bound: dict[str, Any]) -> tuple[list[b
     return [run.written is None or value in run.written for value in signature.pointers], traced.text
 
 
+def _build_parameter(
+    signature: Signature, parameter: Any, value: Any, positional: list[Any], keywords: dict[str, Any]
+) -> None:
+    signature.hint = parameter.name
+    if parameter.kind is parameter.kind.VAR_POSITIONAL:
+        positional += [signature.build(v) for v in value]
+        return
+    if parameter.kind is parameter.kind.VAR_KEYWORD:
+        keywords.update({k: signature.build(v) for k, v in value.items()})
+        return
+    made = as_constant(value) if parameter.is_constexpr else signature.build(value, parameter.type)
+    if parameter.is_const:
+        made = read_only(made)
+    if parameter.kind is parameter.kind.KEYWORD_ONLY:
+        keywords[parameter.name] = made
+    else:
+        positional.append(made)
+
+
 def _trace(
     kernel: JITFunction, bound: dict[str, Any], pointers_first: bool = False
 ) -> tuple[TracedKernel, Tracer, Signature]:
@@ -203,23 +225,11 @@ def _trace(
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
         for parameter in kernel.params:
-            value = bound[parameter.name]
-            signature.hint = parameter.name
-            if parameter.kind is parameter.kind.VAR_POSITIONAL:
-                positional += [signature.build(v) for v in value]
-                continue
-            if parameter.kind is parameter.kind.VAR_KEYWORD:
-                keywords.update({k: signature.build(v) for k, v in value.items()})
-                continue
-            made = as_constant(value) if parameter.is_constexpr else signature.build(value, parameter.type)
-            if parameter.is_const:
-                made = read_only(made)
-            if parameter.kind is parameter.kind.KEYWORD_ONLY:
-                keywords[parameter.name] = made
-            else:
-                positional.append(made)
+            with arguments.named(parameter.name):
+                _build_parameter(signature, parameter, bound[parameter.name], positional, keywords)
         kernel.form(True)(*positional, **keywords)
     except TileError as error:
+        arguments.explain(error, kernel.params, bound)
         raise traceback.at_user_line(error, kernel.fn) from None
     except Exception as error:
         raise traceback.trimmed(error) from error.__cause__
@@ -256,7 +266,10 @@ def specialize(kernel: JITFunction, bound: dict[str, Any]) -> Specialization:
             for item in value.values():
                 found.add(item)
         else:
-            found.add(value, parameter.type)
+            try:
+                found.add(value, parameter.type)
+            except (TileError, TypeError, ValueError) as error:
+                raise arguments.about(error, parameter.name, kernel.fn.__name__) from None
     return found
 
 
@@ -266,6 +279,7 @@ def find_compiled(
     """The kernel compiled for these arguments, or for a target like "sm_90" instead of their device; and what is passed
     to it."""
     options.check(kernel.fn.__name__)
+    _forget_what_is_stale(kernel)
     found = specialize(kernel, bound)
     device = target or found.device
     if device is not None:
@@ -276,6 +290,7 @@ def find_compiled(
     except TypeError:  # a constant that cannot be hashed
         compiled, key = None, (repr(key),)
     if compiled is None:
+        kernel.outer_values.add([kernel, *bound.values()])
         compiled = compile_bound(kernel, bound, found.flat, device, options)
         kernel.launchers[key] = compiled
     return compiled, found.flat
@@ -354,8 +369,17 @@ def _find_quickly(kernel: JITFunction, args: tuple[Any, ...], kwargs: dict[str, 
     return None if compiled is None else (compiled, flat)
 
 
+def _forget_what_is_stale(kernel: JITFunction) -> None:
+    """Drops what was compiled with values of globals and the like that have changed since."""
+    outer = kernel.outer_values
+    if outer.values and (changed := outer.changed()):
+        log.info("kernel %s is compiled again: %s changed", kernel.fn.__name__, ", ".join(changed))
+        kernel.forget()
+
+
 def launch(kernel: JITFunction, grid: Any, args: Any, kwargs: Any) -> CompiledKernel:
-    """Runs the kernel over a grid, compiling it for new types and constants."""
+    """Runs the kernel over a grid, compiling it for new types, constants, and values that it reads from outside."""
+    _forget_what_is_stale(kernel)
     found = _find_quickly(kernel, args, kwargs)
     if found is not None and type(grid) is tuple:
         compiled, flat = found

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from torch_tile import _C
+from torch_tile.language import arguments
 from torch_tile.language.places import TracedKernel
 from torch_tile.language.stages import Stages
 
@@ -47,8 +48,15 @@ class CompiledKernel:
     def run(self, x: int, y: int, z: int, flat: list[Any]) -> None:
         try:
             self.launcher(x, y, z, *flat)
-        except ValueError as error:
-            raise self._misplaced(flat) or error from None
+        except (ValueError, RuntimeError) as error:
+            raise self._unreadable(flat) or self._misplaced(flat) or error from None
+
+    def _unreadable(self, flat: list[Any]) -> ValueError | None:
+        """What to say of a tensor whose memory a kernel cannot read as it is."""
+        for name, value in zip(self.names, flat, strict=True):
+            if isinstance(value, torch.Tensor) and (found := arguments.unreadable(name, value)) is not None:
+                return ValueError(f"kernel {self.name} expected {found}")
+        return None
 
     def _misplaced(self, flat: list[Any]) -> ValueError | None:
         """What to say of a tensor that is not where the kernel runs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,6 +29,17 @@ _COMPARISONS: dict[str, Any] = {
     "In": lambda a, b: a in b,
     "NotIn": lambda a, b: a not in b,
 }
+
+
+# Turns of a `while` that Python runs while a kernel is traced. Each adds its body to the kernel.
+MOST_TURNS = 10_000
+
+
+def _endless() -> Exception:
+    return error(
+        f"this `while` does not end: its condition is known when the kernel is compiled, and is still true after "
+        f"{MOST_TURNS} turns; use a condition of run-time values, `for` over `range`, or `break`"
+    )
 
 
 class range:
@@ -216,6 +228,17 @@ class Runtime:
             )
         return bool(condition)
 
+    def turns(self) -> Iterator[int]:
+        """Counts the turns of one loop that Python runs while a kernel is traced."""
+        return itertools.count()
+
+    def static_turn(self, condition: Any, turns: Iterator[int]) -> bool:
+        """As `static_condition`, of a `while`: one that does not end is an error."""
+        goes_on = self.static_condition(condition)
+        if goes_on and next(turns) >= MOST_TURNS:
+            raise _endless()
+        return goes_on
+
     # --- conditions --------------------------------------------------------------------------------------------------
 
     def and_(self, first: Any, *rest: Callable[[], Any]) -> Any:
@@ -322,13 +345,14 @@ class Runtime:
         return (*values, *last)
 
     def while_(self, test: Any, body: Any, names: Any, values: Any) -> Any:
-        while True:
+        for _ in builtins.range(MOST_TURNS):
             run = current()
             if run.tracing and run.is_runtime_test(test, values):
                 return run.while_loop(test, body, names, values)
             if not test(*values):
                 return values
             values = body(*values)
+        raise _endless()
 
 
 runtime = Runtime()

@@ -11,7 +11,7 @@ import hashlib
 import inspect
 import itertools
 import logging
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -321,8 +321,68 @@ def _constants_of(template: Any) -> Any:
     return KERNELS[template[1]].src if template[0] == "k" else ()
 
 
+# --- values from outside ---------------------------------------------------------------------------------------------
+
+
+class _Modules:
+    """Modules by name, as attributes: Dynamo guards on what is read of an attribute alone."""
+
+
+_modules = _Modules()
+
+
+def _floats(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_floats, value))
+    return value if isinstance(value, float) else None
+
+
+def outer_places(index: str) -> tuple[tuple[tuple[str, ...], Any], ...]:
+    """Where values stand that the kernel reads from outside, a module and names from there on; and floats among them.
+
+    Runs while Dynamo traces, as Python.
+    """
+    from torch_tile.language.outer_values import places_of
+
+    kernel, wrappers = _innermost(KERNELS[index])
+    functions = [f for w in wrappers for f in getattr(w, "values", {}).values()]
+    found = []
+    for module, names, value in places_of([kernel, *functions]):
+        key = f"module_{hashlib.sha256(module.__name__.encode()).hexdigest()[:16]}"
+        setattr(_modules, key, module)
+        found.append(((key, *names), _floats(value)))
+    return tuple(found)
+
+
+def _compare(values: Any) -> None:
+    """Takes constants: Dynamo makes guards on their values for that."""
+
+
+def _fixed(flat: _Flat, value: Any, known: Any) -> Any:
+    """A value as a constant. A float that has changed is a symbol of Dynamo's, which a comparison makes a constant."""
+    if isinstance(value, (list, tuple)):
+        return tuple([_fixed(flat, v, k) for v, k in zip(value, known, strict=True)])
+    if isinstance(value, (float, torch.SymFloat)):
+        return 1 if value == known else 0  # a branch
+    return flat.constant(value)
+
+
+def _guard_outer_values(flat: _Flat, index: str) -> None:
+    """Reads what the kernel reads from outside, so that Dynamo traces again once it has changed."""
+    values: list[Any] = []
+    for place, known in outer_places(index):
+        value: Any = _modules
+        for name in place:
+            value = getattr(value, name)
+        if not isinstance(value, FunctionType):
+            values.append(_fixed(flat, value, known))
+    _compare(tuple(values))
+
+
 # What torch.compiler.assume_constant_result sets, without importing Dynamo.
 remember._dynamo_marked_constant = True  # type: ignore[attr-defined]
+outer_places._dynamo_marked_constant = True  # type: ignore[attr-defined]
+_compare._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 # --- what Dynamo traces -----------------------------------------------------------------------------------------------
@@ -441,6 +501,7 @@ def launch_in_graph(outer: Any, grid: Any, args: Any, kwargs: Any) -> None:
             sizes += _sizes(grid(meta))
     hints = hints_of(kwargs, kernel.arg_names)
     key, letters = remember(outer.index, tuple(names), tuple(templates), has_grids, tuple(hints.items()))
+    _guard_outer_values(flat, outer.index)
     written = [t for t, letter in zip(flat.tensors, letters, strict=True) if letter == "w"]
     read = [t for t, letter in zip(flat.tensors, letters, strict=True) if letter == "r"]
     torch.ops.torch_tile.launch(key, sizes, written, read, flat.integers, flat.floats)

@@ -20,7 +20,7 @@ from torch_tile.errors import InvalidKernelError, TileError
 from torch_tile.interpreter import numerics
 from torch_tile.interpreter.memory import Region
 from torch_tile.interpreter.run import Interpreter
-from torch_tile.language import graph, traceback
+from torch_tile.language import arguments, graph, traceback
 from torch_tile.language.compile_time_values import as_constant, const, constexpr, unwrap
 from torch_tile.language.control import runtime
 from torch_tile.language.core import state, tensor
@@ -35,6 +35,7 @@ from torch_tile.language.dtypes import (
     type_of_annotation,
 )
 from torch_tile.language.launch_options import HINTS, options_of
+from torch_tile.language.outer_values import OuterValues
 from torch_tile.language.rewrite_source import rewrite
 from torch_tile.language.values import constant
 
@@ -101,6 +102,7 @@ class JITFunction:
         self._forms: dict[bool, Any] = {}
         self.launchers: dict[Any, Any] = {}
         self.plans: dict[Any, Any] = {}  # see compile.make_plan
+        self.outer_values = OuterValues()  # of what `launchers` holds
         self.index = graph.register(self)
         functools.update_wrapper(self, fn)
 
@@ -120,7 +122,12 @@ class JITFunction:
         """Gives the kernel another source; scripts written for Triton make variants of kernels so."""
         self._changed_source = new_src
         self._forms.clear()
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops what was compiled; the next launch compiles again."""
         self.launchers.clear()
+        self.outer_values = OuterValues()
 
     @property
     def cache_key(self) -> str:
@@ -304,31 +311,37 @@ class Interpreted:
         outer, state.run = state.run, interpreter
         try:
             with np.errstate(all="ignore"):
-                values, extra = [], {}
+                values: list[Any] = []
+                extra: dict[str, Any] = {}
                 for parameter in kernel.params:
-                    value = bound[parameter.name]
-                    if parameter.kind is parameter.kind.VAR_POSITIONAL:
-                        values += [
-                            interpret_argument(f"{parameter.name}[{k}]", v, regions) for k, v in enumerate(value)
-                        ]
-                    elif parameter.kind is parameter.kind.VAR_KEYWORD:
-                        extra.update({k: interpret_argument(k, v, regions) for k, v in value.items()})
-                    elif parameter.is_constexpr:
-                        item = as_constant(value)
-                        values.append(item)
-                    else:
-                        item = interpret_argument(parameter.name, value, regions, parameter.type)
-                        values.append(read_only(item) if parameter.is_const else item)
+                    with arguments.named(parameter.name):
+                        _interpret_parameter(parameter, bound[parameter.name], values, extra, regions)
                 interpreter.memory.__init__(regions)  # type: ignore[misc]
                 body = kernel.form(False)
                 positional, keywords = _split(kernel.params, values, extra)
                 interpreter.run(lambda: body(*positional, **keywords), self.programs)
         except TileError as error:
+            arguments.explain(error, kernel.params, bound)
             raise traceback.at_user_line(error, kernel.fn) from None
         except Exception as error:
             raise traceback.trimmed(error) from error.__cause__
         finally:
             state.run = outer
+
+
+def _interpret_parameter(
+    parameter: Parameter, value: Any, values: list[Any], extra: dict[str, Any], regions: list[Region]
+) -> None:
+    """Adds what a parameter stands for to positional or to named arguments."""
+    if parameter.kind is parameter.kind.VAR_POSITIONAL:
+        values += [interpret_argument(f"{parameter.name}[{k}]", v, regions) for k, v in enumerate(value)]
+    elif parameter.kind is parameter.kind.VAR_KEYWORD:
+        extra.update({k: interpret_argument(k, v, regions) for k, v in value.items()})
+    elif parameter.is_constexpr:
+        values.append(as_constant(value))
+    else:
+        item = interpret_argument(parameter.name, value, regions, parameter.type)
+        values.append(read_only(item) if parameter.is_const else item)
 
 
 def _split(params: list[Parameter], values: list[Any], extra: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -346,6 +359,8 @@ def interpret_argument(name: str, value: Any, regions: list[Region], type_: Any 
     if isinstance(value, constexpr):
         return as_constant(value)
     if isinstance(value, torch.Tensor):
+        if (wrong := arguments.unreadable(name, value)) is not None:
+            raise ValueError(f"the interpreter expected {wrong}")
         if value.device.type != "cpu":
             raise TypeError(
                 f"the interpreter expected CPU tensors, got `{name}` on {value.device}; pass `{name}.cpu()`"

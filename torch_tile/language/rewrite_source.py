@@ -462,12 +462,16 @@ class _Rewriter(ast.NodeTransformer):
         if not self.for_tracing:
             return self._nested_blocks(node)
         if node.orelse or leaves(node.body, EXITS):
-            node.test = self.runtime("static_condition", [self.visit(node.test)], node.test)
+            turns = self.fresh("turns")
+            counter: Any = ast.copy_location(ast.Name(turns, ast.Store()), node)
+            start = ast.copy_location(ast.Assign([counter], self.runtime("turns", [], node)), node)
+            read = ast.copy_location(ast.Name(turns, ast.Load()), node.test)
+            node.test = self.runtime("static_turn", [self.visit(node.test), read], node.test)
             outer, self.is_python_loop = self.is_python_loop, True
             node.body = self.block(node.body)
             self.is_python_loop = outer
             node.orelse = self.block(node.orelse)
-            return node
+            return [start, node]
         names = assigned_names([*node.body, ast.copy_location(ast.Expr(node.test), node)])
         test_name, body_name = self.fresh("test"), self.fresh("body")
         outer, self.is_python_loop = self.is_python_loop, False

@@ -1,5 +1,6 @@
 // Launches that need nothing of each other share one parallel region: the many small kernels of an optimizer's step
 // cost one hand-over to the other threads, and those too small for a region of their own use all threads.
+#include "runtime/executor/MemoryWalk.h"
 #include "runtime/executor/Program.h"
 #include "runtime/executor/SharedMemory.h"
 #include "runtime/launch/cpu/CpuLaunch.h"
@@ -19,6 +20,8 @@ constexpr int64_t mostCostNs = 200000;
 constexpr size_t mostLaunches = 512;
 /// What a run of launches allocates lives until its end.
 constexpr int64_t mostBytes = 4 << 20;
+/// Up to here it does not matter by how much a run raises the peak of a program.
+constexpr int64_t negligibleBytes = 64 << 10;
 
 /// Launches in their order and the level of each: one more than that of the last before it which it must not pass.
 class Levels {
@@ -65,9 +68,15 @@ static CpuGrid constantGrid(const SizeProgram &sizes, const artifact::Launch &la
   return {values[launch.numPrograms], values[launch.programCostNs], values[launch.scratchBytes]};
 }
 
-/// Steps between two that keep their place become: what is made, the launches by levels, what is freed.
+/// Steps between two that keep their place become: what is made, the launches by levels, what is freed. What a run
+/// keeps until its end does not raise the peak of the program.
 void Program::groupLaunches() {
   const Places places(source);
+  MemoryWalk walk(*this), oneByOne(*this);
+  for (StepRef step : steps)
+    oneByOne.take(step);
+  const int64_t mostHeld = std::max(oneByOne.peak(), negligibleBytes);
+  int64_t keptBytes = 0;
   std::vector<StepRef> run, result;
   std::vector<uint32_t> freed;
   Levels levels;
@@ -101,11 +110,12 @@ void Program::groupLaunches() {
     run.clear();
     freed.clear();
     levels = {};
-    bytes = 0;
+    bytes = keptBytes = 0;
   };
   // A slot that is used again would be made before the launches that use its first value.
   auto isFreed = [&](uint32_t slot) { return std::find(freed.begin(), freed.end(), slot) != freed.end(); };
   for (StepRef step : steps) {
+    const int64_t returned = walk.take(step);
     switch (step.kind) {
     case StepKind::Alloc: {
       const AllocStep &alloc = allocs[step.index];
@@ -113,7 +123,7 @@ void Program::groupLaunches() {
       if (alloc.shape.isConstant)
         size = static_cast<int64_t>(
             at::detail::computeStorageNbytes(alloc.shape.sizes, alloc.shape.strides, c10::elementSize(alloc.type)));
-      if (isFreed(alloc.slot) || bytes + size > mostBytes)
+      if (isFreed(alloc.slot) || bytes + size > mostBytes || walk.current() + keptBytes > mostHeld)
         flush();
       bytes += size;
       break;
@@ -125,7 +135,14 @@ void Program::groupLaunches() {
       break;
     }
     case StepKind::Free:
+      if (levels.size() == 0) { // no launch of this run uses it
+        result.insert(result.end(), run.begin(), run.end());
+        result.push_back(step);
+        run.clear();
+        continue;
+      }
       freed.push_back(step.index);
+      keptBytes += returned;
       break;
     case StepKind::Launch: {
       const LaunchStep &launch = launches[step.index];

@@ -80,6 +80,7 @@ public:
 
 private:
   friend class Call;
+  friend class MemoryWalk;
 
   /// `bodies` are those before a body of the artifact; the artifact itself makes its own.
   Program(artifact::Artifact artifact, std::vector<std::shared_ptr<const LoadedKernel>> kernels, ProgramOptions options,

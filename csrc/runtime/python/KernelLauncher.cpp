@@ -104,6 +104,14 @@ struct Arguments {
     }
   }
 
+  /// Kernels read memory as it is.
+  void checkMemory(const at::Tensor &tensor) const {
+    TORCH_CHECK_VALUE(tensor.layout() == at::kStrided && tensor.has_storage() && !tensor.is_neg() && !tensor.is_conj(),
+                      "pointer argument ", next - 1, " expected a tensor whose elements lie in memory as they are");
+    TORCH_CHECK_VALUE(tensor.storage().data() || tensor.numel() == 0, "pointer argument ", next - 1,
+                      " is a tensor without memory");
+  }
+
   void addPointer(PyObject *value) {
     if (THPVariable_Check(value)) {
       const at::Tensor &tensor = THPVariable_Unpack(value);
@@ -112,6 +120,7 @@ struct Arguments {
       else
         TORCH_CHECK_VALUE(tensor.device().is_cpu(), "pointer argument ", next - 1, " is on ", tensor.device(),
                           ", expected a tensor in CPU memory");
+      checkMemory(tensor);
       const at::Storage &storage = tensor.storage();
       auto begin = reinterpret_cast<uintptr_t>(storage.data());
       addRange({begin, begin + storage.nbytes()});

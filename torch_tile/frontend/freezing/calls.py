@@ -22,13 +22,14 @@ from torch_tile.config import Settings
 from torch_tile.debug import faults, limits
 from torch_tile.frontend import containment
 from torch_tile.frontend.channels_last import put_channels_last
-from torch_tile.frontend.compile import Binding, compile_graph, compile_text, names_of
+from torch_tile.frontend.compile import Binding, compile_graph, without_frozen
 from torch_tile.frontend.constant_folding import Constants, Report, fold, freeze_inputs, outside_of_tracing
 from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.freezing.prologue import Prologue, Recorder, UnfitError
 from torch_tile.frontend.freezing.scaling import scale_weights
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
+from torch_tile.frontend.reload import compile_text, names_of, recorded_as
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
 log = logging.getLogger(__name__)
@@ -223,14 +224,26 @@ class _Replayed(_Programs):
             return self.give_up()
         tensors = {place: sources[place] for place in self.frozen}
         states = {place: _C.TensorState(tensor) for place, tensor in tensors.items() if tensor is not None}
-        packable = self.payload["frozen"]["packable"]
-        program = _C.freeze_program(self.program, list(states.items()), constants, packable, self)
-        program.__name__ = self.name
-        program._note_step = self.program._note_step
+        program = self.bound(states, constants)
         self.num_compiled += 1
         self.programs.append(_Frozen(states, program))
         if self.first is None:
             self.first = program
+        return program
+
+    def bound(self, states: dict[int, _C.TensorState], constants: list[torch.Tensor]) -> Callable[..., Any]:
+        """The program with constants, for calls whose parameters have these states."""
+        if "recording" in self.payload:
+
+            def call(inputs: list[Any]) -> Any:
+                inputs.extend(constants)
+                return self.program(inputs)
+
+            return without_frozen(recorded_as(self.payload, self.program, call), Binding(states, [], self, None))
+        packable = self.payload["frozen"]["packable"]
+        program = _C.freeze_program(self.program, list(states.items()), constants, packable, self)
+        program.__name__ = self.name
+        program._note_step = self.program._note_step
         return program
 
     def give_up(self) -> Callable[..., Any]:
