@@ -31,7 +31,7 @@ from torch_tile.frontend.finite import asserts_finite
 from torch_tile.frontend.freezing import compile_frozen, parameters_of, reload_frozen
 from torch_tile.frontend.fx_passes import run_passes
 from torch_tile.frontend.partition import partition
-from torch_tile.frontend.refused_calls import check_calls
+from torch_tile.frontend.refused_calls import check_calls, check_level
 from torch_tile.frontend.tracing import untraced
 from torch_tile.frontend.user_passes import run_user_passes
 
@@ -84,6 +84,7 @@ def compile_with_autograd(
         settings.argument_names = containment.argument_names(gm)
         containment.check_arguments(inputs, settings.argument_names)
         check_calls(gm)
+        check_level()
         return _compile_with_attention(gm, inputs, settings)
 
     def compile_any() -> Callable[..., Any]:
