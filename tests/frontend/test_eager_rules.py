@@ -133,6 +133,18 @@ def test_sums_of_negative_zeros(dtype: torch.dtype, shape: tuple[int, ...]) -> N
     assert_same([each.signbit() for each in result], [each.signbit() for each in expected])
 
 
+@pytest.mark.parametrize("strides", [(12, 1, 1, 3), (12, 1, 3, 3), (12, 1, 24, 3), (12, 4, 4, 1), (12, 4, 1, 1)], ids=str)
+@pytest.mark.parametrize("training", [False, True])
+def test_layout_of_batch_norm(strides: tuple[int, ...], training: bool) -> None:
+    """Strides of a dimension of one element say nothing of the format."""
+
+    def function(x: torch.Tensor) -> Any:
+        return F.batch_norm(x, torch.zeros(3), torch.ones(3), training=training)
+
+    x = torch.randn(24).as_strided((2, 3, 1, 4), strides)
+    assert_same(compiled(function)(x), function(x))
+
+
 def test_angle_of_edges() -> None:
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.int32, torch.bool):
         x = torch.tensor([-1.0, 1.0, 0.0, -0.0, -math.inf, math.nan]).nan_to_num(2.0 if dtype is torch.int32 else None)
