@@ -133,7 +133,9 @@ def test_sums_of_negative_zeros(dtype: torch.dtype, shape: tuple[int, ...]) -> N
     assert_same([each.signbit() for each in result], [each.signbit() for each in expected])
 
 
-@pytest.mark.parametrize("strides", [(12, 1, 1, 3), (12, 1, 3, 3), (12, 1, 24, 3), (12, 4, 4, 1), (12, 4, 1, 1)], ids=str)
+@pytest.mark.parametrize(
+    "strides", [(12, 1, 1, 3), (12, 1, 3, 3), (12, 1, 24, 3), (12, 4, 4, 1), (12, 4, 1, 1)], ids=str
+)
 @pytest.mark.parametrize("training", [False, True])
 def test_layout_of_batch_norm(strides: tuple[int, ...], training: bool) -> None:
     """Strides of a dimension of one element say nothing of the format."""
@@ -142,6 +144,32 @@ def test_layout_of_batch_norm(strides: tuple[int, ...], training: bool) -> None:
         return F.batch_norm(x, torch.zeros(3), torch.ones(3), training=training)
 
     x = torch.randn(24).as_strided((2, 3, 1, 4), strides)
+    assert_same(compiled(function)(x), function(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("decimals", [-3, -1, 1, 2, 3])
+def test_rounding_to_decimals(dtype: torch.dtype, decimals: int) -> None:
+    """In float32, where the scaled number is in range."""
+    x = torch.cat([torch.tensor([65504.0, -65504.0, 300.0, 12345.0]), torch.randn(200) * 100]).to(dtype)
+    result = compiled(lambda x: torch.round(x, decimals=decimals))(x)
+    assert_same(result, torch.round(x, decimals=decimals), exact=True)
+
+
+NUMBER = torch.tensor(2.0, dtype=torch.float64)
+WITH_NUMBERS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "hypot": lambda x: (torch.hypot(x, NUMBER), torch.hypot(NUMBER, x)),
+    "lerp": lambda x: torch.lerp(x, x + 1, NUMBER),
+    "addcdiv": lambda x: torch.addcdiv(x, x, NUMBER),
+    "addcmul": lambda x: torch.addcmul(x, x, NUMBER),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", WITH_NUMBERS)
+def test_dtypes_with_tensors_of_no_dimension(name: str, dtype: torch.dtype) -> None:
+    """A wider tensor without dimensions does not widen the result."""
+    x, function = torch.linspace(0.5, 3.0, 7).to(dtype), WITH_NUMBERS[name]
     assert_same(compiled(function)(x), function(x))
 
 
