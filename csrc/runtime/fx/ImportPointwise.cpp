@@ -280,8 +280,8 @@ const char *importClamp(Call &call) {
     if (!isOneByOne)
       return call.pointwise(op, {x, bound}, dtype);
     // Not an extremum with its operands swapped: a kernel that computes both takes one for the other.
-    Value isTaken = call.pointwise("logical_or", {call.pointwise(isBeyond, {x, bound}, at::kBool),
-                                                  call.pointwise("isnan", {bound}, at::kBool)}, at::kBool);
+    Value isOutside = call.pointwise(isBeyond, {x, bound}, at::kBool);
+    Value isTaken = call.pointwise("logical_or", {isOutside, call.pointwise("isnan", {bound}, at::kBool)}, at::kBool);
     return call.pointwise("where", {isTaken, bound, x}, dtype);
   };
   Value value = values[0];
