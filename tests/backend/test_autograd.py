@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.autograd import forward_ad
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 from tests.compiling import BACKEND, IS_TILE, assert_same, compiled, count, gradients
@@ -288,3 +289,18 @@ def test_compiled_autograd(dynamic: bool) -> None:
         with torch._dynamo.compiled_autograd._enable(torch.compile(backend=BACKEND, **options), dynamic=dynamic):
             forward(x).sum().backward()
         assert_same([parameter.grad for parameter in model.parameters()], expected)
+
+
+def test_tangents_of_arguments() -> None:
+    """A call within a level of forward-mode differentiation runs in eager mode: a program would drop the tangents."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.exp() * 2
+
+    x, tangent = torch.arange(3.0), torch.tensor([1.0, 0.5, -2.0])
+    program = torch.compile(function, backend=BACKEND)
+    for _ in range(2):
+        assert_same(program(x), function(x))
+        with forward_ad.dual_level():
+            results = [forward_ad.unpack_dual(each(forward_ad.make_dual(x, tangent))) for each in (program, function)]
+        assert_same(results[0].tangent, results[1].tangent)

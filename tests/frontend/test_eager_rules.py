@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils import _pytree as pytree
 
 from tests.compiling import assert_same, compiled, fresh, tile_only
 
@@ -70,6 +71,106 @@ def test_numbers_in_float64() -> None:
     results = compiled(lambda x: [function(x) for function in DOUBLES.values()])(x)
     for result, function in zip(results, DOUBLES.values(), strict=True):
         assert_same(result, function(x), 1e-14, 1e-15)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_ranges_of_fractions(dtype: torch.dtype) -> None:
+    """In float64, rounded at the end. ATen's vectors count from a rounded start, its single elements do not."""
+
+    def function() -> Any:
+        return (
+            torch.arange(0, 1, 0.1, dtype=dtype), torch.arange(3, 40, 0.3, dtype=dtype),
+            torch.arange(0.5, 3, dtype=dtype), torch.arange(3.0, -2.0, -1.0, dtype=dtype),
+        )  # fmt: skip
+
+    steps = ((0.0, 0.1), (3.0, 0.3), (0.5, 1.0), (3.0, -1.0))
+    for result, eager, (start, step) in zip(compiled(function)(), function(), steps, strict=True):
+        exact = start + step * torch.arange(len(eager), dtype=torch.float64)
+        assert_same(result, exact.float().to(dtype) if dtype is not torch.float64 else exact, 1e-15, 1e-15)
+        assert_same(result, eager, rtol=torch.finfo(dtype).eps, atol=0)
+
+
+ZEROS = torch.tensor([0.0, -0.0, 1.0, -1.0] * 8)
+EXTREMA_OF_ZEROS: dict[str, Callable[..., Any]] = {
+    "maximum": lambda x, low, high: (torch.maximum(x, low), torch.maximum(low, x)),
+    "minimum": lambda x, low, high: (torch.minimum(x, high), torch.minimum(high, x)),
+    "clamp_min": lambda x, low, high: (torch.clamp(x, min=low), torch.clamp(x, low, high)),
+    "clamp_max": lambda x, low, high: (torch.clamp(x, max=high), torch.clamp(x, low, high)),
+    "expanded": lambda x, low, high: torch.clamp(x, low.expand(x.shape), high.expand(x.shape)),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMA_OF_ZEROS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_signs_of_zero_of_extrema_in_one_graph(name: str, dtype: torch.dtype, zero: float) -> None:
+    """Of operands in either order, one-sided and two-sided, in one kernel."""
+    function, x = EXTREMA_OF_ZEROS[name], ZEROS.to(dtype)
+    bounds = (zero, 3.0) if name != "clamp_max" else (-3.0, zero)
+    bounds = (-3.0, zero) if name == "minimum" else bounds
+    low, high = (torch.tensor([bound], dtype=dtype) for bound in bounds)
+    result, expected = (
+        [each.signbit() for each in pytree.tree_leaves(f(x, low, high))] for f in (compiled(function), function)
+    )
+    assert_same(result, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("shape", [(3, 1), (1, 1), (6, 4), (3, 64), (5, 1000), (3, 7, 2)], ids=str)
+def test_sums_of_negative_zeros(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    """A sum begins with zero."""
+
+    def function(x: torch.Tensor) -> Any:
+        y = x * 1
+        chosen = torch.arange(y.shape[1]).expand(y.shape[:2]) == 0
+        return (
+            x.sum(1), x.sum(0), x.sum(), x.mean(1), x.nansum(1), y.sum(-1), x.t().sum(0) if x.dim() == 2 else x.sum(1),
+            x.sum(1, dtype=torch.float64), torch.where(chosen, x if x.dim() == 2 else x[..., 0], 0).sum(1),
+        )  # fmt: skip
+
+    x = torch.full(shape, -0.0, dtype=dtype)
+    result, expected = compiled(function)(x), function(x)
+    assert_same([each.signbit() for each in result], [each.signbit() for each in expected])
+
+
+@pytest.mark.parametrize(
+    "strides", [(12, 1, 1, 3), (12, 1, 3, 3), (12, 1, 24, 3), (12, 4, 4, 1), (12, 4, 1, 1)], ids=str
+)
+@pytest.mark.parametrize("training", [False, True])
+def test_layout_of_batch_norm(strides: tuple[int, ...], training: bool) -> None:
+    """Strides of a dimension of one element say nothing of the format."""
+
+    def function(x: torch.Tensor) -> Any:
+        return F.batch_norm(x, torch.zeros(3), torch.ones(3), training=training)
+
+    x = torch.randn(24).as_strided((2, 3, 1, 4), strides)
+    assert_same(compiled(function)(x), function(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("decimals", [-3, -1, 1, 2, 3])
+def test_rounding_to_decimals(dtype: torch.dtype, decimals: int) -> None:
+    """In float32, where the scaled number is in range."""
+    x = torch.cat([torch.tensor([65504.0, -65504.0, 300.0, 12345.0]), torch.randn(200) * 100]).to(dtype)
+    result = compiled(lambda x: torch.round(x, decimals=decimals))(x)
+    assert_same(result, torch.round(x, decimals=decimals), exact=True)
+
+
+NUMBER = torch.tensor(2.0, dtype=torch.float64)
+WITH_NUMBERS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "hypot": lambda x: (torch.hypot(x, NUMBER), torch.hypot(NUMBER, x)),
+    "lerp": lambda x: torch.lerp(x, x + 1, NUMBER),
+    "addcdiv": lambda x: torch.addcdiv(x, x, NUMBER),
+    "addcmul": lambda x: torch.addcmul(x, x, NUMBER),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", WITH_NUMBERS)
+def test_dtypes_with_tensors_of_no_dimension(name: str, dtype: torch.dtype) -> None:
+    """A wider tensor without dimensions does not widen the result."""
+    x, function = torch.linspace(0.5, 3.0, 7).to(dtype), WITH_NUMBERS[name]
+    assert_same(compiled(function)(x), function(x))
 
 
 def test_angle_of_edges() -> None:

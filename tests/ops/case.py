@@ -34,6 +34,10 @@ class OpCase:
     tolerances: Mapping[torch.dtype, tuple[float, float]] = dataclasses.field(default_factory=dict)
     """Where rounding errors exceed the usual; `reason` says why."""
     reason: str = ""
+    is_sum: bool = False
+    """Additions have another order than eager's: float32 is at most twice as far from float64 as eager's."""
+    is_linear: bool = False
+    """A sum whose terms cancel: errors are told in units of what their magnitudes give."""
     special: bool = True
     """A pointwise case that is also tried with NaN, infinities, subnormals and large arguments."""
 

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 
 from tests.ops.case import OpCase
-from tests.ops.cases_reductions import ORDER, SUM
+from tests.ops.cases_reductions import SUM
 from tests.ops.inputs import FLOATS, POSITIVE, UNIT
 
-_norm = {"tolerances": SUM | {torch.float64: (1e-10, 1e-10)}, "reason": ORDER}
+_norm = SUM | {"tolerances": SUM["tolerances"] | {torch.float64: (1e-10, 1e-10)}}
 _f32_bf16 = (torch.float32, torch.bfloat16)
 
 
@@ -45,9 +45,9 @@ NORMS = [
     OpCase("instance_norm", lambda x: F.instance_norm(x), lambda m: [(m.tensor(m.size(4), 6, 5, 5),)], (torch.float32,), generated=False, **_norm),
     OpCase("normalize", lambda x: F.normalize(x, dim=-1), lambda m: [(m.tensor(m.size(4), 19),)], (torch.float32,), generated=False, **_norm),
     OpCase("cosine_similarity", lambda x, y: F.cosine_similarity(x, y), lambda m: [(m.tensor(m.size(4), 19), m.tensor(m.size(4), 19))], (torch.float32,), generated=False, **_norm),
-    OpCase("swiglu", _swiglu, lambda m: [(m.tensor(m.size(5), 19), m.tensor(m.size(5), 19))], tolerances=SUM, reason="eager rounds between the two operators"),
+    OpCase("swiglu", _swiglu, lambda m: [(m.tensor(m.size(5), 19), m.tensor(m.size(5), 19))], tolerances=SUM["tolerances"], reason="eager rounds between the two operators"),
     OpCase("glu", lambda x: F.glu(x, -1), lambda m: [(m.tensor(m.size(5), 18),)], (torch.float32,), generated=False),
-    OpCase("prelu", lambda x, w: F.prelu(x, w), lambda m: [(m.tensor(m.size(4), 6, 5), m.tensor(6))], (torch.float32,), generated=False, tolerances=SUM, reason=ORDER),
+    OpCase("prelu", lambda x, w: F.prelu(x, w), lambda m: [(m.tensor(m.size(4), 6, 5), m.tensor(6))], (torch.float32,), generated=False),
 ]  # fmt: skip
 
 
@@ -62,7 +62,7 @@ LOSSES = [
     OpCase("cross_entropy_sum", lambda x, y: F.cross_entropy(x, y, reduction="sum"), _logits_and_labels, _f32_bf16, generated=False, **_norm),
     OpCase("cross_entropy_none", lambda x, y: F.cross_entropy(x, y, reduction="none"), _logits_and_labels, _f32_bf16, generated=False, **_norm),
     OpCase("cross_entropy_smoothing", lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1), _logits_and_labels, (torch.float32,), generated=False, **_norm),
-    OpCase("cross_entropy_weight", lambda x, y: F.cross_entropy(x, y, weight=torch.arange(1.0, 14.0, device=x.device)), _logits_and_labels, (torch.float32,), generated=False, **_norm),
+    OpCase("cross_entropy_weight", lambda x, y: F.cross_entropy(x, y, weight=torch.arange(1, 14, device=x.device).to(x.dtype)), _logits_and_labels, (torch.float32,), generated=False, **_norm),
     OpCase("cross_entropy_probabilities", lambda x, y: F.cross_entropy(x, y.softmax(-1)), lambda m: [(m.tensor(m.size(9), 13), m.tensor(m.size(9), 13))], (torch.float32,), **_norm),
     OpCase("cross_entropy_image", lambda x, y: F.cross_entropy(x, y), lambda m: [(m.tensor(m.size(2), 5, 3, 4), m.index(m.size(2), 3, 4, below=5))], (torch.float32,), generated=False, **_norm),
     OpCase("cross_entropy_long_rows", lambda x, y: F.cross_entropy(x.float(), y), lambda m: _logits_and_labels(m, 3, 8191), _f32_bf16, generated=False, **_norm),

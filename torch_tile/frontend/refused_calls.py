@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch._dynamo.guards import GuardBuilder
+from torch._dynamo.source import GlobalStateSource
+from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
@@ -63,6 +66,19 @@ def _overlap_in_part(a: torch.Tensor, b: torch.Tensor) -> bool:
     if one is None or other is None or one[0] >= other[1] or other[0] >= one[1]:
         return False
     return one != other or a.stride() != b.stride()
+
+
+def check_level() -> None:
+    """A graph that is called within a level of forward-mode differentiation runs in eager mode.
+
+    Raises:
+        UnsupportedError: arguments may have tangents, which a program drops.
+    """
+    context = TracingContext.try_get()
+    if context is not None and hasattr(GuardBuilder, "DUAL_LEVEL"):  # a private part of torch
+        context.guards_context.dynamo_guards.add(GlobalStateSource().make_guard(GuardBuilder.DUAL_LEVEL))
+    if torch.autograd.forward_ad._current_level >= 0:
+        raise UnsupportedError("import", "a call within torch.autograd.forward_ad.dual_level()")
 
 
 def check_calls(gm: Any) -> None:

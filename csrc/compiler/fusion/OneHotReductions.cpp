@@ -1,3 +1,4 @@
+#include "compiler/fusion/Combiner.h"
 #include "compiler/fusion/Fusion.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -127,6 +128,7 @@ private:
     llvm::erase(axes, Attribute(axis));
     op.setAxesAttr(ArrayAttr::get(op.getContext(), axes));
     if (op.reducedAxes().empty()) {
+      addIdentities(op);
       op.removeInitsAttr();
       op.getCombine().getBlocks().clear();
     }

@@ -1,4 +1,5 @@
 #include "compiler/fusion/Axes.h"
+#include "compiler/fusion/Combiner.h"
 #include "compiler/fusion/Fusion.h"
 
 using namespace mlir;
@@ -6,8 +7,19 @@ using namespace mlir::graph;
 
 namespace torch_tile::fusion {
 
+void addIdentities(LoopsOp op) {
+  Operation *yield = op.bodyBlock()->getTerminator();
+  OpBuilder builder(yield);
+  for (auto [k, init] : llvm::enumerate(op.getInitsAttr()))
+    if (isFloatSum(op, k)) {
+      Value identity = arith::ConstantOp::create(builder, op.getLoc(), cast<TypedAttr>(init));
+      yield->setOperand(k, arith::AddFOp::create(builder, op.getLoc(), identity, yield->getOperand(k)));
+    }
+}
+
 /// A reduction over one point is what its body says there: the combiner of an identity and a value is the value.
 static void makePointwise(LoopsOp op, SizeContext &sizes) {
+  addIdentities(op);
   MLIRContext *context = op.getContext();
   AxisSubstitution first;
   for (AxisAttr axis : op.reducedAxes())

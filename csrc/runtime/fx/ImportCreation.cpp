@@ -1,6 +1,8 @@
 // Tensors from no tensor data.
 #include "runtime/fx/OpCall.h"
 
+#include <cmath>
+
 namespace py = pybind11;
 
 namespace torch_tile::runtime::fx {
@@ -46,9 +48,16 @@ static const char *setIota(Call &call, std::optional<Scalar> start, std::optiona
     return "a float range of integers";
   if (isFloat && (!start->isConstant() || !step->isConstant()))
     return "a float range from symbolic sizes";
+  Importer &importer = call.importer;
+  auto isWhole = [](const Scalar &value) {
+    return value.isConstant() && value.number == std::trunc(value.number) && std::abs(value.number) < 0x1p53;
+  };
+  bool isRounded = isFloat && !(isWhole(*start) && isWhole(*step));
   std::string attrs =
-      joinAttrs({iotaAttr("start", *start, isFloat, call.importer), iotaAttr("step", *step, isFloat, call.importer)});
-  call.set(call.importer.emit("iota", {}, attrs, call.type()));
+      joinAttrs({iotaAttr("start", *start, isFloat, importer), iotaAttr("step", *step, isFloat, importer)});
+  // ATen's processor code computes in f64 and rounds at the end, that of GPUs in f32.
+  at::ScalarType dtype = call.type().dtype, computed = isRounded && !importer.isOnGpu() ? at::kDouble : dtype;
+  call.set(importer.cast(importer.emit("iota", {}, attrs, importer.withDtype(call.type(), computed)), dtype));
   return nullptr;
 }
 

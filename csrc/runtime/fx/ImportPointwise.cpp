@@ -267,20 +267,29 @@ const char *importClamp(Call &call) {
     return "ATen refuses bool";
   std::vector<Value> values = operands.castTo(dtype);
   // Of zeros the bound's counts in ATen's vectors, and the operand's where it takes the elements one by one: between
-  // two bounds of one element.
+  // two bounds of one element, expanded or not.
   auto isOneElement = [](const Value &bound) {
-    return std::all_of(bound.type.sizes.begin(), bound.type.sizes.end(), [](SizeExpr n) { return n.isConstant(1); });
+    for (size_t k = 0; k < bound.type.rank(); ++k)
+      if (!bound.type.sizes[k].isConstant(1) && !bound.type.strides[k].isConstant(0))
+        return false;
+    return true;
   };
-  bool isOneByOne = hasMin && hasMax && isOneElement(values[1]) && isOneElement(values[2]) && !isOneElement(values[0]);
-  auto limit = [&](const char *op, const Value &x, const Value &bound) {
-    return isOneByOne ? call.pointwise(op, {bound, x}, dtype) : call.pointwise(op, {x, bound}, dtype);
+  bool isOneByOne = isFloat(dtype) && hasMin && hasMax && isOneElement(values[1]) && isOneElement(values[2]) &&
+                    !isOneElement(values[0]);
+  auto limit = [&](const char *op, const char *isBeyond, const Value &x, const Value &bound) {
+    if (!isOneByOne)
+      return call.pointwise(op, {x, bound}, dtype);
+    // Not an extremum with its operands swapped: a kernel that computes both takes one for the other.
+    Value isOutside = call.pointwise(isBeyond, {x, bound}, at::kBool);
+    Value isTaken = call.pointwise("logical_or", {isOutside, call.pointwise("isnan", {bound}, at::kBool)}, at::kBool);
+    return call.pointwise("where", {isTaken, bound, x}, dtype);
   };
   Value value = values[0];
   size_t next = 1;
   if (hasMin)
-    value = limit("maximum", value, values[next++]);
+    value = limit("maximum", "lt", value, values[next++]);
   if (hasMax)
-    value = limit("minimum", value, values[next++]);
+    value = limit("minimum", "gt", value, values[next++]);
   call.set(std::move(value));
   return nullptr;
 }

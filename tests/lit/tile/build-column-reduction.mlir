@@ -8,10 +8,12 @@
 // CHECK:         arith.minsi %{{.*}}, %c100_i64
 // CHECK:         %[[FIRST:.*]] = arith.minsi
 // CHECK:         %[[ZERO:.*]] = tile.splat
-// CHECK:         %[[SUM:.*]] = scf.for {{.*}} iter_args(%[[ACC:.*]] = %[[ZERO]])
-// CHECK:           %[[V:.*]] = tile.load {{.*}} strides [1] : !tile.ptr<f32> -> tensor<64xf32>
-// CHECK:           %[[NEXT:.*]] = arith.addf %[[ACC]], %[[V]]
-// CHECK:           scf.yield %[[NEXT]]
+// CHECK:         %[[SUM:.*]] = scf.for {{.*}} step %c16_i64 iter_args(%[[ALL:.*]] = %[[ZERO]])
+// CHECK:           %[[BLOCK:.*]] = scf.for {{.*}} iter_args(%[[ACC:.*]] = %[[ZERO]])
+// CHECK:             %[[V:.*]] = tile.load {{.*}} strides [1] : !tile.ptr<f32> -> tensor<64xf32>
+// CHECK:             %[[NEXT:.*]] = arith.addf %[[ACC]], %[[V]]
+// CHECK:             scf.yield %[[NEXT]]
+// CHECK:           arith.addf %[[ALL]], %[[BLOCK]]
 // CHECK:         tile.store %[[SUM]], %arg1[%[[FIRST]]] strides [1] : tensor<64xf32>
 // CHECK-NEXT:    tile.return
 graph.func @sum(%x: !graph.tensor<[64, 100], f32>) -> !graph.tensor<[100], f32> attributes {symbols = []} {

@@ -16,6 +16,13 @@ aten = torch.ops.aten
 _LOW = (torch.float16, torch.bfloat16)
 
 
+def _promoted(*operands: torch.Tensor) -> torch.dtype:
+    """The dtype of a result, in which tensors with dimensions count before those without."""
+    kind = torch._prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND.NO_OPMATH
+    dtype: torch.dtype = torch._prims_common.elementwise_dtypes(*operands, type_promotion_kind=kind)[1]
+    return dtype
+
+
 def _fmax(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     # torch.maximum where neither is NaN; a comparison with NaN is false. Of zeros ATen takes the first, or in bfloat16
     # the second.
@@ -37,7 +44,7 @@ def _signbit(x: torch.Tensor) -> torch.Tensor:
 
 
 def _hypot(a: torch.Tensor, b: torch.Tensor) -> Any:
-    dtype = torch.promote_types(a.dtype, b.dtype)
+    dtype = _promoted(a, b)
     wide = torch.float32 if dtype in _LOW else dtype
     return norm((a.to(wide), b.to(wide)), wide).to(dtype)
 
@@ -58,14 +65,14 @@ def _round_decimals(x: torch.Tensor, *, decimals: int) -> Any:
     if not x.dtype.is_floating_point or decimals == 0:
         return torch.round(x)
     power = 10.0 ** abs(decimals)
-    if decimals < 0:
-        return torch.round((x / power).to(x.dtype)) * power
-    return torch.round((x * power).to(x.dtype)) / power
+    wide = x.float() if x.dtype in _LOW else x
+    result = torch.round(wide / power) * power if decimals < 0 else torch.round(wide * power) / power
+    return result.to(x.dtype)
 
 
 def _addcdiv(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, value: Any = 1) -> Any:
     """In float32 and rounded once, as ATen's kernel; torch's decomposition rounds between its steps."""
-    dtype = torch.promote_types(torch.promote_types(x.dtype, a.dtype), b.dtype)
+    dtype = _promoted(x, a, b)
     if dtype not in _LOW:
         return x + (a / b if value == 1 else value * a / b)
     x, a, b = x.float(), a.float(), b.float()
@@ -79,7 +86,7 @@ def _single(value: float, dtype: torch.dtype) -> float:
 
 def _lerp_number(start: torch.Tensor, end: torch.Tensor, weight: Any) -> Any:
     """From the nearer end, with one rounding of the product and the sum, as ATen's kernels."""
-    dtype = torch.promote_types(start.dtype, end.dtype)
+    dtype = _promoted(start, end)
     if dtype.is_complex or not isinstance(weight, (int, float)):
         return NotImplemented
     wide = torch.float32 if dtype in _LOW else dtype
@@ -91,7 +98,7 @@ def _lerp_number(start: torch.Tensor, end: torch.Tensor, weight: Any) -> Any:
 
 
 def _lerp(start: torch.Tensor, end: torch.Tensor, weight: torch.Tensor) -> Any:
-    dtype = torch.promote_types(torch.promote_types(start.dtype, end.dtype), weight.dtype)
+    dtype = _promoted(start, end, weight)
     if dtype.is_complex:
         return NotImplemented
     wide = torch.float32 if dtype in _LOW else dtype
@@ -113,7 +120,7 @@ def _celu(x: torch.Tensor, alpha: Any = 1.0) -> Any:
 
 def _sigmoid_backward(grad: torch.Tensor, output: torch.Tensor) -> Any:
     """In ATen's order: the product with 1 - output first."""
-    dtype = torch.promote_types(grad.dtype, output.dtype)
+    dtype = _promoted(grad, output)
     if dtype.is_complex:
         return NotImplemented
     wide = torch.float32 if dtype in _LOW else dtype
@@ -123,7 +130,7 @@ def _sigmoid_backward(grad: torch.Tensor, output: torch.Tensor) -> Any:
 
 def _logit_backward(grad: torch.Tensor, x: torch.Tensor, eps: float | None = None) -> torch.Tensor:
     """An eps below 0 is none."""
-    dtype = torch.promote_types(grad.dtype, x.dtype)
+    dtype = _promoted(grad, x)
     wide = torch.float32 if dtype in _LOW else dtype
     grad, x = grad.to(wide), x.to(wide)
     clamps = eps is not None and not eps < 0.0

@@ -172,10 +172,21 @@ _BATCH_NORMS = (
 )
 
 
+def _memory_format(x: torch.Tensor) -> torch.memory_format:
+    """Of a batch norm's result. ATen's processor code takes the format in which the operand is contiguous, whatever
+    the strides of dimensions of one element suggest."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    if x.device.type == "cpu":
+        for each in (torch.contiguous_format, formats.get(x.dim(), torch.contiguous_format)):
+            if x.is_contiguous(memory_format=each):
+                return each
+    return torch._prims_common.suggest_memory_format(x)
+
+
 def _laid_out(function: Callable[..., Any]) -> Callable[..., Any]:
     def decomposition(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         first, *rest = function(x, *args, **kwargs)
-        return first.contiguous(memory_format=torch._prims_common.suggest_memory_format(x)), *rest
+        return first.contiguous(memory_format=_memory_format(x)), *rest
 
     return decomposition
 

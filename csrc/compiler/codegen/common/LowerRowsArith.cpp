@@ -123,8 +123,8 @@ static bool isNumber(Value value) {
   return matchPattern(op, m_ConstantFloat(&constant)) && !constant.isNaN();
 }
 
-/// NaN if either operand is; zeros of both signs are equal, as in eager. LLVM's own lowering orders them, at twice the
-/// instructions.
+/// NaN if either operand is; of zeros of both signs the second, as in eager mode. LLVM's own lowering orders them, at
+/// twice the instructions. Without an order it takes the maximum with swapped operands for the same.
 Value RowLowering::createMaximum(bool isMaximum, Value lhs, Value rhs) {
   auto predicate = isMaximum ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
   // The processor's maximum gives the second operand where either is NaN: only a NaN in the first needs care.

@@ -95,7 +95,7 @@ protected:
   mlir::Value createClone(mlir::Operation *op, mlir::ValueRange operands, mlir::Type resultType);
   mlir::Value createDivision(mlir::Operation *op, mlir::Value lhs, mlir::Value rhs);
   virtual mlir::Value createMaximum(bool isMaximum, mlir::Value lhs, mlir::Value rhs);
-  /// Whether the code generator has good code for a maximum that passes NaN on; selects serve otherwise.
+  /// Whether the target has an instruction for a maximum that passes NaN on; selects serve otherwise.
   virtual bool hasMaximum() const { return false; }
   /// `rhs` is a divisor that cannot trap.
   virtual mlir::Value createTruncDivision(bool isSigned, bool isRemainder, mlir::Value lhs, mlir::Value rhs);

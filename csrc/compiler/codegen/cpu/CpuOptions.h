@@ -30,6 +30,8 @@ struct CpuFeatures {
   /// A gather instruction takes less time than loads one by one.
   bool hasFastGather = false;
   bool hasScatter = false;
+  /// An instruction for the maximum that passes NaN on.
+  bool hasMaximum = false;
   int vectorBits = 128;
 };
 

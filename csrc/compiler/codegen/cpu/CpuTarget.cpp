@@ -87,6 +87,7 @@ Processor torch_tile::codegen::describeProcessor(const std::string &cpu) {
 CpuFeatures torch_tile::codegen::queryFeatures(const llvm::TargetMachine &machine) {
   CpuFeatures features;
   if (machine.getTargetTriple().isAArch64()) {
+    features.hasMaximum = true;
     return features;
   }
   auto has = [&](const char *name) { return machine.getMCSubtargetInfo()->checkFeatures(name); };

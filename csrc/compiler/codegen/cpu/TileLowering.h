@@ -26,7 +26,7 @@ private:
   mlir::Value createTruncDivision(bool isSigned, bool isRemainder, mlir::Value lhs, mlir::Value rhs) override;
   /// Signed vectors of 64 bits by way of doubles; `divisor` if it is a known constant.
   mlir::Value divideWide(bool isRemainder, mlir::Value lhs, mlir::Value rhs, std::optional<int64_t> divisor);
-  bool hasMaximum() const override { return true; }
+  bool hasMaximum() const override { return features.hasMaximum; }
 
   //===-- shapes (LowerTileShape.cpp) -----------------------------------------------------------------------------===//
 

@@ -63,6 +63,7 @@ private:
   void storeInterleaved(mlir::Value result, mlir::ArrayRef<mlir::Value> values);
   void emitStages();
   void emitReducedStage(int stage);
+  void addIdentities(mlir::graph::LoopsOp op, ValueList &values);
   ValueList emitReducedAxes(unsigned axis, mlir::ValueRange carried, BodyFn body);
   ValueList emitRowLoop(mlir::ValueRange carried, BodyFn body);
   ValueList emitUnrolled(const fusion::Axis &axis, mlir::ValueRange carried, BodyFn body);

@@ -1,6 +1,7 @@
 // The stages of a kernel: what is reduced first, and what then reads the results.
 #include "compiler/tile/build/KernelEmitter.h"
 
+#include "compiler/fusion/Combiner.h"
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/tile/build/OnlineSum.h"
 
@@ -45,6 +46,18 @@ void KernelEmitter::emitStages() {
   }
 }
 
+/// What the only tile of a reduction gave, and the identities that a loop would have begun with.
+void KernelEmitter::addIdentities(LoopsOp op, ValueList &values) {
+  for (auto [k, value] : llvm::enumerate(values)) {
+    if (!fusion::isFloatSum(op, k))
+      continue;
+    Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(op.getInitsAttr()[k]));
+    if (auto tile = dyn_cast<RankedTensorType>(value.getType()))
+      identity = toTile(builder, identity, tile.getShape());
+    value = arith::AddFOp::create(builder, identity, value);
+  }
+}
+
 void KernelEmitter::emitReducedStage(int stage) {
   SmallVector<Reduction> items;
   ValueList initial;
@@ -70,7 +83,7 @@ void KernelEmitter::emitReducedStage(int stage) {
     if (const FusedMember *sum = onlineSumOf(loops, *items[0].member))
       return emitOnline(*items[0].member, *sum);
 
-  bool isOnly = isOnlyTile();
+  bool isOnly = isOnlyTile(), hasIdentity = !isOnly;
   std::optional<SumBlocks> blocks;
   blocks.emplace(*this, items, initial);
   ValueList folded = emitReducedAxes(0, initial, [&](ValueRange carried) {
@@ -99,6 +112,7 @@ void KernelEmitter::emitReducedStage(int stage) {
         if (!isPartial)
           continue;
         // Lanes past the end contribute the identity.
+        hasIdentity = true;
         identity = initialOf(kind, cast<TypedAttr>(init), identity);
         value = arith::SelectOp::create(builder, gatherMask(), value, toTile(builder, identity, tileShape()));
       }
@@ -138,6 +152,8 @@ void KernelEmitter::emitReducedStage(int stage) {
       if (isVectorReduced() && isRowReduced())
         values = fold(op, std::move(values), /*axis=*/0);
     }
+    if (!hasIdentity)
+      addIdentities(op, values);
     for (auto [result, value, kind] : llvm::zip(op.getOutputs(), values, item.kinds)) {
       if (kind == Carried::Narrow) {
         auto tile = dyn_cast<RankedTensorType>(value.getType());

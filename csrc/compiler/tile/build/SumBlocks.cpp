@@ -13,8 +13,11 @@ using torch_tile::fusion::Axis;
 
 namespace torch_tile::tile_build {
 
-/// Terms that an accumulator takes. A thread of a GPU has many accumulators, whose registers a block would need twice.
-static constexpr int64_t mostTermsOfLane = 64, mostTermsOfThread = 256;
+/// Terms that an accumulator takes: 16 as in eager mode, for equal terms all round the same way. A thread of a GPU has
+/// many accumulators, whose registers a block would need twice.
+static constexpr int64_t mostTermsOfLane = 16, mostTermsOfThread = 256;
+/// Levels of loops over a size that is not known, which may be much larger than the one that was seen.
+static constexpr int unknownLevelsOfLane = 4, unknownLevelsOfThread = 3;
 
 /// Whether the order of combination changes what is rounded.
 static bool rounds(LoopsOp op) {
@@ -81,10 +84,12 @@ static int64_t blockOf(int64_t trips, int64_t part, int64_t most, bool isKnown) 
 SmallVector<int64_t> KernelEmitter::blockSteps(SizeExpr extent, int64_t step, int64_t terms) const {
   bool isKnown = extent.isConstant();
   int64_t trips = tripsOf(loops.facts().estimate(extent), step);
-  // A size that is not known may be much larger than the one that was seen.
-  if (!isKnown)
-    trips = std::min(tripsOf(loops.facts().range(extent).max, step),
-                     std::max(trips, product(mostTerms(), mostTerms()) + 1));
+  if (!isKnown) {
+    int64_t most = 1;
+    for (int level = 1; level < (options.isGpu ? unknownLevelsOfThread : unknownLevelsOfLane); ++level)
+      most = product(most, mostTerms());
+    trips = std::min(tripsOf(loops.facts().range(extent).max, step), std::max(trips, most + 1));
+  }
   SmallVector<int64_t> steps;
   int64_t block = blockOf(trips, 1, std::max<int64_t>(1, mostTerms() / terms), isKnown);
   for (; block < trips; block = blockOf(trips, block, mostTerms(), isKnown))
