@@ -75,7 +75,7 @@ void foldIndices(mlir::graph::FuncOp func, uint32_t maxIndexNodes = defaultIndex
 void collapseOneHotReductions(mlir::graph::FuncOp func);
 
 /// Makes one load of two of the same tensor, of which the choice between `i < b` and its opposite takes one, where the
-/// positions follow one another around the end: `Mod(i + c, n)`.
+/// positions follow one another around the end: `Mod(i + c, n)`. Where one such choice follows another.
 void mergeLoads(mlir::graph::FuncOp func);
 
 /// Lets scatters write into their operand instead of a copy of it where nobody can tell.

@@ -1,11 +1,12 @@
 // Two loads of one tensor, of which a comparison chooses one, become one load at an index that wraps around: a roll is
-// made of two slices.
+// made of two slices, and one along several axes of rolls of rolls.
 #include "compiler/fusion/Axes.h"
 #include "compiler/fusion/Fusion.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 using namespace mlir::graph;
@@ -28,9 +29,24 @@ public:
   LoadMerger(LoopsOp op, const SizeFacts &symbols)
       : op(op), sizes(symbols.sizes()), facts(withAxes(symbols, axesOf(op))) {}
 
-  void run() {
-    for (arith::SelectOp select : llvm::make_early_inc_range(op.bodyBlock()->getOps<arith::SelectOp>()))
+  /// Whether two loads have become one.
+  bool run() {
+    SmallVector<arith::SelectOp> selects(op.bodyBlock()->getOps<arith::SelectOp>());
+    for (arith::SelectOp select : selects)
       visit(select);
+    return hasMerged;
+  }
+
+  /// Whether others read the results only to choose among several places of them: two masked loads each would become
+  /// four. A choice by itself keeps its masks, under which rows are read in whole words.
+  bool isChosenAgain() {
+    auto reads = [&](Operation *user) {
+      auto load = dyn_cast<LoadOp>(user);
+      return load && load.getMask() && load->getParentOfType<LoopsOp>() != op;
+    };
+    return llvm::all_of(op.getOutputs(), [&](Value result) {
+      return !result.use_empty() && !result.hasOneUse() && llvm::all_of(result.getUsers(), reads);
+    });
   }
 
 private:
@@ -104,6 +120,7 @@ private:
     OpBuilder builder(select);
     Value load = LoadOp::create(builder, select.getLoc(), low.getType(), low.getSource(),
                                 exprArray(op.getContext(), merged), ValueRange(), Value(), Value());
+    hasMerged = true;
     select.replaceAllUsesWith(load);
     select.erase();
     for (LoadOp each : {low, high})
@@ -114,14 +131,21 @@ private:
   LoopsOp op;
   SizeContext &sizes;
   SizeFacts facts;
+  bool hasMerged = false;
 };
 
 } // namespace
 
 void mergeLoads(FuncOp func) {
   SizeFacts facts = func.facts();
-  for (LoopsOp op : func.getBody().front().getOps<LoopsOp>())
-    LoadMerger(op, facts).run();
+  llvm::SmallPtrSet<Operation *, 4> merged;
+  for (LoopsOp op : func.getBody().front().getOps<LoopsOp>()) {
+    bool follows = llvm::any_of(op.bodyBlock()->getOps<LoadOp>(),
+                                [&](LoadOp load) { return merged.contains(load.getSource().getDefiningOp()); });
+    LoadMerger merger(op, facts);
+    if ((follows || merger.isChosenAgain()) && merger.run())
+      merged.insert(op);
+  }
 }
 
 } // namespace torch_tile::fusion
