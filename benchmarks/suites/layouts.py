@@ -4,6 +4,8 @@ A program is drawn from its number alone (`--seed FIRST --programs N` of this fi
 so a figure can be repeated. On a CUDA device a tensor has 2^26 elements, on the CPU 2^21.
 
     python benchmarks/suites/layouts.py --seed 1000 --programs 200 --backend tile,inductor,eager --json out.json
+
+`--jobs 14` first compiles what Inductor caches in so many processes, so that the measuring one does not wait for it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import json
 import math
 import random
 import statistics
+import subprocess
 import sys
 import time
 import warnings
@@ -186,6 +189,41 @@ def summary(rows: list[dict[str, Any]], other: str) -> str:
     )
 
 
+def worst(rows: list[dict[str, Any]], other: str, count: int = 10) -> list[str]:
+    """The programs that are slowest beside another backend, with their times in us and the least that memory takes."""
+    ratios = {
+        r["program"]: r["seconds"][other] / r["seconds"]["tile"] for r in rows if {"tile", other} <= r["seconds"].keys()
+    }
+    by_name = {r["program"]: r for r in rows}
+    return [
+        f"{ratios[name]:.2f} "
+        + " ".join(f"{b} {s * 1e6:.0f}" for b, s in by_name[name]["seconds"].items())
+        + f" us, {by_name[name]['bytes'] / 1e6:.0f} MB: {name}"
+        for name in sorted(ratios, key=lambda name: ratios[name])[:count]
+    ]
+
+
+def fill_caches(jobs: int, seed: int, programs: int, elements: int) -> None:
+    """Inductor's code of all programs, compiled by several processes; what they find wrong is found again later."""
+    code = f"""
+import sys; sys.path[:0] = {sys.path!r}
+import torch
+from suites import layouts
+for number in range({seed} + int(sys.argv[1]), {seed + programs}, {jobs}):
+    program = layouts.draw(number, {elements})
+    torch.compiler.reset()
+    try:
+        x = program.layout.make("cuda" if torch.cuda.is_available() else "cpu")
+        layouts.compiled(program.function, "inductor", dynamic=False)(x)
+    except Exception:
+        pass
+"""
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    processes = [subprocess.Popen([*command, str(k)]) for k in range(jobs)]
+    for process in processes:
+        process.wait()
+
+
 def run(options: Any) -> list[harness.Row]:
     """The suite of run.py: one row for each of 60 programs."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -211,6 +249,7 @@ def main() -> int:
     parser.add_argument("--backend", default="tile,inductor,eager")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so long")
     parser.add_argument("--elements", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=0, help="processes that fill Inductor's caches first")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -218,6 +257,8 @@ def main() -> int:
     elements = arguments.elements or (1 << 26 if device == "cuda" else 1 << 21)
     backends = arguments.backend.split(",")
     rows, start = [], time.perf_counter()
+    if arguments.jobs and "inductor" in backends:
+        fill_caches(arguments.jobs, arguments.seed, arguments.programs, elements)
     for number in range(arguments.seed, arguments.seed + arguments.programs):
         if time.perf_counter() - start > arguments.seconds:
             break
@@ -230,6 +271,7 @@ def main() -> int:
             arguments.json.write_text(json.dumps(content, indent=1) + "\n")
     for other in [b for b in backends if b != "tile"]:
         print(summary(rows, other))
+        print("\n".join(worst(rows, other)))
     return 1 if any(row["notes"].get("tile") for row in rows) else 0
 
 

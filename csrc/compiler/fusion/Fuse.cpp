@@ -7,6 +7,8 @@ namespace torch_tile::fusion {
 void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) {
   if (options.enabled)
     reuseBuffers(func);
+  if (options.machine.mergesLoads)
+    mergeLoads(func);
   inlineProducers(func, options, decisions);
   splitReductions(func, options, decisions);
   formGroups(func, options, decisions);

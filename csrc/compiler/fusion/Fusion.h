@@ -22,13 +22,15 @@ struct Machine {
   /// What a load under a mask adds to the size of a kernel beside what other loads do, in operations: on GPU each piece
   /// of a thread branches, and the time of the assembler grows with the square of all.
   int64_t branchCost = 0;
+  /// Whether an index that wraps around is better than two loads under masks.
+  bool mergesLoads = false;
   /// Reduced neighbours in memory, in bytes, from which on a program takes one result at a time; shorter runs are taken
   /// together with the results that lie between them. 0: always one result at a time.
   int64_t shortRunBytes = 0;
   /// Programs below which a reduction does not take along the pointwise work that follows it.
   int64_t fewJoinedPrograms = 8;
 
-  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 15, 256, 128}; }
+  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 15, true, 256, 128}; }
 };
 
 /// What one kernel may hold: beyond it bodies spill registers and compile slowly, so a value goes to memory. The units
@@ -71,6 +73,10 @@ void foldIndices(mlir::graph::FuncOp func, uint32_t maxIndexNodes = defaultIndex
 ///
 /// Numerics: exact, but that a sum of zeros is +0 and this may be -0.
 void collapseOneHotReductions(mlir::graph::FuncOp func);
+
+/// Makes one load of two of the same tensor, of which the choice between `i < b` and its opposite takes one, where the
+/// positions follow one another around the end: `Mod(i + c, n)`. Where one such choice follows another.
+void mergeLoads(mlir::graph::FuncOp func);
 
 /// Lets scatters write into their operand instead of a copy of it where nobody can tell.
 void reuseBuffers(mlir::graph::FuncOp func);

@@ -6,6 +6,7 @@ namespace torch_tile::fusion {
 
 #define GEN_PASS_DEF_ELIDEROUNDINGS
 #define GEN_PASS_DEF_INLINEPRODUCERS
+#define GEN_PASS_DEF_MERGELOADS
 #define GEN_PASS_DEF_REUSEBUFFERS
 #define GEN_PASS_DEF_SPLITREDUCTIONS
 #define GEN_PASS_DEF_FORMGROUPS
@@ -29,6 +30,10 @@ struct InlineProducersPass : impl::InlineProducersBase<InlineProducersPass> {
       if (decision.isForBudget)
         getOperation().emitRemark("stays in memory: ") << decision.reason;
   }
+};
+
+struct MergeLoadsPass : impl::MergeLoadsBase<MergeLoadsPass> {
+  void runOnOperation() override { mergeLoads(getOperation()); }
 };
 
 struct ReuseBuffersPass : impl::ReuseBuffersBase<ReuseBuffersPass> {

@@ -19,6 +19,17 @@ def InlineProducers : Pass<"graph-inline-producers", "::mlir::graph::FuncOp"> {
   ];
 }
 
+def MergeLoads : Pass<"graph-merge-loads", "::mlir::graph::FuncOp"> {
+  let summary = "Makes one load of two of the same tensor, of which a comparison chooses one";
+  let description = [{
+    Before / after: `%a = load %x ["i + 5"]; %b = load %x ["i - 3"]; select (i < 3), %a, %b`  ->  `load %x ["Mod(i + 5, 8)"]`.
+    Needs:    everything generatable is graph.loops (graph-lower-to-loops).
+    Keeps:    choices between tensors, positions that do not follow one another around the end, and a choice by itself, whose rows are read in whole words.
+    Numerics: none.
+    Why here: before inlining. A roll along several axes is then one kernel. For GPUs, on which a load under a mask is a branch.
+  }];
+}
+
 def ReuseBuffers : Pass<"graph-reuse-buffers", "::mlir::graph::FuncOp"> {
   let summary = "Lets scatters write into their operand instead of a copy of it";
   let description = [{

@@ -138,16 +138,15 @@ KernelEmitter::ValueList KernelEmitter::emitAlignedTiles(ValueRange carried, Til
 /// The tiles of a row, one after the other.
 KernelEmitter::ValueList KernelEmitter::emitAlignedRow(ValueRange carried, BodyFn body) {
   return emitAlignedTiles(carried, [&](ArrayRef<AlignedTile> tiles, ValueRange inner) {
-    ValueList values(inner);
-    for (const AlignedTile &tile : tiles) {
-      enterTile(tile);
+    return emitSteps((int64_t)tiles.size(), inner, [&](int64_t k, ValueRange before) {
+      enterTile(tiles[k]);
       std::optional<ScopeGuard> scope;
-      if (!tile.isOnly)
+      if (!tiles[k].isOnly)
         scope.emplace(*this);
-      values = body(values);
+      ValueList values = body(before);
       leaveTile();
-    }
-    return values;
+      return values;
+    });
   });
 }
 

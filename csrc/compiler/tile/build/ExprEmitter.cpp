@@ -90,7 +90,19 @@ Value ExprEmitter::sumOf(SizeExpr expr, const Bindings &bindings) {
 
 Value ExprEmitter::divide(SizeExpr a, SizeExpr b, const Bindings &bindings, bool wantRemainder) {
   Value x = valueOf(a, bindings), y = valueOf(b, bindings);
-  if (facts.range(a).min >= 0 && facts.range(b).min >= 0)
+  SizeRange range = facts.range(a);
+  if (std::optional<int64_t> length = b.constant();
+      comparesWraps && length && wantRemainder && range.min >= 0 && range.max / 2 < *length) {
+    auto type = dyn_cast<RankedTensorType>(x.getType());
+    Value zero = constant(0);
+    if (type) {
+      y = asTile(y, type.getShape());
+      zero = asTile(zero, type.getShape());
+    }
+    Value isPast = reuse(arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, x, y));
+    return binary<arith::SubIOp>(x, reuse(arith::SelectOp::create(builder, isPast, y, zero)));
+  }
+  if (range.min >= 0 && facts.range(b).min >= 0)
     return wantRemainder ? binary<arith::RemUIOp>(x, y) : binary<arith::DivUIOp>(x, y);
   // Floor: the remainder takes the divisor's sign.
   Value remainder = binary<arith::RemSIOp>(x, y);

@@ -14,10 +14,13 @@ namespace torch_tile::tile_build {
 class ExprEmitter {
 public:
   /// `argument` answers with the kernel argument that holds an expression over symbols alone.
+  /// `comparesWraps`: a remainder of less than twice the divisor is a comparison and a subtraction.
   /// `reuse` answers with the value of an equal op that was made before, or of the given one.
   ExprEmitter(mlir::ImplicitLocOpBuilder &builder, const SizeFacts &facts,
-              std::function<mlir::Value(SizeExpr)> argument, std::function<mlir::Value(mlir::Operation *)> reuse)
-      : builder(builder), facts(facts), argument(std::move(argument)), reuse(std::move(reuse)) {}
+              std::function<mlir::Value(SizeExpr)> argument, std::function<mlir::Value(mlir::Operation *)> reuse,
+              bool comparesWraps = false)
+      : builder(builder), facts(facts), argument(std::move(argument)), reuse(std::move(reuse)),
+        comparesWraps(comparesWraps) {}
 
   /// Values of axes and x<k>: scalars (i64) or tiles of i64.
   using Bindings = llvm::StringMap<mlir::Value>;
@@ -39,6 +42,7 @@ private:
   const SizeFacts &facts;
   std::function<mlir::Value(SizeExpr)> argument;
   std::function<mlir::Value(mlir::Operation *)> reuse;
+  bool comparesWraps;
   /// Values of parts of the expression that is emitted, by the part's identity.
   llvm::DenseMap<const void *, mlir::Value> known;
 };

@@ -17,6 +17,8 @@ constexpr int64_t warpSize = 32, maxThreads = 1024, usualThreads = 256;
 constexpr int64_t leastPoints = 256, mostPoints = 8192;
 /// Elements that a thread may hold of each value, and of all that a row keeps from stage to stage.
 constexpr int64_t mostPerThread = 32;
+/// Rows that are shorter than this may have tiles of their own length.
+constexpr int64_t longestWhole = 64;
 
 class Candidates {
 public:
@@ -53,7 +55,19 @@ private:
     return schedule;
   }
 
+  /// Iterations of the innermost loop over a reduced axis.
+  int64_t innermostTrips(const Schedule &schedule) const {
+    if (schedule.rowAxis >= 0 && isReduced(schedule.rowAxis))
+      return model.extent(schedule.rowAxis) / schedule.rows;
+    for (int k = (int)loops.axes.size(); k-- > 0;)
+      if (isReduced(k) && k != schedule.vectorAxis)
+        return model.extent(k);
+    return 1;
+  }
+
   void add(Schedule schedule) {
+    schedule.unroll = std::min(schedule.unroll, (int64_t)llvm::bit_floor((uint64_t)innermostTrips(schedule)));
+    schedule.unroll = std::max<int64_t>(schedule.unroll, 1);
     int64_t points = schedule.lanes * (schedule.rowAxis >= 0 ? schedule.rows : 1);
     schedule.numThreads = std::clamp(schedule.numThreads, warpSize, maxThreads);
     if (points > schedule.numThreads * mostPerThread * 2 || points < warpSize)
@@ -83,15 +97,29 @@ private:
         schedule.numThreads = schedule.lanes / perThread;
         if (schedule.numThreads < warpSize || schedule.numThreads > usualThreads)
           continue;
-        schedule.unroll = hasReduction ? 4 : 1;
-        add(schedule);
+        for (int64_t unroll : {4, 16}) {
+          schedule.unroll = hasReduction ? unroll : 1;
+          if (unroll == 4 || (hasReduction && unroll * perThread <= mostPerThread))
+            add(schedule);
+        }
       }
     }
   }
 
   void addPair(int v, int r) {
-    int64_t mostLanes = ceilPower(model.extent(v)), mostRows = ceilPower(model.extent(r));
-    for (int64_t lanes = std::min<int64_t>(mostLanes, 2); lanes <= std::min<int64_t>(mostLanes, 1024); lanes *= 2) {
+    addPair(v, r, ceilPower(model.extent(v)));
+    // Short rows without masks, whose neighbours are whole words where they follow one another. What is read after the
+    // reduction would go through shared memory once more.
+    bool isReadAgain = llvm::any_of(loops.members, [](const FusedMember &m) { return m.isFull && m.stage > 0; });
+    if (!isReadAgain && isReduced(v) && !isReduced(r) && model.extent(v) < longestWhole &&
+        !llvm::isPowerOf2_64(model.extent(v)))
+      addPair(v, r, model.extent(v));
+  }
+
+  void addPair(int v, int r, int64_t mostLanes) {
+    int64_t mostRows = ceilPower(model.extent(r));
+    int64_t first = isReduced(v) ? mostLanes : std::min<int64_t>(mostLanes, 2);
+    for (int64_t lanes = first; lanes <= std::min<int64_t>(mostLanes, 1024); lanes *= 2) {
       // A reduced axis along the lanes is covered as a whole.
       if ((isReduced(v) || lanes < 16) && lanes < mostLanes)
         continue;
@@ -104,7 +132,7 @@ private:
         if (rows < 8 && rows < mostRows && lanes < mostLanes)
           continue;
         for (int64_t perThread : {2, 8, 16}) {
-          int64_t threads = points / perThread;
+          auto threads = (int64_t)llvm::bit_floor((uint64_t)(points / perThread));
           if (threads < warpSize || threads > 512)
             continue;
           Schedule schedule = empty();
@@ -120,6 +148,12 @@ private:
           else if (rows < model.extent(r))
             schedule.unroll = loops.numStages > 1 ? 1 : 2;
           add(schedule);
+          // Points of the innermost loop whose loads are under way together.
+          bool hasLoop = hasReduction && !isReduced(v) && !isReduced(r);
+          if (int64_t more = mostPerThread / perThread; (hasLoop || schedule.unroll > 1) && more > schedule.unroll) {
+            schedule.unroll = more;
+            add(schedule);
+          }
         }
       }
     }

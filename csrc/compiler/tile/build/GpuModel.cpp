@@ -3,6 +3,7 @@
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/Support/MathExtras.h"
@@ -15,14 +16,35 @@ using torch_tile::fusion::strideAlong;
 namespace torch_tile::tile_build {
 
 static constexpr int64_t sectorBytes = 32, lineBytes = 128, warpSize = 32, accessBytes = 16;
-/// Instructions that an access takes beside itself: its address, a mask.
-static constexpr double accessWork = 2, addressWork = 4;
+/// Instructions that an access takes beside itself: its address, a mask; the position of each element on its own.
+static constexpr double accessWork = 2, addressWork = 4, gatherWork = 14;
+/// Of a division that rounds as IEEE's does: a reciprocal, its correction, and the test for what that does not serve.
+static constexpr double divisionWork = 24;
 /// Of a load's latency that one after the other costs, where compilers cannot issue several together.
 static constexpr double maskedLoadShare = 0.3;
 /// Registers of a thread beside the elements it holds.
 static constexpr int64_t ownRegisters = 28;
 /// Elements that a thread loads before it uses the first.
 static constexpr int64_t mostLoads = 16;
+
+/// `expr` where no index wraps around: between two places at most, most points lie as they do there.
+static SizeExpr withoutWraps(const SizeFacts &facts, SizeExpr expr) {
+  SizeContext &sizes = facts.sizes();
+  SizeExpr sum = sizes.constant(0);
+  for (const SizeTerm &term : SizeContext::terms(expr)) {
+    SizeExpr product = sizes.constant(term.coefficient);
+    for (const auto &[atom, power] : term.factors) {
+      std::optional<SizeCall> call = SizeContext::asCall(atom);
+      bool isMod = call && (call->fn == SizeFn::Mod || call->fn == SizeFn::PythonMod);
+      std::optional<int64_t> length = isMod ? call->args[1].constant() : std::nullopt;
+      bool wrapsOnce = length && facts.range(call->args[0]).max / 2 < *length;
+      for (int k = 0; k < power; ++k)
+        product = sizes.mul(product, wrapsOnce ? withoutWraps(facts, call->args[0]) : atom);
+    }
+    sum = sizes.add(sum, product);
+  }
+  return sum;
+}
 
 GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops(loops), machine(machine) {
   for (const Axis &axis : loops.axes)
@@ -38,8 +60,10 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     stream.buffer = buffer;
     stream.isUnaligned = isUnaligned(buffer);
     stream.offset = offset;
+    SizeExpr plain = withoutWraps(loops.facts(), offset);
     for (const Axis &axis : loops.axes) {
-      std::optional<SizeExpr> stride = strideAlong(sizes, offset, axis.name);
+      std::optional<SizeExpr> stride = strideAlong(sizes, plain, axis.name);
+      stream.wraps.push_back(plain != offset && !strideAlong(sizes, offset, axis.name));
       bool isIndirect = llvm::any_of(scalars, [&](Value v) { return loops.variesAlong(v, axis.name); });
       if (!stride || isIndirect)
         stream.strides.push_back(std::nullopt);
@@ -57,8 +81,15 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
       if (llvm::is_contained(loops.outputs, result))
         add(nullptr, result, loops.offsetOf(result), cast<GraphTensorType>(result.getType()).getElementType(),
             member.isFull && !op.isReduction(), {}, member.stage);
-    if (op.isReduction())
-      numValues = std::max<int64_t>(numValues, op.getNumResults());
+    if (!op.isReduction())
+      continue;
+    numValues = std::max<int64_t>(numValues, op.getNumResults());
+    if (member.isFull)
+      for (Operation &inner : op.getCombine().front()) {
+        bool divides = isa<arith::DivFOp>(inner);
+        combineWork += divides ? divisionWork : torch_tile::fusion::costOf(&inner);
+        joinWork += divides ? 0 : torch_tile::fusion::costOf(&inner);
+      }
   }
   for (const Stream &stream : streams)
     if (stream.isFull)
@@ -103,7 +134,7 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
   int64_t validLanes = schedule.vectorAxis < 0 ? 1 : extents[schedule.vectorAxis],
           validRows = schedule.rowAxis < 0 ? 1 : extents[schedule.rowAxis];
   if (lane == 0 && (row == 0 || rows == 1))
-    return {1, 1, 1};
+    return {1, 1, 1, false};
   int64_t element = stream.elementBytes;
   bool isTransposed = rows > 1 && row == element && lane && *lane != 0 && *lane != element;
   if (isTransposed) {
@@ -111,7 +142,9 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     std::swap(lanes, rows);
     std::swap(validLanes, validRows);
   }
-  int64_t width = lane == element ? vector : 1;
+  auto wrapsAlong = [&](int axis) { return axis >= 0 && stream.wraps[axis]; };
+  bool isGathered = wrapsAlong(schedule.vectorAxis) || wrapsAlong(schedule.rowAxis);
+  int64_t width = lane == element && !isGathered ? vector : 1;
   // Pieces that begin anywhere, or reach past the end, go element by element.
   if (!schedule.alignedLanes || rows > 1) {
     for (const std::optional<int64_t> &stride : stream.strides)
@@ -134,7 +167,7 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
   double count = std::max(1.0, (double)(lanes * rows) / (double)(warpSize * width));
   // Through shared memory, an element at a time on one side.
   double turned = isTransposed ? (double)(lanes * rows) / warpSize * 2 / count : 0;
-  return {count, (double)sectors.size(), (double)lines.size() + turned};
+  return {count, (double)sectors.size(), (double)lines.size() + turned, isGathered};
 }
 
 double GpuModel::floorNs() const {
@@ -166,6 +199,39 @@ double GpuModel::foldNs(const Schedule &schedule, int64_t threads, int64_t vecto
       steps += stepsOf(schedule.rows, schedule.lanes) + (double)(schedule.lanes * schedule.rows / threads);
   }
   return machine.foldNs + steps * (double)numValues * machine.sharedStepNs;
+}
+
+/// What combiners take for each point: what tiles that are under way together make is joined first, in pairs of equal
+/// counts that are known.
+double GpuModel::combineWorkOf(const Schedule &schedule, int64_t perThread, bool isOneTile) const {
+  double carried = isOneTile ? 0 : 1 / (double)std::max<int64_t>(1, schedule.unroll);
+  // Where no tile is masked, a thread computes of counts once for all its elements.
+  auto isWhole = [&](int axis, int64_t step) {
+    return axis < 0 || !loops.axes[axis].reduced || extents[axis] % step == 0;
+  };
+  bool isEqual = !schedule.alignedLanes && isWhole(schedule.vectorAxis, schedule.lanes) &&
+                 isWhole(schedule.rowAxis, schedule.rows * std::max<int64_t>(1, schedule.unroll));
+  double counts = (combineWork - joinWork) / (isEqual ? (double)perThread : 1);
+  return joinWork + counts * carried;
+}
+
+/// Instructions of all threads of a program that fold what they hold: shuffles between threads of a warp, or accesses
+/// of shared memory for each element that is left.
+double GpuModel::foldWork(const Schedule &schedule, int64_t threads, int64_t vector) const {
+  int v = schedule.vectorAxis, r = schedule.rowAxis;
+  bool isVectorReduced = v >= 0 && loops.axes[v].reduced, isRowReduced = r >= 0 && loops.axes[r].reduced;
+  int64_t rows = r >= 0 ? schedule.rows : 1, points = schedule.lanes * rows;
+  double step = 2 * (double)numValues + combineWork, work = 0;
+  if (isRowReduced && threads * vector > schedule.lanes)
+    work += (double)std::min(points, threads * vector) * step;
+  if (!isVectorReduced)
+    return work;
+  int64_t holding = std::clamp<int64_t>(schedule.lanes / vector, 1, threads);
+  if (r >= 0 && !isRowReduced && (!llvm::isPowerOf2_64(schedule.lanes) || holding > warpSize))
+    return work + (double)points * step;
+  int64_t results =
+      isRowReduced ? 1 : std::max<int64_t>(1, points / (schedule.lanes * std::max<int64_t>(1, threads / holding)));
+  return work + (double)(threads * results) * llvm::Log2_64_Ceil((uint64_t)holding) * step;
 }
 
 double GpuModel::predictNs(const Schedule &schedule) {
@@ -219,7 +285,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
   // Programs under way at once.
   int64_t perThread = llvm::divideCeil(points, threads), held = std::max<int64_t>(1, widestBytes / 4);
   int64_t registers =
-      std::min<int64_t>(255, ownRegisters + perThread * numValues + std::min(perThread, mostLoads) * held);
+      std::min<int64_t>(255, ownRegisters + perThread * numValues +
+                                 std::min(perThread * std::max<int64_t>(1, schedule.unroll), mostLoads) * held);
   int64_t blockThreads = threads * schedule.programsPerBlock;
   int64_t blocks =
       std::min({machine.blocks, machine.threads / blockThreads, machine.registers / (registers * blockThreads)});
@@ -268,7 +335,10 @@ double GpuModel::predictNs(const Schedule &schedule) {
       Request request = requestsOf(stream, schedule, vector);
       double tiles = programs * (stream.isFull ? iterations : 1);
       cycles += tiles * request.count * std::max(request.lines, 1.0);
-      instructions += tiles * (double)points * (accessWork / (double)vector + (request.lines > 8 ? addressWork : 0));
+      instructions += tiles * (double)points *
+                      (accessWork / (double)vector + (request.isGathered  ? gatherWork
+                                                      : request.lines > 8 ? addressWork
+                                                                          : 0));
       if (!stream.isLoad)
         cacheBytes += tiles * request.count * request.sectors * (double)sectorBytes;
       if (!stream.isFull) {
@@ -311,7 +381,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
       }
     cacheBytes += bytesOf(box) > room ? requested : std::min(requested, outer * bytesOf(box));
     if (!full.empty())
-      instructions += programs * iterations * (double)points * (double)(loops.work() + 1) / numStages;
+      instructions += programs * iterations * (double)points *
+                      ((double)loops.work() + std::max(1.0, combineWorkOf(schedule, perThread, holdsRow))) / numStages;
   }
 
   double rate = (double)machine.multiprocessors * machine.cyclesPerNs;
@@ -321,6 +392,9 @@ double GpuModel::predictNs(const Schedule &schedule) {
   // A program waits for each of its tiles, unless several are under way.
   bool folds = numReduced > 0 && ((v >= 0 && !isParallel(v)) || (r >= 0 && !isParallel(r)));
   double steps = iterations * (schedule.isOnline && schedule.heldBytes == 0 ? numStages - 1 : holdsRow ? 1 : numStages);
+  if (folds)
+    compute += programs * foldWork(schedule, threads, vector) * std::max(1, numStages - 1) /
+               (rate * busy * (double)machine.lanes);
   double latency = machine.blockNs + (folds ? foldNs(schedule, threads, vector) * std::max(1, numStages - 1) : 0) +
                    steps / (double)std::max<int64_t>(1, schedule.unroll) * machine.loadNs;
   // Masked elements of a piece are loaded one after the other, each behind a branch.

@@ -19,13 +19,14 @@ public:
   double floorNs() const;
 
   int64_t extent(int axis) const { return extents[axis]; }
-  /// Of an access, in bytes; nothing where the offset is not linear along the axis.
+  /// Of an access, in bytes; nothing where the offset is not linear along the axis, but for wrapping around once.
   std::optional<int64_t> strideBytes(unsigned access, int axis) const { return streams[access].strides[axis]; }
   unsigned numAccesses() const { return streams.size(); }
 
 private:
   struct Stream {
     llvm::SmallVector<std::optional<int64_t>> strides; // bytes, by axis
+    llvm::SmallVector<bool> wraps;                     // by axis: each element has an address of its own
     int64_t elementBytes = 1;
     bool isLoad = true, isFull = true, isUnaligned = false;
     int stage = 0;
@@ -38,9 +39,12 @@ private:
   double sectorsOf(const Stream &stream, const Box &box) const;
   struct Request {
     double count, sectors, lines;
+    bool isGathered;
   };
   Request requestsOf(const Stream &stream, const Schedule &schedule, int64_t vector) const;
 
+  double foldWork(const Schedule &schedule, int64_t threads, int64_t vector) const;
+  double combineWorkOf(const Schedule &schedule, int64_t perThread, bool isOneTile) const;
   double foldNs(const Schedule &schedule, int64_t threads, int64_t vector) const;
 
   FusedLoops &loops;
@@ -48,6 +52,8 @@ private:
   llvm::SmallVector<int64_t> extents;
   llvm::SmallVector<Stream> streams;
   int64_t widestBytes = 1, numValues = 1;
+  /// Instructions of the combiners of all reductions for a point; without what is known where counts are constants.
+  double combineWork = 0, joinWork = 0;
 };
 
 /// Further schedules for the nest, beside the one that the rules of chooseGpuSchedule give: tiles over pairs of axes.

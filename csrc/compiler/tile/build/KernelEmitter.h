@@ -137,6 +137,8 @@ private:
     SumBlocks(KernelEmitter &emitter, llvm::ArrayRef<Reduction> items, mlir::ValueRange initial);
     ~SumBlocks() { emitter.sumBlocks = nullptr; }
     ValueList join(mlir::ValueRange before, mlir::ValueRange block) const;
+    /// Whether `values` are the identities from number `first` on.
+    bool isInitial(mlir::ValueRange values, size_t first) const;
 
     KernelEmitter &emitter;
     llvm::ArrayRef<Reduction> items;
@@ -145,6 +147,8 @@ private:
   /// A loop over [low, high) of an axis of `extent`, of which each iteration gives `terms` to an accumulator.
   ValueList emitReducedFor(mlir::Value low, mlir::Value high, int64_t step, SizeExpr extent, int64_t terms,
                            mlir::ValueRange carried, LoopFn body);
+  ValueList emitSteps(int64_t count, mlir::ValueRange carried,
+                      llvm::function_ref<ValueList(int64_t, mlir::ValueRange)> step);
   llvm::SmallVector<int64_t> blockSteps(SizeExpr extent, int64_t step, int64_t terms) const;
   int64_t termsFrom(unsigned axis) const;
   int64_t mostTerms() const;

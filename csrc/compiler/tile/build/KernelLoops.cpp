@@ -3,6 +3,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::graph;
@@ -86,10 +87,9 @@ KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bo
   int64_t unroll = isVectorReduced() && options.isGpu ? schedule.unroll : 1;
   int64_t step = schedule.lanes * unroll;
   auto group = [&](Value index, ValueRange inner) {
-    ValueList values(inner);
-    for (int64_t k = 0; k < unroll; ++k)
-      values = full(reuse(arith::AddIOp::create(builder, index, exprs.constant(k * schedule.lanes))), values);
-    return values;
+    return emitSteps(unroll, inner, [&](int64_t k, ValueRange before) {
+      return full(reuse(arith::AddIOp::create(builder, index, exprs.constant(k * schedule.lanes))), before);
+    });
   };
   // Of a parallel axis nothing is carried.
   auto loop = [&](Value from, Value to, int64_t by, ValueRange values, LoopFn each) {
@@ -101,6 +101,14 @@ KernelEmitter::ValueList KernelEmitter::emitVectorLoop(Value low, Value high, bo
     ValueList values(carried);
     if (grouped > 0)
       values = loop(low, exprs.constant(*first + grouped), step, values, group);
+    if (unroll > 1) {
+      int64_t rest = (int64_t)llvm::divideCeil(length - grouped, schedule.lanes);
+      return emitSteps(rest, values, [&](int64_t k, ValueRange before) {
+        int64_t at = grouped + k * schedule.lanes;
+        Value index = exprs.constant(*first + at);
+        return at < whole ? full(index, before) : partial(index, before);
+      });
+    }
     if (whole - grouped == schedule.lanes)
       values = full(exprs.constant(*first + grouped), values);
     else if (whole > grouped)

@@ -117,6 +117,8 @@ void KernelEmitter::emitReducedStage(int stage) {
         value = arith::SelectOp::create(builder, gatherMask(), value, toTile(builder, identity, tileShape()));
       }
       ValueRange accumulated = carried.slice(next.size(), values.size());
+      // Nothing came before: what is combined with the identity stays as it is.
+      bool isFirst = options.isGpu && blocks->isInitial(accumulated, next.size());
       if (foldsRowsAtOnce()) {
         for (Value &value : values)
           value = toTile(builder, value, tileShape());
@@ -126,9 +128,9 @@ void KernelEmitter::emitReducedStage(int stage) {
         isInRowLoop = true;
         continue;
       }
-      if (isOnly)
-        for (Value value : values)
-          next.push_back(toTile(builder, value, tileShape()));
+      if (isOnly || isFirst)
+        for (auto [value, kind] : llvm::zip(values, item.kinds))
+          next.push_back(kind == Carried::Uniform ? value : toTile(builder, value, tileShape()));
       else
         next.append(combine(op.getCombine(), accumulated, values, tileShape(), item.kinds));
     }
@@ -298,13 +300,16 @@ KernelEmitter::ValueList KernelEmitter::emitUnrolled(const Axis &axis, ValueRang
     return emitReducedAxes(loops.axes.size(), values, body); // what is left are the lanes
   };
   auto group = [&](Value index, ValueRange inner) {
-    ValueList current(inner);
-    for (int64_t k = 0; k < schedule.unroll; ++k)
-      current = point(reuse(arith::AddIOp::create(builder, index, exprs.constant(k))), current);
-    return current;
+    return emitSteps(schedule.unroll, inner, [&](int64_t k, ValueRange before) {
+      return point(reuse(arith::AddIOp::create(builder, index, exprs.constant(k))), before);
+    });
   };
   ValueList values =
       emitReducedFor(exprs.constant(0), whole, schedule.unroll, axis.extent, schedule.unroll, carried, group);
+  if (std::optional<int64_t> known = axis.extent.constant())
+    return emitSteps(*known % schedule.unroll, values, [&](int64_t k, ValueRange before) {
+      return point(exprs.constant(*known / schedule.unroll * schedule.unroll + k), before);
+    });
   return emitFor(whole, extent, 1, values, point);
 }
 
@@ -328,15 +333,23 @@ KernelEmitter::ValueList KernelEmitter::emitRowLoop(ValueRange carried, BodyFn b
   Value left = reuse(arith::RemUIOp::create(builder, extent, exprs.constant(step)));
   Value whole = reuse(arith::SubIOp::create(builder, extent, left));
   auto group = [&](Value index, ValueRange inner) {
-    ValueList current(inner);
-    for (int64_t k = 0; k < schedule.unroll; ++k)
-      current = tile(reuse(arith::AddIOp::create(builder, index, exprs.constant(k * schedule.rows))), current);
-    return current;
+    return emitSteps(schedule.unroll, inner, [&](int64_t k, ValueRange before) {
+      return tile(reuse(arith::AddIOp::create(builder, index, exprs.constant(k * schedule.rows))), before);
+    });
   };
   ValueList values = emitReducedFor(exprs.constant(0), whole, step, axis.extent, schedule.unroll, carried, group);
   bool isExact = loops.facts().divides(loops.sizes().constant(step), axis.extent) == Proof::Yes;
-  if (!isExact)
+  std::optional<int64_t> known = axis.extent.constant();
+  if (!isExact && known && options.isGpu) { // straight code: all loads are under way together
+    int64_t first = *known / step * step, rest = *known - first;
+    values = emitSteps(llvm::divideCeil(rest, schedule.rows), values, [&](int64_t k, ValueRange before) {
+      int64_t at = first + k * schedule.rows;
+      return (at + schedule.rows <= *known ? ValueList(tile(exprs.constant(at), before))
+                                           : partial(exprs.constant(at), before));
+    });
+  } else if (!isExact) {
     values = emitFor(whole, extent, schedule.rows, values, partial);
+  }
   isInRowLoop = false;
   return values;
 }

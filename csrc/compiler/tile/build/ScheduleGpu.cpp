@@ -5,6 +5,7 @@
 #include "compiler/tile/build/OnlineSum.h"
 #include "compiler/tile/build/ScheduleCost.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
@@ -23,6 +24,8 @@ constexpr int64_t pointwiseThreads = 256;
 /// Elements that a thread may hold through all stages, for all values together: half of its registers where one of the
 /// largest blocks has a multiprocessor to itself.
 constexpr int64_t persistentElements = 32;
+/// Elements of which a thread carries means and squares from tile to tile.
+constexpr int64_t mostMoments = 16;
 /// Threads that share a row before each takes more than two pieces of it.
 constexpr int64_t usualRowThreads = 512;
 /// Arithmetic of a point, in simple instructions for each byte of an element, that takes about as long as the memory.
@@ -219,8 +222,7 @@ private:
   /// multiprocessor then has room for two rows, so that one is read while the other is reduced.
   bool chooseHeldRows(int64_t lanes) {
     bool isTooLong = lanes > maxThreads * persistentElements / numHeld(), hasSum = hasOnlineSum();
-    if ((lanes % vector != 0 && !schedule.alignedLanes) ||
-        llvm::count_if(loops.axes, [](const Axis &axis) { return axis.reduced; }) != 1 || !(isTooLong || hasSum))
+    if ((lanes % vector != 0 && !schedule.alignedLanes) || numReducedAxes() != 1 || !(isTooLong || hasSum))
       return false;
     int64_t tile = maxThreads * std::min(vector, mostHeldLanes), bytes = 0;
     for (Value buffer : heldBuffers()) {
@@ -264,6 +266,10 @@ private:
            });
   }
 
+  int64_t numReducedAxes() const {
+    return llvm::count_if(loops.axes, [](const Axis &axis) { return axis.reduced; });
+  }
+
   int64_t numResults() {
     int64_t results = 1;
     for (const Axis &axis : loops.axes)
@@ -295,8 +301,10 @@ private:
         width = std::min(vector, lanes);
       }
       int64_t pieces = llvm::divideCeil(lanes, width);
-      // One pass over a row is better than holding it.
-      if (pieces >= onlinePieces && isOnlineSum())
+      // One pass over a row is better than holding it. Several rows cannot be held; counts of masked tiles differ.
+      bool isCostly = joinsMoments() && numReducedAxes() > 1 && pieces > warpSize &&
+                      (schedule.alignedLanes > 0 || lanes != *known || lanes > usualRowThreads * mostMoments);
+      if ((pieces >= onlinePieces && isOnlineSum()) || isCostly)
         return chooseLoopedRows(isReadAgain);
       if (pieces <= warpSize && llvm::isPowerOf2_64(lanes) && !schedule.alignedLanes &&
           chooseRowTile(lanes, width, isReadAgain))
@@ -340,12 +348,23 @@ private:
     while (schedule.numThreads * numResults() < wantedThreads &&
            schedule.numThreads * 2 <= std::min(pieces, maxThreads))
       schedule.numThreads *= 2;
+    // What carries several numbers joins tiles before it adds them to those.
+    bool joins = !isReadAgain && joinsMoments();
     // As many tiles as it takes, of about equal size, so that the last one is not nearly empty.
-    int64_t most = isReadAgain ? 1 : piecesReadOnce;
+    int64_t most = isReadAgain || joins ? 1 : piecesReadOnce;
     int64_t perThread = llvm::divideCeil(pieces, schedule.numThreads);
     int64_t rounds = llvm::divideCeil(perThread, most);
     schedule.lanes = schedule.numThreads * vector * std::max<int64_t>(1, llvm::divideCeil(perThread, rounds));
-    schedule.unroll = isReadAgain ? onlineTiles : 1;
+    schedule.unroll = isReadAgain ? onlineTiles : joins ? std::min(piecesReadOnce, perThread) : 1;
+  }
+
+  /// Whether a reduction carries several numbers that are computed of one another.
+  bool joinsMoments() {
+    return llvm::any_of(loops.members, [](const FusedMember &member) {
+      LoopsOp op = member.op;
+      return op.isReduction() && op.getNumResults() > 1 &&
+             llvm::any_of(op.getCombine().front(), [](Operation &inner) { return isa<arith::DivFOp>(inner); });
+    });
   }
 
   /// Rows that a few threads of a warp hold: several of them side by side in a tile.

@@ -49,6 +49,33 @@ KernelEmitter::ValueList KernelEmitter::SumBlocks::join(ValueRange before, Value
   return joined;
 }
 
+bool KernelEmitter::SumBlocks::isInitial(ValueRange values, size_t first) const {
+  return emitter.sumBlocks == this && llvm::equal(values, initial.slice(first, values.size()));
+}
+
+/// Steps of one iteration of a loop, one after the other. A thread of a GPU joins what sums take in pairs before it
+/// adds that to what it carries: fewer operations wait for one another, and what combiners compute of counts is known.
+KernelEmitter::ValueList KernelEmitter::emitSteps(int64_t count, ValueRange carried,
+                                                  llvm::function_ref<ValueList(int64_t, ValueRange)> step) {
+  ValueList values(carried);
+  if (!options.isGpu || !sumBlocks || carried.empty() || count < 2) {
+    for (int64_t k = 0; k < count; ++k)
+      values = step(k, values);
+    return values;
+  }
+  SmallVector<ValueList> parts; // of 2^k steps each, by the bits of how many there were
+  for (int64_t k = 0; k < count; ++k) {
+    parts.push_back(step(k, sumBlocks->initial));
+    for (int64_t done = k + 1; done % 2 == 0; done /= 2) {
+      ValueList last = parts.pop_back_val();
+      parts.back() = sumBlocks->join(parts.back(), last);
+    }
+  }
+  for (ValueList &part : parts)
+    values = sumBlocks->join(values, part);
+  return values;
+}
+
 static int64_t tripsOf(int64_t extent, int64_t step) {
   return (int64_t)llvm::divideCeil((uint64_t)std::max<int64_t>(extent, 1), (uint64_t)step);
 }

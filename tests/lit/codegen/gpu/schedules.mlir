@@ -8,6 +8,7 @@
 // RUN: tile-compile %t/norm.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=NORM
 // RUN: tile-compile %t/again.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=AGAIN
 // RUN: tile-compile %t/argmax.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=ARGMAX
+// RUN: tile-compile %t/steps.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=STEPS
 // RUN: tile-compile %t/moments.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=MOMENTS
 
 // Sixteen rows of 64 in a warp; one thread of a row stores its result.
@@ -74,6 +75,15 @@
 // The count is the same for all lanes: a scalar is carried.
 // MOMENTS: scf.for {{.*}} -> (tensor<3136xf32>, tensor<3136xf32>, f32)
 
+// Tiles of one row are joined in pairs, whose counts are known, before they meet what is carried.
+// STEPS: lanes 2048 threads 512 unroll 8
+// STEPS: scf.for
+// STEPS-COUNT-2: tile.load
+// STEPS: %[[TWO:.*]] = arith.addf %cst{{[_0-9]*}}, %cst{{[_0-9]*}} : f32
+// STEPS: arith.divf %cst{{[_0-9]*}}, %[[TWO]] : f32
+// STEPS-COUNT-6: tile.load
+// STEPS: scf.yield
+
 //--- short.mlir
 graph.func @graph(%0: !graph.tensor<[1048576, 64], f32>) -> !graph.tensor<[1048576], f32> attributes {symbols = []} {
   %1 = graph.mean %0 {dims = array<i64: 1>} : (!graph.tensor<[1048576, 64], f32>) -> !graph.tensor<[1048576], f32>
@@ -96,6 +106,12 @@ graph.func @graph(%0: !graph.tensor<[4096, 200000], bf16>) -> !graph.tensor<[409
 graph.func @graph(%0: !graph.tensor<[16384, 8192], f32>) -> !graph.tensor<[16384], i64> attributes {symbols = []} {
   %1 = graph.argmax %0 {dim = 1 : i64} : (!graph.tensor<[16384, 8192], f32>) -> !graph.tensor<[16384], i64>
   graph.return %1 : !graph.tensor<[16384], i64>
+}
+
+//--- steps.mlir
+graph.func @graph(%0: !graph.tensor<[768, 73728], f32>) -> (!graph.tensor<[768], f32>, !graph.tensor<[768], f32>) attributes {symbols = []} {
+  %1:2 = graph.var_mean %0 {dims = array<i64: 1>, correction = 0 : i64} : (!graph.tensor<[768, 73728], f32>) -> (!graph.tensor<[768], f32>, !graph.tensor<[768], f32>)
+  graph.return %1#0, %1#1 : !graph.tensor<[768], f32>, !graph.tensor<[768], f32>
 }
 
 //--- moments.mlir

@@ -148,9 +148,9 @@ graph.func @graph(%0: !graph.tensor<[786432, 197], bf16>) -> !graph.tensor<[7864
 }
 
 //--- columns.mlir
-graph.func @graph(%0: !graph.tensor<[1000, 1001], f32>, %1: !graph.tensor<[1000, 1002], f32>) -> (!graph.tensor<[1001], f32>, !graph.tensor<[1000], f32>) attributes {symbols = []} {
-  %2 = graph.sum %0 {dims = array<i64: 0>} : (!graph.tensor<[1000, 1001], f32>) -> !graph.tensor<[1001], f32>
-  %3 = graph.slice %1 {dim = 1 : i64, start = 2 : i64} : (!graph.tensor<[1000, 1002], f32>) -> !graph.tensor<[1000, 1000], f32, [1002, 1]>
-  %4 = graph.sum %3 {dims = array<i64: 0>} : (!graph.tensor<[1000, 1000], f32, [1002, 1]>) -> !graph.tensor<[1000], f32>
+graph.func @graph(%0: !graph.tensor<[65536, 1001], f32>, %1: !graph.tensor<[65536, 1002], f32>) -> (!graph.tensor<[1001], f32>, !graph.tensor<[1000], f32>) attributes {symbols = []} {
+  %2 = graph.sum %0 {dims = array<i64: 0>} : (!graph.tensor<[65536, 1001], f32>) -> !graph.tensor<[1001], f32>
+  %3 = graph.slice %1 {dim = 1 : i64, start = 2 : i64} : (!graph.tensor<[65536, 1002], f32>) -> !graph.tensor<[65536, 1000], f32, [1002, 1]>
+  %4 = graph.sum %3 {dims = array<i64: 0>} : (!graph.tensor<[65536, 1000], f32, [1002, 1]>) -> !graph.tensor<[1000], f32>
   graph.return %2, %4 : !graph.tensor<[1001], f32>, !graph.tensor<[1000], f32>
 }

@@ -1,0 +1,146 @@
+"""Random programs over random layouts (benchmarks/suites/layouts.py), as kernels for a GPU that run on the CPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._functorch._aot_autograd.utils import make_boxed_func
+
+from tests.compiling import ROOT, fresh
+from tests.gpu import simulator
+from torch_tile import _C
+from torch_tile.frontend import aot
+from torch_tile.frontend.decompositions import variances
+
+pytestmark = pytest.mark.skipif(not Path(simulator.CLANG).exists(), reason="needs LLVM's clang")
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "i64": torch.int64, "i1": torch.bool, "i32": torch.int32}
+
+
+def numbers(text: str) -> list[int]:
+    return [int(n) for n in re.findall(r"-?\d+", text)]
+
+
+def allocate(type_: str) -> torch.Tensor:
+    """A tensor of a type `[sizes], element, [strides]`, of which nothing is zero."""
+    found = re.fullmatch(r"\[([\d, ]*)\], (\w+)(?:, \[([\d, ]*)\])?", type_)
+    assert found is not None, type_
+    shape, dtype = numbers(found.group(1)), DTYPES[found.group(2)]
+    if found.group(3) is None:
+        return torch.ones(shape, dtype=dtype)
+    strides = numbers(found.group(3))
+    return torch.ones(1 + sum((s - 1) * t for s, t in zip(shape, strides, strict=True)), dtype=dtype).as_strided(
+        shape, strides
+    )
+
+
+class Program:
+    """All kernels of a graph, in the order of their launches."""
+
+    def __init__(self, text: str) -> None:
+        files: dict[str, str] = {}
+        _C.compile_graph(
+            text, {"target": "sm_90"}, None, 0, files.__setitem__, [None] * 64, device="cuda:0", architecture="sm_90"
+        )
+        tiles = files["30-tile.mlir"]
+        self.schedules = re.findall(r'schedule = "(.*?)"', tiles)
+        self.steps = [line for line in tiles.splitlines() if re.match(r" *%\d+(:\d+)? = graph", line)]
+        self.launches = [line for line in self.steps if "graph.launch" in line]
+        self.together = {
+            kernel.split(" ", 1)[0]: int(several.group(1))
+            if (several := re.search(r"tile.programs_per_block = (\d+)", kernel))
+            else 0
+            for kernel in tiles.split("tile.kernel @")[1:]
+            for kernel in [kernel.replace("(", " ", 1)]
+        }
+        code = {
+            re.search(r"@tile_(\w+)\(", module).group(1)[:12]: module  # type: ignore[union-attr]
+            for module in files["50-kernel.ll"].split("; ModuleID")[1:]
+        }
+        self.kernels = {
+            name: simulator.Simulated("; ModuleID" + code[key])
+            for name, key in re.findall(r"^kernel \d+: (\w+) (\w+) ", files["55-program.txt"], flags=re.M)
+        }
+        returned = re.search(r"graph.return (.*?) :", tiles)
+        assert returned is not None
+        self.returned = [name.strip() for name in returned.group(1).split(",")]
+        self.graph = tiles[: tiles.index("graph.return")]
+
+    def run(self, *arguments: torch.Tensor) -> list[torch.Tensor]:
+        values = {f"%arg{k}": argument for k, argument in enumerate(arguments)}
+        for line in self.steps:
+            types = re.findall(r"<(\[.*?)>", line.rsplit("->", 1)[1])
+            results = [allocate(type_) for type_ in types]
+            name = re.split(r"[: ]", line.strip())[0]
+            if alias := re.search(r"graph.alias (\S+) {offset = #graph.expr<(\d+)>}", line):
+                source = values[alias.group(1)]
+                shape, strides = results[0].shape, results[0].stride()
+                values[name] = source.as_strided(shape, strides, int(alias.group(2)))
+                continue
+            launch = re.search(r"graph.launch @(\w+)\((.*?)\) integers \[(.*?)\] programs (\d+) ", line)
+            assert launch is not None, line
+            kernel, operands, integers, programs = launch.groups()
+            inputs = [values[operand.strip()] for operand in operands.split(",") if operand.strip()]
+            for k, result in enumerate(results):
+                values[f"{name}#{k}" if len(results) > 1 else name] = result
+            pointers = [tensor.data_ptr() for tensor in (*inputs, *results)]
+            blocks, extra = int(programs), numbers(integers)
+            if several := self.together[kernel]:
+                extra.append(blocks)
+                blocks = -(-blocks // several)
+            self.kernels[kernel].run((blocks, 1, 1), [*pointers, *extra])
+        return [values[name] for name in self.returned]
+
+
+def compiled(function: Callable[[torch.Tensor], Any], x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> Program:
+    texts = []
+
+    def compile_for_gpu(gm: Any, inputs: Any, kind: str, settings: Any) -> Any:
+        graph = _C.print_graph(gm)
+        assert not graph.externs
+        texts.append(graph.text)
+        return make_boxed_func(gm.forward)
+
+    monkeypatch.setattr(aot, "compile_graph", compile_for_gpu)
+    monkeypatch.setattr(variances, "_is_wide", lambda x: False)  # as on a GPU
+    fresh()
+    torch.compile(function, backend="tile", dynamic=False)(x)
+    return Program(texts[0])
+
+
+def check(function: Callable[[torch.Tensor], Any], x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> Program:
+    program = compiled(function, x, monkeypatch)
+    (result,), expected = program.run(x), function(x.double())
+    low = x.dtype == torch.bfloat16 and result.dtype == torch.bfloat16
+    tolerance = 2e-2 if low else 1e-4 if result.is_floating_point() else 0
+    torch.testing.assert_close(result.double(), expected.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+    return program
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_random_program(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from suites import layouts
+
+    program = layouts.draw(9000 + number, 1 << 15)
+    torch.manual_seed(number)
+    check(program.function, program.layout.make("cpu"), monkeypatch)
+
+
+def test_roll_is_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices that follow one another around the end are one load; several axes are one kernel."""
+    x = torch.randn(6, 40, 5, 12)
+    program = check(lambda x: x.roll((3, -1, 2), (1, 2, 3)) * 2, x.permute(0, 3, 2, 1), monkeypatch)
+    assert len(program.launches) == 1
+
+
+@pytest.mark.parametrize(
+    "shape, dims", [((8, 70001), [1]), ((70001, 8), [0]), ((5, 700, 33), [0, 1]), ((3000, 24), [1])]
+)
+def test_variance(shape: tuple[int, ...], dims: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(shape) + 100
+    check(lambda x: x.var(dims), x, monkeypatch)
