@@ -196,6 +196,7 @@ LogicalResult ThreadLowering::lowerWarpGroupDot(tile::DotOp op, const DotOperand
 LogicalResult ThreadLowering::lowerDotWait(tile::DotWaitOp op) {
   SmallVector<Value> sums = scalarsOf(rows(op.getSource()), [&](Value pair, int64_t k) { return extract(pair, k); });
   sums = awaitProducts(b, sums);
+  hasStagedReaders = true; // the products of other threads may still read their operands
   Rows pairs;
   for (size_t k = 0; k < sums.size(); k += 2)
     pairs.push_back(fromScalars(ArrayRef(sums).slice(k, 2)));
