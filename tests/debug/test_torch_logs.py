@@ -127,7 +127,7 @@ def test_phases_are_on_the_timeline(cold: Traced) -> None:
 def test_a_warm_start_shows_hits_and_is_not_compiled_for_the_trace(cold: Traced, tmp_path: Path) -> None:
     Traced(tmp_path, "+torch_tile.frontend")
     warm = Traced(tmp_path, "+torch_tile.frontend")
-    assert "torch_tile/frontend/compile.py" in warm.text and ", disk in " in warm.text
+    assert "torch_tile/frontend/reload.py" in warm.text and ", disk in " in warm.text
     names = {event["name"] for event in warm.events()}
     assert {"tile_graph_cache_hit", "tile_autograd_cache_hit"} <= names
     assert "tile_graph_cache_miss" not in names
