@@ -19,6 +19,11 @@ _FILES = {"tile": "30-tile.mlir", "mlir": "40-llvm.mlir", "llir": "50-kernel.ll"
 _GPU_FILES = {**_FILES, "asm": "60-kernel.ptx", "ptx": "60-kernel.ptx"}
 
 
+# An instruction of four warps leaves up to 128 results in each thread, beside which operands and addresses need room.
+# Kernels with fewer registers are compiled for an architecture without it.
+_GROUP_REGISTERS = 168
+
+
 def compiler_options(device: torch.device | str | None, launch: LaunchOptions = NONE) -> dict[str, str]:
     """Options of the compiler library for one kernel, without those that depend on the arguments' places.
 
@@ -35,6 +40,8 @@ def compiler_options(device: torch.device | str | None, launch: LaunchOptions = 
         options["num_stages"] = str(max(1, launch.num_stages))  # 0: nothing is loaded ahead, as with 1
     if launch.maxnreg is not None:
         options["max_registers"] = str(launch.maxnreg)
+        if options["target"].endswith("a") and launch.maxnreg < _GROUP_REGISTERS:
+            options["target"] = options["target"].removesuffix("a")
     return options
 
 
