@@ -271,7 +271,8 @@ LogicalResult ThreadLowering::run(ModuleOp module) {
   if (auto bytes = kernel->getAttrOfType<IntegerAttr>(stagedBytesAttrName)) {
     stagedBytes = bytes.getInt();
     stagedStart = LLVM::ConstantOp::create(b, b.getI32Type(), b.getI32IntegerAttr(0));
-    stagedBase = LLVM::GEPOp::create(b, sharedPtrType, b.getI8Type(), sharedBase, ArrayRef<LLVM::GEPArg>{stagedStart.getResult()});
+    stagedBase = LLVM::GEPOp::create(b, sharedPtrType, b.getI8Type(), sharedBase,
+                                     ArrayRef<LLVM::GEPArg>{stagedStart.getResult()});
   }
   lowerArguments();
   alignmentAnchor = i32(0); // what is asked once is computed here

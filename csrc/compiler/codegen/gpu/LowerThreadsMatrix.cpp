@@ -2,7 +2,7 @@
 #include "compiler/codegen/gpu/ThreadLowering.h"
 #include "compiler/codegen/gpu/WarpShare.h"
 #include "compiler/tile/ir/LinearLayout.h"
-#include "compiler/tile/transforms/Passes.h"
+#include "compiler/tile/ir/MatrixInstructions.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -1,7 +1,7 @@
 // Products by instructions of four warps, which read operands from shared memory and run beside other code (wgmma).
 #include "compiler/codegen/gpu/ThreadLowering.h"
 #include "compiler/codegen/gpu/WarpShare.h"
-#include "compiler/tile/transforms/Passes.h"
+#include "compiler/tile/ir/MatrixInstructions.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -69,10 +69,10 @@ static SmallVector<Value> replaceBy(ImplicitLocOpBuilder &b, ArrayRef<Value> val
   }
   constraints += "~{memory}";
   Type all = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(values.size(), type));
-  Value result = LLVM::InlineAsmOp::create(b, all, operands, assembly, constraints, /*has_side_effects=*/true,
-                                           /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(),
-                                           ArrayAttr())
-                     .getResult(0);
+  Value result =
+      LLVM::InlineAsmOp::create(b, all, operands, assembly, constraints, /*has_side_effects=*/true,
+                                /*is_align_stack=*/false, LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr())
+          .getResult(0);
   SmallVector<Value> replaced;
   for (size_t k = 0; k < values.size(); ++k)
     replaced.push_back(LLVM::ExtractValueOp::create(b, result, ArrayRef<int64_t>(k)));

@@ -2,7 +2,7 @@
 // does not change is stored once.
 #include "compiler/codegen/gpu/ThreadLowering.h"
 #include "compiler/tile/ir/LinearLayout.h"
-#include "compiler/tile/transforms/Passes.h"
+#include "compiler/tile/ir/MatrixInstructions.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -119,8 +119,7 @@ private:
 bool LoopPipeliner::isPlain() {
   if (loop.getUnsignedCmp())
     return false;
-  return !loop
-              ->walk([&](Operation *op) {
+  return !loop->walk([&](Operation *op) {
                 bool isOrdered =
                     isWrite(op) || isa<tile::AssertOp, tile::PrintOp, tile::CheckIndexOp, tile::MapOp, scf::WhileOp,
                                        tile::HoldOp, tile::HeldOp, tile::StageOp, tile::StageValueOp>(op);
@@ -314,8 +313,8 @@ SmallVector<Value> LoopPipeliner::nextOf(IRMapping &mapping) {
 SmallVector<LoopPipeliner::Source> LoopPipeliner::sourcesOf(IRMapping &mapping) {
   SmallVector<Source> sources;
   for (tile::GatherOp load : loads)
-    sources.push_back({mapping.lookupOrDefault(load.getBase()),
-                       load.getMask() ? mapping.lookupOrDefault(load.getMask()) : Value()});
+    sources.push_back(
+        {mapping.lookupOrDefault(load.getBase()), load.getMask() ? mapping.lookupOrDefault(load.getMask()) : Value()});
   return sources;
 }
 
@@ -492,7 +491,8 @@ void LoopPipeliner::eraseDead() {
 int64_t LoopPipeliner::run() {
   bool hasInner = loop->walk([&](scf::ForOp inner) {
                         return inner->hasAttr(pipelinedAttrName) ? WalkResult::interrupt() : WalkResult::advance();
-                      }).wasInterrupted();
+                      })
+                      .wasInterrupted();
   auto dots = loop.getBody()->getOps<tile::DotOp>();
   if (hasInner || llvm::none_of(dots, [](tile::DotOp dot) { return isMatrixDot(dot); }))
     return 0;

@@ -29,8 +29,8 @@ mlir::Value baseOf(mlir::Operation *op);
 /// Of kernels: by argument, what an integer, or a pointer's address, is divisible by; 0 where nothing is known.
 inline constexpr llvm::StringLiteral argumentMultiplesAttrName = "tile.argument_multiples";
 
-/// Of kernels: bytes of staged operands; how many iterations ahead operands are loaded, plus one. Of loops: operands are
-/// staged. Of products: groups of products under way when the next one is asked for.
+/// Of kernels: bytes of staged operands; how many iterations ahead operands are loaded, plus one. Of loops: operands
+/// are staged. Of products: groups of products under way when the next one is asked for.
 inline constexpr llvm::StringLiteral stagedBytesAttrName = "tile.staged_bytes", numStagesAttrName = "tile.num_stages",
                                      pipelinedAttrName = "tile.pipelined", inFlightAttrName = "tile.in_flight";
 

@@ -1,5 +1,6 @@
 // Products of matrices get the layout of matrix instructions' results, and so does what is computed from them.
 #include "compiler/tile/ir/LinearLayout.h"
+#include "compiler/tile/ir/MatrixInstructions.h"
 #include "compiler/tile/transforms/Passes.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -9,12 +10,8 @@ using namespace mlir;
 using namespace mlir::tile;
 
 static constexpr int64_t warpSize = 32;
-/// Of the K axis, what one matrix instruction takes of each operand.
-static constexpr int64_t instructionBytes = 32;
-/// The least rows and columns of a warp: the columns of two instructions, which are read together.
-static constexpr int64_t leastSize = 16;
-/// Of an instruction of four warps: warps and rows, and the bytes of a row of the right operand that lie together.
-static constexpr int64_t groupWarps = 4, groupRows = 64, panelBytes = 128;
+/// Of an instruction of four warps: the warps, and the bytes of a row of the right operand that lie together.
+static constexpr int64_t groupWarps = 4, panelBytes = 128;
 /// How far back a tile is computed again in another layout rather than moved.
 static constexpr int maxCloned = 32;
 
@@ -60,28 +57,6 @@ private:
 
 //===-- dots ----------------------------------------------------------------------------------------------------===//
 
-bool tile::hasMatrixInstruction(DotOp dot) {
-  auto lhs = cast<RankedTensorType>(dot.getLhs().getType()), rhs = cast<RankedTensorType>(dot.getRhs().getType()),
-       acc = cast<RankedTensorType>(dot.getType());
-  Type element = lhs.getElementType();
-  if (acc.getRank() != 2 || element != rhs.getElementType())
-    return false;
-  bool isSum = acc.getElementType().isF32() ? element.isF16() || element.isBF16()
-                                            : acc.getElementType().isInteger(32) && element.isInteger(8);
-  int64_t step = instructionBytes * 8 / element.getIntOrFloatBitWidth();
-  auto fits = [](int64_t size, int64_t least) { return size >= least && llvm::isPowerOf2_64(size); };
-  // Only elements of 16 bits are transposed when they are read.
-  bool canRead = element.getIntOrFloatBitWidth() == 16 ||
-                 (!dot.getLhs().getDefiningOp<TransOp>() && dot.getRhs().getDefiningOp<TransOp>());
-  return isSum && canRead && fits(acc.getDimSize(0), leastSize) && fits(acc.getDimSize(1), leastSize) &&
-         fits(lhs.getDimSize(1), step);
-}
-
-bool tile::hasWarpGroupInstruction(DotOp dot) {
-  // Elements of 8 bits are read along the depth alone, which is how hasMatrixInstruction takes them.
-  return hasMatrixInstruction(dot) && tileOf(dot).getDimSize(0) >= groupRows;
-}
-
 /// Whether a product is reduced, or is an operand of the next one: rows then stay in one warp.
 bool FragmentAssigner::isChained(DotOp dot) const {
   llvm::SmallSetVector<Value, 16> reached;
@@ -109,7 +84,7 @@ LinearAttr FragmentAssigner::layoutOf(DotOp dot) const {
       int64_t rows = shape[0] / (fragments.warpRows / groupWarps), columns = shape[1] / fragments.warpColumns;
       // An instruction reads whole panels of the right operand.
       int64_t bytes = tileOf(dot.getRhs()).getElementTypeBitWidth() / 8;
-      bool canSplitRows = rows > groupRows, canSplitColumns = columns * bytes > panelBytes;
+      bool canSplitRows = rows > warpGroupRows, canSplitColumns = columns * bytes > panelBytes;
       if (canSplitRows)
         fragments.warpRows *= 2;
       else if (canSplitColumns)
@@ -119,7 +94,7 @@ LinearAttr FragmentAssigner::layoutOf(DotOp dot) const {
   }
   for (int64_t warps = 1; warps < numWarps; warps *= 2) {
     int64_t rows = shape[0] / fragments.warpRows, columns = shape[1] / fragments.warpColumns;
-    bool canSplitRows = rows > leastSize, canSplitColumns = columns > leastSize;
+    bool canSplitRows = rows > leastFragmentSize, canSplitColumns = columns > leastFragmentSize;
     if (canSplitRows && (hasChains || rows >= columns || !canSplitColumns))
       fragments.warpRows *= 2;
     else if (canSplitColumns)

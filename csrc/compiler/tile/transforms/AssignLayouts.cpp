@@ -13,8 +13,8 @@ using namespace mlir::tile;
 static constexpr int64_t warpSize = 32, maxThreads = 1024;
 /// Threads that share a small tile: enough to hide latency, and reductions stay cheap.
 static constexpr int64_t usualThreads = 256;
-/// Elements per thread from which on more threads are better, and what registers can hold at all: a thread has 255 of 32
-/// bits. Kernels that say how many threads they want may fill half of them with one tile.
+/// Elements per thread from which on more threads are better, and what registers can hold at all: a thread has 255 of
+/// 32 bits. Kernels that say how many threads they want may fill half of them with one tile.
 static constexpr int64_t usualElements = 16, maxElements = 64, maxWantedElements = 128;
 static constexpr int64_t accessBytes = 16;
 

@@ -20,10 +20,6 @@ LogicalResult assignLayouts(KernelOp kernel, bool hasWarpGroups = false);
 /// The part of it that is about matrix instructions: the types of all tiles have `usualLayout`.
 void assignFragments(KernelOp kernel, int64_t numThreads, bool hasWarpGroups,
                      function_ref<LayoutAttr(RankedTensorType)> usualLayout);
-/// Whether a product is made by matrix instructions on GPU.
-bool hasMatrixInstruction(DotOp dot);
-/// Whether instructions of four warps can make it, where the GPU has them.
-bool hasWarpGroupInstruction(DotOp dot);
 
 #define GEN_PASS_REGISTRATION
 #include "compiler/tile/transforms/Passes.h.inc"
