@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+import threading
 import types
 from typing import Any
 
@@ -19,6 +20,9 @@ from torch_tile.errors import InvalidKernelError
 from torch_tile.language.blocks import EXITS, always_returns, assigned_names, bound_names, leaves
 
 RUNTIME = "__tile__"
+# Candidates of autotuning are traced in threads. CPython 3.11 counts the depth of trees in one place for all threads,
+# and raises SystemError where two make trees at once.
+_TREE_LOCK = threading.Lock()
 # Functions of Python that mean more on run-time values.
 BUILTINS = frozenset({"min", "max", "print", "isinstance"})
 # Expressions that are no number, so that assigning them is plain.
@@ -49,7 +53,8 @@ def parse(function: types.FunctionType, changed_source: str | None = None) -> as
         ) from None
     source = "".join(lines)
     indented = source[:1].isspace()
-    tree = ast.parse(f"if 1:\n{source}" if indented else source)
+    with _TREE_LOCK:
+        tree = ast.parse(f"if 1:\n{source}" if indented else source)
     body = tree.body[0].body if indented else tree.body  # type: ignore[attr-defined]
     definition = next((n for n in body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
     if definition is None:
@@ -127,11 +132,13 @@ def rewrite(
     if not rewriter.changed and changed_source is None:
         return function
     free = function.__code__.co_freevars
-    factory = ast.parse(f"def __make__({', '.join([RUNTIME, *free])}):\n    pass\n    return {definition.name}")
+    with _TREE_LOCK:
+        factory = ast.parse(f"def __make__({', '.join([RUNTIME, *free])}):\n    pass\n    return {definition.name}")
     outer: Any = factory.body[0]
     outer.body[0] = definition
     ast.fix_missing_locations(factory)
-    code = compile(factory, function.__code__.co_filename, "exec")
+    with _TREE_LOCK:
+        code = compile(factory, function.__code__.co_filename, "exec")
     scope: dict[str, Any] = {}
     exec(code, {"__name__": function.__module__}, scope)
     made = scope["__make__"](runtime, *[None] * len(free))
