@@ -61,6 +61,8 @@ def child():
 """
 
 
+# Threads compile and call without end while children are forked: on a machine with other work one run takes minutes.
+@pytest.mark.slow
 def test_fork_in_the_middle() -> None:
     done = run_python(
         _BUSY
