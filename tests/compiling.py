@@ -186,9 +186,13 @@ def gradients(
 
 def run_python(code: str, **environment: str) -> str:
     """Runs code in a process of its own, from the root of the project."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=240,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=240,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as end:  # what was written by then is bytes
+        said = b"\n".join((stream or b"")[-4000:] for stream in (end.stdout, end.stderr)).decode(errors="replace")
+        pytest.fail(f"no end within {end.timeout:.0f} s\n{said}")
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done.stdout

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,6 +28,16 @@ settings.register_profile(
     "fuzz", max_examples=2000, deadline=None, derandomize=False, suppress_health_check=_slow_is_fine
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+# How long tests may begin, where something limits the run: what has failed by then still counts.
+_limit_seconds = int(os.environ.get("TEST_SECONDS", "0"))
+_started = time.monotonic()
+
+
+def pytest_runtest_setup() -> None:
+    if _limit_seconds and time.monotonic() - _started > _limit_seconds:
+        pytest.skip(f"cut off after {_limit_seconds} s")
 
 
 def pytest_unconfigure() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.compiling import assert_same, compiled, count, fresh
+from tests.compiling import IS_TILE, assert_same, compiled, count, fresh
 from torch_tile.formulas.bessel import bessel_functions
 from torch_tile.formulas.special_functions import computed, special_functions
 from torch_tile.frontend.decompositions import decomposition_table
@@ -211,3 +211,98 @@ def test_eye(n: int, m: int, dtype: torch.dtype | None) -> None:
     x = torch.ones(2)
     assert_same(compiled(function)(x), function(x), exact=True)
     assert count("externs") == 0
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.int64, torch.int32, torch.int8, torch.uint8, torch.float32, torch.float16, torch.bfloat16],
+    ids=lambda dtype: str(dtype)[6:],
+)
+def test_thresholds_are_numbers_of_the_dtype(dtype: torch.dtype) -> None:
+    """Large integers do not pass through a float; a float has not the precision of bfloat16. What ATen refuses is its
+    own error."""
+    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    values = [-5, -3, -2, -1, 0, 1, 2, 3, 5, 100, limits.min, limits.max, 1 << 24, (1 << 24) + 1, 0.1, 0.5]
+    x = torch.tensor([v for v in values if limits.min <= v <= limits.max], dtype=dtype)
+    grad = torch.arange(1, len(x) + 1).to(dtype)
+    numbers = (-2.5, 2.5, -2, 0, 300, 0.1, math.inf, True)
+
+    def forward(threshold: Any, value: Any) -> Any:
+        return lambda: (threshold, value, aten.threshold.default(x, threshold, value))
+
+    def backward(threshold: Any) -> Any:
+        return lambda: (threshold, aten.threshold_backward.default(grad, x, threshold))
+
+    calls = [forward(*pair) for pair in itertools.product(numbers, (0.5, -2.9, 7, 300, math.nan))]
+    calls += [backward(threshold) for threshold in numbers]
+    accepted = []
+    for call in calls:
+        try:
+            call()
+            accepted.append(call)
+        except RuntimeError:  # the number is none of this dtype
+            continue
+    assert accepted
+
+    def together() -> Any:
+        return [call()[-1] for call in accepted]
+
+    assert_same(compiled(together)(), together(), exact=True)
+
+
+LOSSES = {
+    "huber": F.huber_loss,
+    "l1": F.l1_loss,
+    "mse": F.mse_loss,
+    "smooth_l1": F.smooth_l1_loss,
+}
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_without_elements(name: str, reduction: str) -> None:
+    """A batch may be empty: the mean is NaN, and the gradient has no elements."""
+
+    def loss(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return LOSSES[name](x, y, reduction=reduction)
+
+    fresh()
+    function = compiled(loss)
+    for rows in (0, 3):
+        operands = [torch.ones(rows, 4, requires_grad=True) for _ in range(2)]
+        result, target = function(*operands), torch.zeros(rows, 4)
+        assert_same(function(operands[0], target), loss(operands[0], target))
+        result.sum().backward()
+        expected = torch.autograd.grad(loss(*operands).sum(), operands)
+        assert_same([each.grad for each in operands], list(expected))
+    if IS_TILE:
+        assert count("fallbacks") == 0
+
+
+def _strides(results: Any) -> list[tuple[int, ...]]:
+    return [tuple(s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1) for t in results]
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_memory_format_of_pooling_over_volumes(batch: int) -> None:
+    """Channels that come last stay last in max_pool3d alone."""
+
+    def pooled(x: torch.Tensor) -> list[torch.Tensor]:
+        averages = [F.avg_pool3d(x, 2), F.avg_pool3d(x, 3, 2, 1)]
+        averages += [F.adaptive_avg_pool3d(x, 3), F.adaptive_avg_pool3d(x, 4)]
+        maxima = [*F.adaptive_max_pool3d(x, 3, return_indices=True), *F.adaptive_max_pool3d(x, 4, return_indices=True)]
+        return [*averages, *maxima, *F.max_pool3d(x, 2, return_indices=True)]
+
+    fresh()
+    x = torch.randn(batch, 4, 6, 6, 6).to(memory_format=torch.channels_last_3d)
+    results, expected = compiled(pooled)(x), pooled(x)
+    assert_same(results, expected)
+    assert _strides(results) == _strides(expected)
+    for backward, arguments in (
+        (aten.avg_pool3d_backward.default, ([2], [2], [0], False, True, None)),
+        (aten._adaptive_avg_pool3d_backward.default, ()),
+    ):
+        grad = torch.randn(batch, 4, 3, 3, 3)
+        result, gradient = TABLE[backward](grad, x, *arguments), backward(grad, x, *arguments)
+        assert_same(result, gradient)
+        assert _strides([result]) == _strides([gradient])

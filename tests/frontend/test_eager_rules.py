@@ -234,3 +234,19 @@ def test_dtypes_that_aten_refuses() -> None:
         else:
             computed.append(f"REFUSED[{at}] of {dtype} gives {result}: {expected.value}")
     assert not computed, "\n".join(computed)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_truncated_quotients_of_low_precision(dtype: torch.dtype, dynamic: bool) -> None:
+    """Quotients of tensors are rounded before they are truncated; a divisor of one element is a number of float32."""
+
+    def quotients(x: torch.Tensor, y: torch.Tensor, one: torch.Tensor) -> list[torch.Tensor]:
+        divisors = (y, y.float(), 0.3, one, one.view(1))
+        return [torch.div(x, divisor, rounding_mode="trunc") for divisor in divisors]
+
+    torch.manual_seed(0)
+    x, y = (torch.rand(4000) * 200 - 100).to(dtype), (torch.rand(4000) * 5 + 0.1).to(dtype)
+    one = torch.tensor(0.3, dtype=dtype)
+    fresh()
+    assert_same(compiled(quotients, dynamic=dynamic)(x, y, one), quotients(x, y, one), exact=True)

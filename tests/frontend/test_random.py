@@ -43,3 +43,16 @@ def test_compiled_bits_are_those_of_the_eager_op() -> None:
     torch.manual_seed(5)
     seed = torch.randint(-(2**63) + 1, 2**63 - 1, [], dtype=torch.int64)
     assert torch.equal(result, uniform(int(seed), 0, [33, 7]))
+
+
+def test_normal_numbers_of_float64_are_those_of_eager_mode() -> None:
+    def draw(x: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.randn(1000, dtype=torch.float64), torch.randn_like(x), x.clone().normal_(1.0, 2.0)]
+
+    x = torch.zeros(1000, dtype=torch.float64)
+    torch.manual_seed(3)
+    results = compiled(draw)(x)
+    torch.manual_seed(3)
+    for result, expected in zip(results, draw(x), strict=True):
+        assert torch.equal(result, expected)
+        assert (result != result.float().double()).float().mean() > 0.9

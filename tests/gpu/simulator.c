@@ -193,6 +193,14 @@ uint32_t sim_shfl_bfly(uint32_t mask, uint32_t value, uint32_t distance, uint32_
 uint32_t sim_shfl_idx(uint32_t mask, uint32_t value, uint32_t lane, uint32_t c) {
   return exchange(mask, value, (int32_t)lane);
 }
+uint32_t sim_shfl_up(uint32_t mask, uint32_t value, uint32_t distance, uint32_t bound) {
+  int32_t lane = simThread & 31, from = lane - (int32_t)distance;
+  return exchange(mask, value, from < (int32_t)bound ? lane : from);
+}
+uint32_t sim_shfl_down(uint32_t mask, uint32_t value, uint32_t distance, uint32_t bound) {
+  int32_t lane = simThread & 31, from = lane + (int32_t)distance;
+  return exchange(mask, value, from > (int32_t)bound ? lane : from);
+}
 
 // Instructions that approximate.
 float sim_ex2(float x) { return exp2f(x); }

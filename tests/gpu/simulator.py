@@ -30,6 +30,8 @@ _NAMES = {
     "llvm.nvvm.bar.warp.sync": "sim_warp",
     "llvm.nvvm.shfl.sync.bfly.i32": "sim_shfl_bfly",
     "llvm.nvvm.shfl.sync.idx.i32": "sim_shfl_idx",
+    "llvm.nvvm.shfl.sync.up.i32": "sim_shfl_up",
+    "llvm.nvvm.shfl.sync.down.i32": "sim_shfl_down",
     "@vprintf": "@vprintf_device",
 }
 _SHARED_START = 0x10000000  # see simulator.h

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+import torch_tile
+import torch_tile.language as tl
 from tests.gpu import simulator
 from tests.gpu.looped_products import CHECKS, check_two_products
 from tests.gpu.test_simulated_products import launch as simulate
@@ -43,6 +45,33 @@ def test_simulated(check: Any, target: str) -> None:
 def test_simulated_stages(num_stages: int) -> None:
     torch.manual_seed(0)
     check_two_products(simulate, on_cpu, 64, num_warps=4, num_stages=num_stages, target="sm_90a")
+
+
+@torch_tile.jit
+def two_fixed(a_ptr, d_ptr, b_ptr, c_ptr, steps, M: tl.constexpr, K: tl.constexpr):
+    """Two operands that all iterations share, and two that each loads."""
+    m, k = tl.arange(0, M), tl.arange(0, K)
+    a = tl.load(a_ptr + m[:, None] * K + k[None, :])
+    d = tl.load(d_ptr + m[:, None] * K + k[None, :])
+    first = tl.zeros((M, M), tl.float32)
+    second = tl.zeros((M, M), tl.float32)
+    for step in range(steps):
+        at = (2 * step * K + k[:, None]) * M + m[None, :]
+        first = tl.dot(a, tl.load(b_ptr + at), first)
+        second = tl.dot(d, tl.load(b_ptr + K * M + at), second)
+    tl.store(c_ptr + m[:, None] * M + m[None, :], first + 2.0 * second)
+
+
+@needs_simulator
+def test_loads_and_shared_operands_without_room() -> None:
+    """Nothing fits beside the other: 64 KB an operand, of 163 KB."""
+    M, K, steps = 128, 256, 2
+    a, d, b = on_cpu(M, K), on_cpu(M, K), on_cpu(2 * steps * K, M)
+    c = torch.zeros(M, M)
+    simulate(two_fixed, (1, 1, 1), a, d, b, c, steps, M=M, K=K, num_warps=8, num_stages=3, target="sm_80")
+    parts = [part.double() for part in b.split(K)]
+    expected = a.double() @ sum(parts[::2]) + 2 * d.double() @ sum(parts[1::2])
+    torch.testing.assert_close(c.double(), expected, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.gpu

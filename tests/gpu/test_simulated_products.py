@@ -164,6 +164,32 @@ def test_products_of_products(dtype: torch.dtype, num_warps: int) -> None:
 
 
 @torch_tile.jit
+def reordered(a_ptr, b_ptr, c_ptr, steps, M: tl.constexpr, K: tl.constexpr, TWICE: tl.constexpr):
+    """Operands whose axes are permuted back, or not at all."""
+    m, k = tl.arange(0, M), tl.arange(0, K)
+    acc = tl.zeros((M, M), tl.float32)
+    for _ in range(steps):
+        a = tl.load(a_ptr + m[:, None] * K + k[None, :])
+        b = tl.load(b_ptr + k[:, None] * M + m[None, :])
+        if TWICE:
+            acc += tl.dot(tl.trans(tl.trans(a)), tl.permute(tl.trans(tl.permute(b, (0, 1))), (1, 0)))
+        else:
+            acc += tl.dot(tl.permute(a, (0, 1)), tl.trans(b, 0, 1))
+    tl.store(c_ptr + m[:, None] * M + m[None, :], acc)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("is_twice", [False, True])
+@pytest.mark.parametrize("shape", [(64, 64), (32, 64)], ids=str)
+def test_operands_in_their_own_order(target: str, is_twice: bool, shape: tuple[int, int]) -> None:
+    M, K = shape
+    a, b, c = random((M, K), f16), random((K, M), f16), torch.zeros(M, M)
+    code = launch(reordered, (1, 1, 1), a, b, c, 3, M=M, K=K, TWICE=is_twice, num_warps=4, target=target)
+    torch.testing.assert_close(c.double(), 3 * (a.double() @ b.double()), rtol=1e-4, atol=1e-3)
+    assert re.search(MATRIX, code)
+
+
+@torch_tile.jit
 def attention(
     q_ptr, k_ptr, v_ptr, o_ptr, scale, N, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, CAUSAL: tl.constexpr
 ):

@@ -66,3 +66,26 @@ def test_equal_bits(dtype: torch.dtype) -> None:
         kernel.interpret[(1,)](x, y, interpreted, op, size)
         assert torch.equal(compiled.isnan(), interpreted.isnan()), name
         assert torch.equal(compiled.nan_to_num(), interpreted.nan_to_num()), name
+
+
+@torch_tile.jit
+def multiples(o_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o_ptr + i, i * n)
+
+
+@pytest.mark.parametrize("n", [2**31, 3 * 10**9, 2**32 - 1, 2**32 + 5, -(2**31) - 1], ids=str)
+@pytest.mark.parametrize("way", ["compiled", "interpreted", "in a graph"])
+def test_integers_of_a_launch_beyond_32_bits(n: int, way: str) -> None:
+    """They are int64, as in Triton, so products with indices do not wrap around."""
+
+    def run(o: torch.Tensor) -> torch.Tensor:
+        multiples[(1,)](o, n, B=8)
+        return o
+
+    o = torch.zeros(8, dtype=torch.int64)
+    if way == "interpreted":
+        multiples.interpret[(1,)](o, n, B=8)
+    else:
+        o = (torch.compile(run, backend="tile") if way == "in a graph" else run)(o)
+    assert torch.equal(o, torch.arange(8) * n)

@@ -147,15 +147,16 @@ def _with_one_number(function: Callable[..., Any], number: float, x: torch.Tenso
 
 
 def overloads() -> list[str]:
-    """Functional overloads of ATen that are pointwise."""
+    """Functional overloads of ATen that are pointwise. The dispatcher knows all; `dir(aten)` those seen so far."""
     found = set(_UNTAGGED)
-    for name in dir(aten):
-        packet = getattr(aten, name)
-        for overload_name in packet.overloads() if hasattr(packet, "overloads") else ():
-            overload = getattr(packet, overload_name)
-            is_function = not overload._schema.is_mutable and not any(a.is_out for a in overload._schema.arguments)
-            if is_function and torch.Tag.pointwise in overload.tags:
-                found.add(f"{name}.{overload_name}")
+    for name in torch._C._dispatch_get_all_op_names():
+        if not name.startswith("aten::"):
+            continue
+        base, _, overload_name = name.removeprefix("aten::").partition(".")
+        overload = getattr(getattr(aten, base), overload_name or "default")
+        is_function = not overload._schema.is_mutable and not any(a.is_out for a in overload._schema.arguments)
+        if is_function and torch.Tag.pointwise in overload.tags:
+            found.add(f"{base}.{overload_name or 'default'}")
     return sorted(name for name in found if name.split(".")[0] not in _LEFT_OUT and _DEGREES not in name)
 
 

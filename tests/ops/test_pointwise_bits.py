@@ -68,6 +68,13 @@ def _strided(x: torch.Tensor) -> torch.Tensor:
     return torch.stack((x, x), dim=1)[:, 0]
 
 
+def _widened(t: torch.Tensor, wider: torch.dtype, result: torch.dtype) -> torch.Tensor:
+    """An operand in the wider type. Where integers give a float, eager rounds them to that float first."""
+    if t.is_floating_point():
+        return t.to(wider)
+    return t.to(result).to(wider) if result.is_floating_point else t
+
+
 def _answers(call: Call, operands: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
     """Of each result what eager gives for whole registers, for single elements, and in a wider type if that counts."""
     length = len(operands[0])
@@ -75,7 +82,10 @@ def _answers(call: Call, operands: Sequence[torch.Tensor]) -> list[list[torch.Te
     answers = [call.function(*operands), call.function(*map(_strided, operands))]
     if call.base not in EXACT or (call.base in ROUNDED_ONCE and operands[0].dtype in (torch.float16, torch.bfloat16)):
         wider = torch.float64 if call.base not in EXACT else torch.float32
-        wide = call.function(*[t.to(wider) if t.is_floating_point() else t for t in operands])
+        result = pytree.tree_leaves(answers[0])[0].dtype
+        wide = call.function(
+            *[t if mask else _widened(t, wider, result) for t, mask in zip(operands, call.masks, strict=True)]
+        )
         answers.append(pytree.tree_map(lambda w, a: w.to(a.dtype), wide, answers[0]))
     return [[t[:length] for t in each] for each in zip(*map(pytree.tree_leaves, answers), strict=True)]
 
@@ -111,8 +121,10 @@ def _disagreements(call: Call, results: Sequence[Any], operands: Sequence[torch.
 
 def _operands(call: Call, dtype: torch.dtype) -> list[torch.Tensor]:
     operands = grid(dtype, call.masks)
-    if "trunc" in call.name and dtype.is_signed and not dtype.is_floating_point:
-        # The quotient of the least integer and -1 ends the process in eager mode.
+    divides_plainly = call.base == "lcm" or "trunc" in call.name
+    if divides_plainly and dtype.is_signed and not dtype.is_floating_point:
+        # The quotient of the least integer and -1 ends the process in eager mode: lcm(x, y) divides by gcd(x, y), which
+        # is negative for the least integer.
         least = torch.iinfo(dtype).min
         operands = [torch.where(t == least, least + 1, t) if t.dtype == dtype else t for t in operands]
     try:

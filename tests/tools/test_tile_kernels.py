@@ -63,6 +63,47 @@ tile.kernel @copy(%x: !tile.ptr<{t}>, %out: !tile.ptr<{t}>, %n: i64) {{
         assert torch.equal(out, expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int32, torch.float16, torch.int8])
+@pytest.mark.parametrize("known", ["< 5", "< 20", ">= 11", "== 9"])
+def test_masks_known_in_part(target: str, dtype: torch.dtype, known: str) -> None:
+    """A condition of the whole row, and one that is known for each lane: some registers are masked off, or follow the
+    row's condition alone."""
+    t, lanes = TYPES[dtype], 32
+    masks, values = f"tensor<{lanes}xi1>", f"tensor<{lanes}x{t}>"
+    sign, limit = known.split()
+    predicate = {"<": "slt", ">=": "sge", "==": "eq"}[sign]
+    kernel = Kernel(
+        f"""
+tile.kernel @masked(%x: !tile.ptr<{t}>, %out: !tile.ptr<{t}>, %copy: !tile.ptr<{t}>, %rows: i64, %o: {t}) {{
+  %pid = tile.program_id 0 : i64
+  %w = arith.constant {lanes} : i64
+  %first = arith.muli %pid, %w : i64
+  %limit = arith.constant dense<{limit}> : tensor<{lanes}xi32>
+  %iota = tile.iota : tensor<{lanes}xi32>
+  %inside = arith.cmpi slt, %pid, %rows : i64
+  %row = tile.splat %inside : i1 -> {masks}
+  %column = arith.cmpi {predicate}, %iota, %limit : tensor<{lanes}xi32>
+  %both = arith.andi %row, %column : {masks}
+  %either = arith.ori %row, %column : {masks}
+  %v = tile.load %x[%first] strides [1] mask %both : {masks} other %o : {t} : !tile.ptr<{t}> -> {values}
+  tile.store %v, %out[%first] strides [1] : {values}, !tile.ptr<{t}>
+  %e = tile.load %x[%first] strides [1] mask %either : {masks} other %o : {t} : !tile.ptr<{t}> -> {values}
+  tile.store %e, %copy[%first] strides [1] mask %both : {masks} : {values}, !tile.ptr<{t}>
+  tile.return
+}}""",
+        target,
+    )
+    x, out, copy = (sample((4, lanes), dtype) for _ in range(3))
+    other = torch.zeros(1, dtype=dtype)
+    column = {"<": torch.lt, ">=": torch.ge, "==": torch.eq}[sign](torch.arange(lanes), int(limit))
+    row = torch.arange(4)[:, None] < 2
+    expected = torch.where(row & column, x, other)
+    copied = torch.where(row & column, torch.where(row | column, x, other), copy)
+    assert kernel([x, out, copy], [2, 0], programs=4) == 0
+    assert torch.equal(out, expected)
+    assert torch.equal(copy, copied)
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("strides", ["%s, 1", "1, %s", "%s, 2", "0, 1", "1, 0", "%s, %s"])
 def test_structured_load(target: str, dtype: torch.dtype, strides: str) -> None:

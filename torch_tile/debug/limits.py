@@ -21,6 +21,7 @@ PASSES = {
     "attention": "scaled_dot_product_attention stays whole",
     "decompositions": "decompositions of ours; each alone by its operator, as in aten.glu.default",
     "random": "random numbers are made in kernels",
+    "thin_products": "a row times a matrix of few bytes is a fused sum",
     "common_subexpressions": "equal computations of a joint graph are merged",
     "channels_last": "convolutions get inputs with channels last",
     "epilogues": "activations are computed by the library, behind products and convolutions",

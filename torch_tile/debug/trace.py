@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from torch_tile.debug import phases
 from torch_tile.debug.logs import schedules_of
+from torch_tile.forks import lock_across_forks
 
 if TYPE_CHECKING:
     from torch_tile.debug.observe import Compiled
@@ -32,7 +32,7 @@ ENTRIES = {
 
 _collecting = 0
 # The entries of one graph stay together.
-_lock = threading.Lock()
+_lock = lock_across_forks()
 
 
 def is_collecting() -> bool:

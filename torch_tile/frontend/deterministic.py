@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,10 +17,28 @@ from typing import Any
 import torch
 
 from torch_tile import _C
+from torch_tile.forks import lock_across_forks
 
-_lock = threading.Lock()
+_lock = lock_across_forks()
 _depth = 0
 _before = (False, False)
+_of_thread = threading.local()
+
+
+def _end() -> None:
+    torch.use_deterministic_algorithms(_before[0], warn_only=_before[1])
+
+
+def _forget_other_threads() -> None:
+    """In a forked child: the blocks of threads that it does not have are over."""
+    global _depth
+    was, _depth = _depth, getattr(_of_thread, "depth", 0)
+    if was > 0 and _depth == 0:
+        _end()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
 
 
 @contextlib.contextmanager
@@ -37,13 +56,15 @@ def deterministic(is_wanted: bool = True) -> Iterator[None]:
             )
             torch.use_deterministic_algorithms(True)
         _depth += 1
+        _of_thread.depth = getattr(_of_thread, "depth", 0) + 1
     try:
         yield
     finally:
         with _lock:
             _depth -= 1
+            _of_thread.depth -= 1
             if _depth == 0:
-                torch.use_deterministic_algorithms(_before[0], warn_only=_before[1])
+                _end()
 
 
 def called_deterministically(compiled: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ from torch.fx import GraphModule, Node
 
 from torch_tile.config import Settings
 from torch_tile.debug import limits
+from torch_tile.frontend.thin_products import replace_thin_products
 
 aten = torch.ops.aten
 
@@ -193,6 +194,8 @@ _REPLACEMENTS: dict[Any, Callable[[_Emitter, Node], Any]] = {
 }
 # 24 bits in a wider or narrower type are not what eager mode gives: fewer values, or 1.0 after rounding.
 _FLOAT32_ONLY = {aten.rand.default, aten.rand_like.default, aten.uniform.default}
+# Normal numbers are made in float32, and in float64 eager mode's have more digits and longer tails.
+_NOT_FLOAT64 = {aten.randn.default, aten.randn_like.default, aten.normal_functional.default}
 
 
 def _may_replace(node: Node) -> bool:
@@ -202,6 +205,8 @@ def _may_replace(node: Node) -> bool:
     first = value[0] if isinstance(value, (tuple, list)) else value
     if not isinstance(first, torch.Tensor) or not first.is_floating_point() or first.layout is not torch.strided:
         return False
+    if node.target in _NOT_FLOAT64:
+        return first.dtype is not torch.float64
     return node.target not in _FLOAT32_ONLY or first.dtype is torch.float32
 
 
@@ -238,3 +243,5 @@ def run_passes(gm: GraphModule, settings: Settings) -> None:
     """Everything done to a joint or inference graph."""
     if not settings["fallback_random"] and limits.is_on(settings, "random"):
         replace_random(gm)
+    if limits.is_on(settings, "thin_products"):
+        replace_thin_products(gm)

@@ -18,7 +18,8 @@ from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-from torch_tile.frontend.flex_attention import inline_flex_attention, is_flex_attention
+from torch_tile.frontend.flex.call import is_flex_attention
+from torch_tile.frontend.flex.lower import lower_flex_attention
 from torch_tile.frontend.launches.embed_kernels import Rewriter, own_copy
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class _Preparation:
     def run(self, gm: GraphModule) -> GraphModule:
         gm = own_copy(gm)
         if any(is_flex_attention(node) for node in gm.graph.nodes):
-            inline_flex_attention(gm, self.decompositions)
+            lower_flex_attention(gm, self.decompositions)
         _write_in_place(gm)
         _remove_tokens(gm)
         for node in gm.graph.nodes:

@@ -17,6 +17,7 @@ from torch.fx import GraphModule, Node
 from torch_tile import config
 from torch_tile.errors import TileError
 from torch_tile.frontend.launches.embed_kernels import Rewriter, own_copy
+from torch_tile.frontend.launches.options import attributes_on_gpu, is_tensor
 from torch_tile.frontend.launches.trace import NotNative
 from torch_tile.language.launch_options import options_of
 
@@ -103,7 +104,7 @@ class _Launch:
         bound = bind_named(self.kernel, sample_arguments(self.templates, iter(stand_ins)))
         text = trace(self.kernel, bound, self.device).text
         if self.device is not None:  # kernels of graphs for GPU take their pointers first
-            order = sorted(range(len(values)), key=lambda k: not _is_tensor(values[k]))
+            order = sorted(range(len(values)), key=lambda k: not is_tensor(values[k]))
             values, names = [values[k] for k in order], [names[k] for k in order]
         return f"module {{\n{text}}}\n", values, list(self.recorded["grid"]), names
 
@@ -111,42 +112,7 @@ class _Launch:
         """What the kernel's module says of this launch, for a GPU; see csrc/compiler/driver/Compile.cpp."""
         if self.device is None:
             return []
-        # Tensors that are copied for a launch, to be aligned, share no memory any more.
-        known = [
-            (16 if is_distinct and _is_aligned(value.meta["val"]) else 0) if _is_tensor(value) else _multiple_of(value)
-            for value in arguments
-        ]
-        attributes = [f"tile.argument_multiples = array<i64: {', '.join(map(str, known))}>"]
-        attributes.append("tile.fast_arithmetic")
-        num_stages = _DEFAULT_STAGES if self.options.num_stages is None else self.options.num_stages
-        if num_stages > 1:
-            attributes.append(f"tile.num_stages = {num_stages} : i64")
-        if self.options.num_warps is not None:
-            attributes.append(f"tile.wanted_threads = {32 * self.options.num_warps} : i64")
-        if self.options.maxnreg is not None:
-            attributes.append(f"tile.max_registers = {self.options.maxnreg} : i64")
-        return attributes
-
-
-# As for launches outside of graphs, csrc/compiler/driver/Options.h.
-_DEFAULT_STAGES = 3
-
-
-def _multiple_of(value: Any) -> int:
-    """What is known of a number: 1 if it is 1, 16 if it is divisible by 16, else 0; as outside of graphs."""
-    if not isinstance(value, int):
-        return 0
-    return 1 if value == 1 else 16 if value % 16 == 0 else 0
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Node) and isinstance(value.meta["val"], torch.Tensor)
-
-
-def _is_aligned(value: torch.Tensor) -> bool:
-    """Whether a tensor begins at a multiple of 16 bytes if its storage does."""
-    offset = value.storage_offset()
-    return isinstance(offset, int) and offset * value.dtype.itemsize % 16 == 0
+        return attributes_on_gpu(arguments, is_distinct, self.options)
 
 
 class _Rewriter(Rewriter):

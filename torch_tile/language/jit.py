@@ -33,6 +33,7 @@ from torch_tile.language.dtypes import (
     int64,
     pointer_type,
     type_of_annotation,
+    uint32,
 )
 from torch_tile.language.launch_options import HINTS, options_of
 from torch_tile.language.outer_values import OuterValues
@@ -398,7 +399,7 @@ def read_only(value: Any) -> Any:
 
 
 def scalar_type(value: Any, type_: Any) -> Any:
-    """Type of a number passed at run time: int32 or int64 by its value, float32 for floats."""
+    """Type of a number passed at run time: the first of int32, int64 and uint64 that holds it, float32 for floats."""
     if isinstance(value, np.ndarray) and value.ndim:
         raise TypeError("a kernel expected a tensor, got an array of numpy; pass `torch.from_numpy(array)`")
     if type_ is not None:
@@ -409,7 +410,8 @@ def scalar_type(value: Any, type_: Any) -> Any:
         )
     if isinstance(value, float):
         return float32
-    return dtype_of_number(value)
+    type_ = dtype_of_number(value)
+    return int64 if type_ is uint32 else type_
 
 
 def host_descriptor(value: Any, pointer: Any) -> Any:

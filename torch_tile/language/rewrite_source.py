@@ -12,17 +12,17 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-import threading
 import types
 from typing import Any
 
 from torch_tile.errors import InvalidKernelError
+from torch_tile.forks import lock_across_forks
 from torch_tile.language.blocks import EXITS, always_returns, assigned_names, bound_names, leaves
 
 RUNTIME = "__tile__"
 # Candidates of autotuning are traced in threads. CPython 3.11 counts the depth of trees in one place for all threads,
 # and raises SystemError where two make trees at once.
-_TREE_LOCK = threading.Lock()
+_TREE_LOCK = lock_across_forks()
 # Functions of Python that mean more on run-time values.
 BUILTINS = frozenset({"min", "max", "print", "isinstance"})
 # Expressions that are no number, so that assigning them is plain.

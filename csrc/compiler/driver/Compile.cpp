@@ -109,7 +109,7 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
   stage = "loops";
   if (progress < Progress::Loops) {
     for (graph::FuncOp func : functions)
-      if (failed(graph::runGraphPipeline(func, options.budget.indexNodes)))
+      if (failed(graph::runGraphPipeline(func, options.budget.indexNodes, /*widensScans=*/!options.gpu)))
         return errors.status(StatusKind::Unsupported);
     stages.done("loops");
     stages.dump("15-loops.mlir", *module);

@@ -11,6 +11,8 @@ void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<Fu
     mergeLoads(func);
   inlineProducers(func, options, decisions);
   splitReductions(func, options, decisions);
+  if (options.machine.splitsScans)
+    splitScans(func, decisions);
   formGroups(func, options, decisions);
   if (options.elideRoundings)
     elideRoundings(func);

@@ -29,8 +29,10 @@ struct Machine {
   int64_t shortRunBytes = 0;
   /// Programs below which a reduction does not take along the pointwise work that follows it.
   int64_t fewJoinedPrograms = 8;
+  /// Whether long scans of few results go in three kernels.
+  bool splitsScans = false;
 
-  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 15, true, 256, 128}; }
+  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 15, true, 256, 128, true}; }
 };
 
 /// What one kernel may hold: beyond it bodies spill registers and compile slowly, so a value goes to memory. The units
@@ -89,6 +91,12 @@ void inlineProducers(mlir::graph::FuncOp func, const FusionOptions &options, std
 ///
 /// Numerics: the order of combination depends on sizes only.
 void splitReductions(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
+
+/// Cuts a scan that one scan for each result would leave without parallelism into pieces: their folds, a scan of those,
+/// and scans of the pieces, each of which begins with the fold of all before it. For GPUs.
+///
+/// Numerics: the order of combination depends on sizes only.
+void splitScans(mlir::graph::FuncOp func, std::vector<FusionDecision> &decisions);
 
 /// Puts loops that share data into graph.fusion groups; afterwards every loops op is in one.
 void formGroups(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);

@@ -36,7 +36,7 @@ struct Group {
 Group groupOf(mlir::graph::LoopsOp op, SizeContext &sizes, const SizeFacts &facts);
 
 /// The index expressions at which member `m` makes its results, over the group's axes.
-llvm::SmallVector<SizeExpr> resultIndices(const Member &member);
+llvm::SmallVector<SizeExpr> resultIndices(const Member &member, SizeContext &sizes);
 /// The index expressions of a load inside a member, over the group's axes.
 llvm::SmallVector<SizeExpr> loadIndices(const Member &member, mlir::graph::LoadOp load, SizeContext &sizes,
                                         const SizeFacts &groupFacts);

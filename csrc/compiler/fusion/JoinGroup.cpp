@@ -9,9 +9,15 @@ using namespace mlir::graph;
 
 namespace torch_tile::fusion {
 
-SmallVector<SizeExpr> resultIndices(const Member &member) {
-  SmallVector<SizeExpr> indices;
+SmallVector<SizeExpr> resultIndices(const Member &member, SizeContext &sizes) {
   LoopsOp op = member.op;
+  if (WriteAtOp write = op.getWriteAt(); write && op.isScan()) {
+    AxisSubstitution axes;
+    for (auto [axis, expr] : llvm::zip(op.axisList(), member.axisMap))
+      axes.set(axis.getName().getValue(), expr);
+    return llvm::map_to_vector(write.indexExprs(), [&](SizeExpr e) { return axes.apply(sizes, e); });
+  }
+  SmallVector<SizeExpr> indices;
   for (auto [axis, expr] : llvm::zip(op.axisList(), member.axisMap))
     if (!axis.getReduced())
       indices.push_back(expr);
@@ -210,7 +216,7 @@ private:
     for (Operation &inner : *op.bodyBlock())
       if (auto load = dyn_cast<LoadOp>(inner))
         if (auto it = group.producers.find(load.getSource()); it != group.producers.end())
-          matchThrough(load.getSource(), resultIndices(group.members[it->second]), load);
+          matchThrough(load.getSource(), resultIndices(group.members[it->second], sizes), load);
     if (opToGroup.empty())
       for (Operation &inner : *op.bodyBlock())
         if (auto load = dyn_cast<LoadOp>(inner))
@@ -332,7 +338,7 @@ private:
         continue;
       const Member &producer = group.members[it->second];
       if (!load.getScalars().empty() ||
-          !sameIndices(resultIndices(producer), opLoadIndices(load, groupFacts), groupFacts))
+          !sameIndices(resultIndices(producer, sizes), opLoadIndices(load, groupFacts), groupFacts))
         return no("uses a value at other points than those at which it is made");
       // The result of a reduction exists once the reduced axes are done; a pointwise value along them exists only
       // inside.
@@ -358,6 +364,16 @@ private:
   AxisSubstitution unified; // opAxes over `axes`
   llvm::StringMap<std::string> opToGroup;
 };
+
+/// Whether `op` is pointwise in what a scan makes, so that it is done point by point as the scan goes on.
+bool followsScan(const Group &group, LoopsOp op) {
+  auto readsGroup = [&](Operation &inner) {
+    auto load = dyn_cast<LoadOp>(inner);
+    return load && group.producers.contains(load.getSource());
+  };
+  return LoopsOp(group.members.front().op).isScan() && !op.isReduction() && op.getDests().empty() &&
+         llvm::any_of(*op.bodyBlock(), readsGroup);
+}
 
 /// How many stages a member's values wait for: 0 before any reduction of the group is complete.
 bool followsReduction(const Group &group, const Member &member) {
@@ -430,13 +446,18 @@ bool joinGroup(Group &group, LoopsOp op, SizeContext &sizes, const SizeFacts &fa
     reason = tooManyBuffers;
     return false;
   }
-  if (llvm::any_of(group.members, [](Member &member) { return bool(member.op.getWriteAt()); })) {
+  bool isOrdered = llvm::any_of(group.members, [](Member &member) { return bool(member.op.getWriteAt()); });
+  if (isOrdered && !followsScan(group, op)) {
     reason = "its loops run in an order of their own";
     return false;
   }
   Join join(group, op, sizes, facts);
   if (!join.run(reason))
     return false;
+  if (isOrdered && !join.isFull) {
+    reason = "covers a part of the axes only";
+    return false;
+  }
   Group joined = join.result();
   if (const char *hazard = findStorageHazard(joined, sizes, facts)) {
     reason = hazard;

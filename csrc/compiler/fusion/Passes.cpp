@@ -9,6 +9,7 @@ namespace torch_tile::fusion {
 #define GEN_PASS_DEF_MERGELOADS
 #define GEN_PASS_DEF_REUSEBUFFERS
 #define GEN_PASS_DEF_SPLITREDUCTIONS
+#define GEN_PASS_DEF_SPLITSCANS
 #define GEN_PASS_DEF_FORMGROUPS
 #include "compiler/fusion/Passes.h.inc"
 
@@ -44,6 +45,13 @@ struct SplitReductionsPass : impl::SplitReductionsBase<SplitReductionsPass> {
   void runOnOperation() override {
     std::vector<FusionDecision> decisions;
     splitReductions(getOperation(), {}, decisions);
+  }
+};
+
+struct SplitScansPass : impl::SplitScansBase<SplitScansPass> {
+  void runOnOperation() override {
+    std::vector<FusionDecision> decisions;
+    splitScans(getOperation(), decisions);
   }
 };
 

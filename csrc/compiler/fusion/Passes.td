@@ -54,6 +54,17 @@ def SplitReductions : Pass<"graph-split-reductions", "::mlir::graph::FuncOp"> {
   }];
 }
 
+def SplitScans : Pass<"graph-split-scans", "::mlir::graph::FuncOp"> {
+  let summary = "Cuts long scans of few results into pieces, in three kernels";
+  let description = [{
+    Before / after: `scan [1048576]`  ->  `reduce [256, 4096] -> [256]`, a scan of those, and `scan [256, 4096]`, whose pieces begin with what came before them.
+    Needs:    producers are inlined, so that the folds of pieces read what the scan does.
+    Keeps:    scans that give every thread something to do, and short ones. For GPUs.
+    Numerics: reassociates the combiner, by sizes only.
+    Why here: what is computed of the results joins the last of the three.
+  }];
+}
+
 def FormGroups : Pass<"graph-form-groups", "::mlir::graph::FuncOp"> {
   let summary = "Puts loops that share data into graph.fusion groups";
   let description = [{

@@ -1,6 +1,7 @@
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/Fusion.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/fusion/SplitAxis.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
@@ -161,17 +162,6 @@ private:
     record(true, "one program per result would leave threads idle");
   }
 
-  /// A chunk that divides the extent needs no mask: a longer one, else a shorter one, by a factor of 2 at most.
-  static std::optional<int64_t> exactChunkNear(int64_t extent, int64_t chunk) {
-    for (int64_t candidate = chunk; candidate <= 2 * chunk && candidate < extent; ++candidate)
-      if (extent % candidate == 0)
-        return candidate;
-    for (int64_t candidate = chunk - 1; candidate > 1 && 2 * candidate >= chunk; --candidate)
-      if (extent % candidate == 0)
-        return candidate;
-    return std::nullopt;
-  }
-
   void split(LoopsOp op, AxisAttr axis, int64_t chunk, bool isColumn) {
     if (std::optional<int64_t> extent = axis.getExtent().constant())
       chunk = exactChunkNear(*extent, chunk).value_or(chunk);
@@ -210,7 +200,7 @@ private:
     IRMapping combineMapping;
     op.getCombine().cloneInto(&partial.getCombine(), combineMapping);
     SizeExpr position = sizes.add(sizes.mul(sizes.symbol("p"), chunkExpr), sizes.symbol(axis.getName().getValue()));
-    shiftAxis(partial, axis, position, isExact);
+    shiftAxis(partial, axis, position, isExact, sizes);
 
     // The second reduction reads the partial results where the first read its operands.
     SmallVector<Attribute> finalAxes;
@@ -236,48 +226,6 @@ private:
     whole.getCombine().takeBody(op.getCombine());
     op.replaceAllUsesWith(whole.getResults());
     op.erase();
-  }
-
-  /// Replaces `axis` by `position` in the body; points past the extent contribute the identity.
-  void shiftAxis(LoopsOp op, AxisAttr axis, SizeExpr position, bool isExact) {
-    AxisSubstitution substitution;
-    substitution.set(axis.getName().getValue(), position);
-    OpBuilder builder = OpBuilder::atBlockBegin(op.bodyBlock());
-    Location loc = op.getLoc();
-    Value mask;
-    if (!isExact) {
-      Value index =
-          IndexOp::create(builder, loc, builder.getI64Type(), ExprAttr::get(op.getContext(), position), ValueRange());
-      Value extent = IndexOp::create(builder, loc, builder.getI64Type(),
-                                     ExprAttr::get(op.getContext(), axis.getExtent()), ValueRange());
-      mask = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, index, extent);
-    }
-    for (Operation &inner :
-         llvm::make_early_inc_range(llvm::make_range(builder.getInsertionPoint(), op.bodyBlock()->end()))) {
-      builder.setInsertionPoint(&inner);
-      auto conjoin = [&](Value other) -> Value {
-        return other ? arith::AndIOp::create(builder, loc, mask, other).getResult() : mask;
-      };
-      if (auto load = dyn_cast<LoadOp>(inner)) {
-        SmallVector<SizeExpr> indices =
-            llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return substitution.apply(sizes, e); });
-        load.setIndicesAttr(exprArray(op.getContext(), indices));
-        if (mask) {
-          if (!load.getOther())
-            load.getOtherMutable().assign(arith::ConstantOp::create(builder, loc, builder.getZeroAttr(load.getType())));
-          load.getMaskMutable().assign(conjoin(load.getMask()));
-        }
-      } else if (auto index = dyn_cast<IndexOp>(inner)) {
-        index.setExprAttr(ExprAttr::get(op.getContext(), substitution.apply(sizes, index.getExpr().getValue())));
-      } else if (auto check = dyn_cast<CheckIndexOp>(inner); check && mask) {
-        check.getMaskMutable().assign(conjoin(check.getMask()));
-      } else if (auto yield = dyn_cast<YieldOp>(inner); yield && mask) {
-        for (auto [k, init] : llvm::enumerate(op.getInitsAttr())) {
-          Value identity = arith::ConstantOp::create(builder, loc, cast<TypedAttr>(init));
-          yield.setOperand(k, arith::SelectOp::create(builder, loc, mask, yield.getOperand(k), identity));
-        }
-      }
-    }
   }
 
   FuncOp func;

@@ -56,7 +56,7 @@ const char *findStorageHazard(const Group &group, SizeContext &sizes, const Size
           if (!facts)
             facts.emplace(withAxes(symbols, group.axes));
           SmallVector<SizeExpr> written =
-              llvm::map_to_vector(resultIndices(writer), [&](SizeExpr e) { return facts->simplify(e); });
+              llvm::map_to_vector(resultIndices(writer, sizes), [&](SizeExpr e) { return facts->simplify(e); });
           if (load.getSource() != dest || !load.getScalars().empty() ||
               written != loadIndices(member, load, sizes, *facts))
             return "writes a buffer that the group reads elsewhere";

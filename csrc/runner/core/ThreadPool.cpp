@@ -1,6 +1,7 @@
 #include "runner/core/ThreadPool.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -48,10 +49,18 @@ struct Job {
 
 class Pool {
 public:
-  /// Never destroyed: its threads may run until the process ends.
+  /// Of this process: a forked child has none of its parent's threads, and the lock may have been one's. Never
+  /// destroyed: threads may run until the process ends.
   static Pool &get() {
-    static auto *pool = new Pool;
-    return *pool;
+    static std::atomic<Pool *> shared = nullptr;
+    Pool *current = shared.load();
+    while (!current || current->owner != getpid()) {
+      auto *fresh = new Pool;
+      if (shared.compare_exchange_strong(current, fresh))
+        return *fresh;
+      delete fresh;
+    }
+    return *current;
   }
 
   void run(const std::shared_ptr<Job> &job) {
@@ -104,6 +113,7 @@ private:
     }
   }
 
+  const pid_t owner = getpid();
   std::mutex mutex;
   std::condition_variable wake;
   std::deque<std::shared_ptr<Job>> jobs;

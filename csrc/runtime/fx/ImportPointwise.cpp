@@ -198,6 +198,16 @@ const char *importAddScaled(Call &call) { return importScaled(call, 0, 1); }
 /// other - alpha * self
 const char *importRsub(Call &call) { return importScaled(call, 1, 0); }
 
+/// Whether ATen rounds the quotient before it truncates it: of tensors in low precision, unless the divisor is one
+/// element on the CPU, with which the kernel computes as with a number.
+static bool roundsQuotient(const Call &call, at::ScalarType dtype) {
+  const Value *divisor = call.tensor(1);
+  if (!divisor || !c10::isReducedFloatingType(dtype))
+    return false;
+  const std::vector<SizeExpr> &sizes = divisor->type.sizes;
+  return call.importer.isOnGpu() || !std::ranges::all_of(sizes, [](SizeExpr size) { return size.isConstant(1); });
+}
+
 const char *importDivideMode(Call &call) {
   if (call.numArguments() > 2 && call.isNone(2))
     return importDivide(call);
@@ -206,6 +216,12 @@ const char *importDivideMode(Call &call) {
     return kOddOperand;
   bool isFloor = call.numArguments() <= 2 || call.text(2) == "floor"; // floor_divide has no mode
   at::ScalarType dtype = operands.widened(operands.promoted());
+  if (!isFloor && roundsQuotient(call, dtype)) {
+    std::vector<Value> values = operands.castTo(dtype);
+    Value quotient = call.pointwise("div", {values[0], values[1]}, dtype);
+    call.setPointwise("trunc", {&quotient, 1}, dtype);
+    return nullptr;
+  }
   call.setPointwise(isFloor ? "div_floor" : "div_trunc", operands.castTo(dtype), dtype);
   return nullptr;
 }

@@ -14,8 +14,8 @@ namespace {
 constexpr const char *kNoTensor = "expected tensors of at least one dimension";
 constexpr const char *kNoIndex = "an index is neither int64 nor int32";
 
-/// Kernels keep the order of writes and of running folds, which leaves a GPU nearly idle where torch's own are
-/// parallel. A few points that are only set are worth it: a cache that is updated in place is not copied.
+/// Kernels keep the order of writes, which leaves a GPU nearly idle where torch's own are parallel. A few points that
+/// are only set are worth it: a cache that is updated in place is not copied.
 const char *refuseOrder(const Call &call, bool isFold, std::span<const Value> indices = {}) {
   constexpr int64_t most = 1024;
   auto isFew = [](const Value &index) {
@@ -289,8 +289,6 @@ const char *importScan(Call &call) {
   const Value *x = call.tensor(0);
   if (!x)
     return "expected a tensor operand";
-  if (const char *reason = refuseOrder(call, /*isFold=*/true))
-    return reason;
   at::ScalarType dtype = call.type().dtype;
   bool isPair = call.numResults() == 2;
   if (!isPair && dtype == at::kBool)

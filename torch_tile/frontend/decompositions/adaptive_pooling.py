@@ -112,7 +112,7 @@ def _average(x: torch.Tensor, output_size: Any) -> Any:
         for n, m in zip(windows.sizes, windows.counts, strict=True):
             split += [m, n // m]
         dims = [len(split) - 1 - 2 * k for k in range(windows.rank)]
-        return laid_out(x.contiguous().view(split).mean(dims), x)
+        return laid_out(x.contiguous().view(split).mean(dims), x, windows.rank)
     if (kernel := windows.equal_length()) is not None:
         return pooling()[_AVERAGES[windows.rank]](x, kernel)
     total: Any = None
@@ -121,7 +121,7 @@ def _average(x: torch.Tensor, output_size: Any) -> Any:
         value, valid, _ = windows.tap(wide, at)
         value = value if not any(at) else torch.where(valid, value, 0.0)
         total = value if total is None else total + value
-    return laid_out((total / windows.lengths()).to(x.dtype), x)
+    return laid_out((total / windows.lengths()).to(x.dtype), x, windows.rank)
 
 
 def _average_backward(rank: int) -> Callable[..., Any]:
@@ -136,7 +136,7 @@ def _average_backward(rank: int) -> Callable[..., Any]:
             for dim in range(rank):
                 share = share.unsqueeze(lead + 2 * dim + 1)
                 spread += [windows.counts[dim], kernel[dim]]
-            return laid_out(share.expand(spread).reshape(x.shape).to(grad.dtype), x)
+            return laid_out(share.expand(spread).reshape(x.shape).to(grad.dtype), x, rank)
         if len(windows.covering()) > MOST_TAPS:
             return NotImplemented
         divided = grad.to(wide_dtype(grad.dtype)) / windows.lengths()
@@ -145,7 +145,7 @@ def _average_backward(rank: int) -> Callable[..., Any]:
             (value,), valid = windows.window([divided], on)
             value = torch.where(valid, value, 0.0)
             total = value if total is None else total + value
-        return laid_out(total.to(grad.dtype), x)
+        return laid_out(total.to(grad.dtype), x, rank)
 
     return adaptive_avg_pool_backward
 
@@ -158,7 +158,7 @@ def _maximum(x: torch.Tensor, output_size: Any) -> Any:
     if len(taps) > MOST_TAPS:
         return NotImplemented
     if (kernel := windows.equal_length()) is not None:
-        return pooling()[_MAXIMA[windows.rank]](x, kernel)
+        return tuple(laid_out(each, x, windows.rank) for each in pooling()[_MAXIMA[windows.rank]](x, kernel))
     best: Any = None
     index: Any = None
     for at in taps:
@@ -168,7 +168,7 @@ def _maximum(x: torch.Tensor, output_size: Any) -> Any:
             continue
         takes = valid & ((value > best) | torch.isnan(value))
         best, index = torch.where(takes, value, best), torch.where(takes, place, index)
-    return laid_out(best, x), laid_out(index.expand(best.shape), x)
+    return laid_out(best, x, windows.rank), laid_out(index.expand(best.shape), x, windows.rank)
 
 
 def _maximum_backward(rank: int) -> Callable[..., Any]:
@@ -184,7 +184,7 @@ def _maximum_backward(rank: int) -> Callable[..., Any]:
             (value, index), valid = windows.window([grad.to(wide_dtype(grad.dtype)), indices], on)
             value = torch.where(valid & (index == place), value, 0.0)
             total = value if total is None else total + value
-        return laid_out(total.to(grad.dtype), x)
+        return laid_out(total.to(grad.dtype), x, rank)
 
     return adaptive_max_pool_backward
 

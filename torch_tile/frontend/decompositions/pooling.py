@@ -158,9 +158,10 @@ def wide_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def laid_out(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """In the memory format that ATen's pooling chooses for the operand."""
-    if like.dim() in (4, 5):
+def laid_out(value: torch.Tensor, like: torch.Tensor, rank: int = 2) -> torch.Tensor:
+    """In the memory format that ATen's pooling over `rank` dimensions chooses for the operand: over three dimensions,
+    ATen's pooling is contiguous, but for max_pool3d."""
+    if rank < 3 and like.dim() in (4, 5):
         memory_format = torch._prims_common.suggest_memory_format(like)
         return value.contiguous(memory_format=memory_format)
     return value.contiguous()
@@ -192,7 +193,7 @@ def _average(rank: int) -> Callable[..., Any]:
         divisor = windows.divisor(count_include_pad, divisor_override)
         is_float = x.dtype.is_floating_point
         result = total / divisor if is_float else torch.div(total, divisor, rounding_mode="trunc")
-        return laid_out(result.to(x.dtype), x)
+        return laid_out(result.to(x.dtype), x, rank)
 
     return avg_pool
 
@@ -225,7 +226,7 @@ def _average_backward(rank: int) -> Callable[..., Any]:
                 holds = along if holds is None else holds & along
             value = torch.where(holds, aten._unsafe_index.Tensor(divided, indices), 0.0)
             total = value if total is None else total + value
-        return laid_out(total.to(grad.dtype), x)
+        return laid_out(total.to(grad.dtype), x, rank)
 
     return avg_pool_backward
 

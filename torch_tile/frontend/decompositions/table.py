@@ -30,6 +30,7 @@ from torch_tile.frontend.decompositions.pointwise import pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
 from torch_tile.frontend.decompositions.products import products
 from torch_tile.frontend.decompositions.refused_dtypes import without_refused_dtypes
+from torch_tile.frontend.decompositions.thresholds import thresholds
 from torch_tile.frontend.decompositions.value_checks import value_checks
 from torch_tile.frontend.decompositions.variances import of_norm, variances
 from torch_tile.frontend.decompositions.views import views
@@ -204,6 +205,30 @@ def _of_known_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
     return decomposition
 
 
+# In torch's decompositions of these, a number is divided by how many elements there are.
+_OF_MEANS = (
+    aten.huber_loss_backward.default,
+    aten.mse_loss_backward.default,
+    aten.smooth_l1_loss_backward.default,
+)
+
+
+def _of_some_or_none(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A loss's gradient, for operands without elements too: that of the sum, which has none either."""
+    of_sum = 2
+
+    @functools.wraps(function)
+    def decomposition(
+        grad_output: torch.Tensor, x: torch.Tensor, target: torch.Tensor, reduction: int, *rest: Any
+    ) -> Any:
+        try:
+            return function(grad_output, x, target, reduction, *rest)
+        except ZeroDivisionError:
+            return function(grad_output, x, target, of_sum, *rest)
+
+    return decomposition
+
+
 def _core_decompositions() -> dict[Any, Callable[..., Any]]:
     """torch's decompositions to its core operators, without those that dispatch takes apart before a graph sees them.
 
@@ -255,6 +280,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         padding,
         products,
         special_functions,
+        thresholds,
         value_checks,
         variances,
         views,
@@ -267,6 +293,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         table.update(get_decompositions(softmaxes))
     if has_foreach:
         table.update(foreach())
+    table.update((op, _of_some_or_none(table[op])) for op in _OF_MEANS if op in table)
     table[aten.nll_loss_backward.default] = _nll_loss_backward
     table[aten.nll_loss2d_backward.default] = _nll_loss_backward
     return with_new_results(table)

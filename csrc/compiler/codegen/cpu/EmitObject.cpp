@@ -1,6 +1,7 @@
 #include "compiler/codegen/cpu/EmitObject.h"
 
 #include "compiler/codegen/cpu/Bf16Integers.h"
+#include "compiler/codegen/cpu/KnownMasks.h"
 
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -118,7 +119,7 @@ template <typename Buffer>
 static bool emitFile(Module &module, TargetMachine &machine, bool isOptimized, CodeGenFileType type, Buffer &buffer) {
   raw_svector_ostream stream(buffer);
   CodeGenOptLevel usual = machine.getOptLevel();
-  auto restore = make_scope_exit([&] { machine.setOptLevel(usual); });
+  llvm::scope_exit restore([&] { machine.setOptLevel(usual); });
   if (!isOptimized)
     machine.setOptLevel(CodeGenOptLevel::None);
   legacy::PassManager passes;
@@ -153,6 +154,8 @@ mlir::FailureOr<std::vector<uint8_t>> torch_tile::codegen::emitObject(mlir::Modu
   stepDone("translate");
   if (options.isOptimized)
     optimize(*translated, machine);
+  for (Function &function : *translated)
+    separateKnownMasks(function, features.vectorBits);
   if (!features.hasBf16Conversion)
     for (Function &function : *translated)
       moveBf16AsIntegers(function);

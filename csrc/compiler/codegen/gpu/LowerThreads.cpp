@@ -111,18 +111,18 @@ SmallVector<Value> ThreadLowering::coordinates(Value index, ArrayRef<int64_t> sh
     begin += *more;
   }
   auto scaled = first.getDefiningOp<arith::MulIOp>();
-  std::optional<int64_t> lanes = first == threadId                       ? std::optional<int64_t>(1)
-                                 : scaled && scaled.getLhs() == threadId ? constantOf(scaled.getRhs())
-                                                                         : std::nullopt;
+  int64_t lanes = first == threadId ? 1 : 0; // from one thread to the next; 0 if that is not known
+  if (lanes == 0 && scaled && scaled.getLhs() == threadId)
+    lanes = constantOf(scaled.getRhs()).value_or(0);
   for (int64_t axis = (int64_t)shape.size() - 1; axis > 0; --axis) {
     if (shape[axis] == 1) {
       result[axis] = i32(0);
       continue;
     }
-    if (lanes && begin >= 0 && begin % shape[axis] + (numThreads - 1) * *lanes < shape[axis]) {
+    if (lanes > 0 && begin >= 0 && begin % shape[axis] + (numThreads - 1) * lanes < shape[axis]) {
       result[axis] = addI32(first, begin % shape[axis]);
       index = i32(begin / shape[axis]);
-      lanes.reset();
+      lanes = 0;
       continue;
     }
     result[axis] = arith::RemUIOp::create(b, index, i32(shape[axis]));

@@ -1,67 +1,10 @@
-// Scans, and elements that change their places: through shared memory.
+// Elements that change their places: through shared memory.
 #include "compiler/codegen/gpu/ThreadLowering.h"
+
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace torch_tile::codegen;
-
-/// Product of the sizes of the axes after `axis`.
-static int64_t innerSize(RankedTensorType type, int64_t axis) {
-  int64_t inner = 1;
-  for (int64_t k = axis + 1; k < type.getRank(); ++k)
-    inner *= type.getDimSize(k);
-  return inner;
-}
-
-/// Each element is combined with what lies 1, 2, 4, ... places before it: what it then holds reaches twice as far.
-LogicalResult ThreadLowering::lowerScan(tile::ScanOp op) {
-  auto type = cast<RankedTensorType>(op.getSources()[0].getType());
-  int64_t axis = op.getAxis(), size = type.getDimSize(axis), inner = innerSize(type, axis);
-  int64_t numPieces = numRowsOf(type), lanes = lanesOf(type);
-  SmallVector<Rows> held;
-  for (Value source : op.getSources())
-    held.push_back(rows(source));
-  SmallVector<Value> positions; // along the axis, from where the scan begins
-  for (int64_t piece = 0; piece < numPieces; ++piece)
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      Value index = addI32(start(type, piece), lane);
-      Value position = arith::RemUIOp::create(b, arith::DivUIOp::create(b, index, i32(inner)), i32(size));
-      positions.push_back(op.getReverse() ? arith::SubIOp::create(b, i32(size - 1), position).getResult() : position);
-    }
-  for (int64_t distance = 1; distance < size; distance *= 2) {
-    int64_t offset = (op.getReverse() ? distance : -distance) * inner;
-    // The first ones read themselves, and keep what they hold.
-    SmallVector<Rows> before;
-    for (auto [source, list] : llvm::zip_equal(op.getSources(), held)) {
-      auto from = cast<RankedTensorType>(source.getType());
-      size_t next = 0;
-      auto sourceIndex = [&](Value index) -> Value {
-        Value reaches = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, positions[next++], i32(distance));
-        return arith::SelectOp::create(b, reaches, addI32(index, offset), index);
-      };
-      auto moved = exchangeRows(op, list, from, from, sourceIndex);
-      if (failed(moved))
-        return failure();
-      before.push_back(std::move(*moved));
-    }
-    for (int64_t piece = 0; piece < numPieces; ++piece) {
-      Tuple left = llvm::map_to_vector<2>(before, [&](const Rows &list) { return list[piece]; });
-      Tuple right = llvm::map_to_vector<2>(held, [&](const Rows &list) { return list[piece]; });
-      auto combined = combine(op.getCombine(), left, right);
-      if (failed(combined))
-        return failure();
-      SmallVector<Value> reaches;
-      for (int64_t lane = 0; lane < lanes; ++lane)
-        reaches.push_back(
-            arith::CmpIOp::create(b, arith::CmpIPredicate::uge, positions[piece * lanes + lane], i32(distance)));
-      Value condition = fromScalars(reaches);
-      for (auto [list, value] : llvm::zip_equal(held, *combined))
-        list[piece] = arith::SelectOp::create(b, condition, value, list[piece]);
-    }
-  }
-  for (auto [result, list] : llvm::zip_equal(op.getOutputs(), held))
-    set(result, list);
-  return success();
-}
 
 LogicalResult ThreadLowering::lowerCat(tile::CatOp op) {
   auto from = cast<RankedTensorType>(op.getLhs().getType()), to = cast<RankedTensorType>(op.getType());
@@ -148,6 +91,13 @@ LogicalResult ThreadLowering::lowerTake(tile::TakeOp op) {
 }
 
 LogicalResult ThreadLowering::lowerExtract(tile::ExtractOp op) {
+  APInt position;
+  auto total = scanTotals.find(op.getSource());
+  if (total != scanTotals.end() && matchPattern(op.getPosition(), m_ConstantInt(&position)) &&
+      position == cast<RankedTensorType>(op.getSource().getType()).getNumElements() - 1) {
+    set(op.getResult(), {total->second});
+    return success();
+  }
   auto result = exchange(op, op.getSource(), op.getType(), [&](Value) {
     return createIndexCast(scalar(op.getPosition()), b.getI32Type(), /*isSigned=*/true);
   });

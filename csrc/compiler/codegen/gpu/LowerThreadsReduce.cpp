@@ -8,7 +8,7 @@ using namespace torch_tile::codegen;
 static constexpr int64_t warpSize = 32;
 
 /// Warps exchange words of 32 bits.
-Value ThreadLowering::shuffleLanes(Value value, Shuffle kind, int64_t operand) {
+Value ThreadLowering::shuffleLanes(Value value, Shuffle kind, Value operand) {
   Type element = value.getType(), i32Type = b.getI32Type();
   unsigned width = element.getIntOrFloatBitWidth();
   if (isa<FloatType>(element)) {
@@ -23,9 +23,12 @@ Value ThreadLowering::shuffleLanes(Value value, Shuffle kind, int64_t operand) {
     return arith::OrIOp::create(b, halves[0], arith::ShLIOp::create(b, halves[1], i64(32)));
   }
   Value word = width == 32 ? value : arith::ExtUIOp::create(b, i32Type, value).getResult();
-  StringRef name = kind == Shuffle::Xor ? "llvm.nvvm.shfl.sync.bfly.i32" : "llvm.nvvm.shfl.sync.idx.i32";
-  Value moved = LLVM::CallIntrinsicOp::create(b, i32Type, b.getStringAttr(name),
-                                              ValueRange{i32(-1), word, i32(operand), i32(warpSize - 1)})
+  static constexpr StringLiteral names[] = {"llvm.nvvm.shfl.sync.bfly.i32", "llvm.nvvm.shfl.sync.idx.i32",
+                                            "llvm.nvvm.shfl.sync.up.i32", "llvm.nvvm.shfl.sync.down.i32"};
+  // Lanes that would read beyond the warp read themselves.
+  int64_t bound = kind == Shuffle::Up ? 0 : warpSize - 1;
+  Value moved = LLVM::CallIntrinsicOp::create(b, i32Type, b.getStringAttr(names[int(kind)]),
+                                              ValueRange{i32(-1), word, operand, i32(bound)})
                     .getResult(0);
   return width == 32 ? moved : arith::TruncIOp::create(b, element, moved).getResult();
 }

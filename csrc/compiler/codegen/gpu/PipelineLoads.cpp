@@ -38,6 +38,12 @@ static bool isMatrixDot(Operation *op) {
   return dot && hasLinearLayout(dot.getResult());
 }
 
+/// Whether a scalar is read, like the number of a block that tiles are then loaded from.
+static bool isScalarLoad(Operation *op) {
+  auto load = dyn_cast<tile::GatherOp>(op);
+  return load && !tileOf(load.getResult()) && !load.getOffsets();
+}
+
 /// Whether products alone use a tile, as an operand that they read from shared memory.
 static bool isOperandOnly(Value value, Block *block) {
   return llvm::all_of(value.getUses(), [&](OpOperand &use) {
@@ -81,7 +87,7 @@ private:
   void findInFlight();
   int64_t otherBytes();
   bool placeAll();
-  IRMapping cloneAddresses(Value position, ValueRange carried);
+  IRMapping cloneAddresses(Value position, ValueRange carried, Value isInside);
   SmallVector<Value> nextOf(IRMapping &mapping);
   struct Source {
     Value pointers, mask;
@@ -161,7 +167,7 @@ bool LoopPipeliner::addAddresses(Value value) {
     Operation *op = next.getDefiningOp();
     if (!loop->isProperAncestor(op))
       continue;
-    if (op->getBlock() != loop.getBody() || op->getNumRegions() > 0 || !isPure(op))
+    if (op->getBlock() != loop.getBody() || op->getNumRegions() > 0 || (!isPure(op) && !isScalarLoad(op)))
       return false;
     if (addresses.insert(op))
       llvm::append_range(open, op->getOperands());
@@ -275,6 +281,8 @@ bool LoopPipeliner::placeAll() {
     staged.clear();
     loads.clear();
     inFlight.clear();
+    // Each product now places what was loaded.
+    limit = options.blockSharedBytes() - otherBytes() - fixedBytes;
   }
   numSlots = ahead ? ahead + 1 : 0;
   offset = numSlots * slotBytes;
@@ -290,15 +298,25 @@ bool LoopPipeliner::placeAll() {
 
 //===-- the new loop --------------------------------------------------------------------------------------------===//
 
-/// What the loads' addresses are made of, for an iteration at `position` with these carried values.
-IRMapping LoopPipeliner::cloneAddresses(Value position, ValueRange values) {
+/// What the loads' addresses are made of, for an iteration at `position` with these carried values. Scalars are read
+/// only if there is such an iteration.
+IRMapping LoopPipeliner::cloneAddresses(Value position, ValueRange values, Value isInside) {
   IRMapping mapping;
   mapping.map(loop.getInductionVar(), position);
   for (auto [argument, value] : llvm::zip_equal(carried, values))
     mapping.map(argument, value);
-  for (Operation &op : *loop.getBody())
-    if (addresses.contains(&op))
-      b.clone(op, mapping);
+  for (Operation &op : *loop.getBody()) {
+    if (!addresses.contains(&op))
+      continue;
+    Operation *clone = b.clone(op, mapping);
+    if (!isScalarLoad(clone))
+      continue;
+    auto load = cast<tile::GatherOp>(clone);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(load);
+    Value mask = load.getMask();
+    load.getMaskMutable().assign(mask ? arith::AndIOp::create(b, mask, isInside).getResult() : isInside);
+  }
   return mapping;
 }
 
@@ -348,7 +366,7 @@ void LoopPipeliner::makePrologue() {
   Value position = loop.getLowerBound();
   for (int64_t iteration = 0; iteration < ahead; ++iteration) {
     Value hasIteration = isInside(loop.getLowerBound(), iteration);
-    IRMapping mapping = cloneAddresses(position, aheadValues);
+    IRMapping mapping = cloneAddresses(position, aheadValues, hasIteration);
     stageLoads(sourcesOf(mapping), hasIteration, constant(iteration));
     aheadValues = nextOf(mapping);
     position = arith::AddIOp::create(b, position, loop.getStep());
@@ -415,7 +433,7 @@ void LoopPipeliner::makeLoop() {
   position = arith::MulIOp::create(b, position, made.getStep());
   position = arith::AddIOp::create(b, position, made.getInductionVar());
   Value hasIteration = isInside(made.getInductionVar(), ahead);
-  IRMapping mapping = cloneAddresses(position, arguments.slice(numCarried, carried.size()));
+  IRMapping mapping = cloneAddresses(position, arguments.slice(numCarried, carried.size()), hasIteration);
   SmallVector<Value> next = nextOf(mapping);
   SmallVector<Source> sources = sourcesOf(mapping);
   Operation *lastAddress = &body->back();

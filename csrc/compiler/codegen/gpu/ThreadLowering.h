@@ -241,9 +241,18 @@ private:
   mlir::LogicalResult lowerStage(mlir::tile::StageOp op);
   mlir::Value stagedPtr(int64_t offset, mlir::Value slot, int64_t slotBytes);
 
-  //===-- other orders of elements (LowerThreadsRearrange.cpp) --------------------------------------------------===//
+  //===-- scans (LowerThreadsScan.cpp) --------------------------------------------------------------------------===//
 
   mlir::LogicalResult lowerScan(mlir::tile::ScanOp op);
+  mlir::LogicalResult scanThroughShared(mlir::tile::ScanOp op);
+  struct ScanRows;
+  std::optional<ScanRows> scanRowsOf(mlir::tile::ScanOp op);
+  class RowScan;
+  /// What the last element of a scan is, which all threads have.
+  llvm::DenseMap<mlir::Value, mlir::Value> scanTotals;
+
+  //===-- other orders of elements (LowerThreadsRearrange.cpp) --------------------------------------------------===//
+
   mlir::LogicalResult lowerCat(mlir::tile::CatOp op);
   mlir::LogicalResult lowerJoin(mlir::tile::JoinOp op);
   mlir::LogicalResult lowerSplit(mlir::tile::SplitOp op);
@@ -320,9 +329,12 @@ private:
   mlir::FailureOr<mlir::RankedTensorType> foldPieces(mlir::tile::ReduceOp op, mlir::RankedTensorType type,
                                                      llvm::SmallVectorImpl<Rows> &sources);
   mlir::FailureOr<Tuple> combineWarp(mlir::tile::ReduceOp op, Tuple tuple, int64_t lanes);
-  enum class Shuffle { Xor, Index };
+  enum class Shuffle { Xor, Index, Up, Down };
   /// Another lane's value, of the same warp.
-  mlir::Value shuffleLanes(mlir::Value value, Shuffle kind, int64_t operand);
+  mlir::Value shuffleLanes(mlir::Value value, Shuffle kind, mlir::Value operand);
+  mlir::Value shuffleLanes(mlir::Value value, Shuffle kind, int64_t operand) {
+    return shuffleLanes(value, kind, i32(operand));
+  }
 
   const GpuOptions &options;
   std::string symbol;

@@ -124,8 +124,8 @@ LogicalResult LoopsOp::verify() {
   if (write && !isScan() && getDests().size() != getNumResults())
     return emitOpError("expected a scatter to write into one dest per result, got ")
            << getDests().size() << " for " << getNumResults();
-  if (isScan() && (!write.getScalars().empty() || write.getMask()))
-    return emitOpError("expected a scan to write every point, at indices over its axes");
+  if (isScan() && !write.getScalars().empty())
+    return emitOpError("expected a scan to write at indices over its axes");
   if (!getCombine().empty()) {
     Block &combine = getCombine().front();
     bool isScatter = write && !isScan();

@@ -19,12 +19,15 @@ struct ViewMap {
 /// while results of view and creation ops stay named until something needs them in memory.
 class Lowering {
 public:
-  Lowering(FuncOp func, uint32_t maxIndexNodes)
-      : func(func), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()), maxIndexNodes(maxIndexNodes) {}
+  Lowering(FuncOp func, uint32_t maxIndexNodes, bool widensScans)
+      : func(func), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()), widensScans(widensScans),
+        maxIndexNodes(maxIndexNodes) {}
 
   FuncOp func;
   torch_tile::SizeContext &sizes;
   torch_tile::SizeFacts facts;
+  /// Whether running sums of f32 are carried in f64.
+  const bool widensScans;
 
   /// Index expressions of views of views compose. Past `maxIndexNodes` (treeSize) the operand is made in
   /// memory, before the builder's insertion point: an alias, for what torch calls a view has strides.

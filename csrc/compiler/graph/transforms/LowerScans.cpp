@@ -30,9 +30,9 @@ struct ScanShape {
 
 } // namespace
 
-/// What ATen accumulates in.
-static Type accumulatorOf(Type type) {
-  return type.isF32() ? Type(Float64Type::get(type.getContext())) : computeType(type);
+/// What ATen accumulates in on CPU; on GPU threads join short runs, and f64 is slow there.
+static Type accumulatorOf(Type type, bool widens) {
+  return type.isF32() && widens ? Type(Float64Type::get(type.getContext())) : computeType(type);
 }
 
 /// log(exp(a) + exp(b)); equal infinities stay.
@@ -49,7 +49,7 @@ static Value logAddExp(ScalarBuilder &s, Value a, Value b) {
 static LogicalResult lowerRunningFold(Lowering &lowering, OpBuilder &builder, Operation *op) {
   ScanShape shape(op);
   Value x = op->getOperand(0);
-  Type type = shape.type.getElementType(), wide = accumulatorOf(type);
+  Type type = shape.type.getElementType(), wide = accumulatorOf(type, lowering.widensScans);
   if (elementType(x) != type)
     return emitUnsupported(op) << "expected an operand of the result's element type, got " << x.getType();
   StringRef name = isa<CumsumOp>(op) ? "add" : isa<CumprodOp>(op) ? "mul" : "max";

@@ -126,8 +126,8 @@ static LogicalResult lowerOp(Lowering &lowering, OpBuilder &builder, Operation *
       .Default([&](Operation *each) { return emitUnsupported(each) << "no lowering to loops"; });
 }
 
-LogicalResult mlir::graph::lowerToLoops(FuncOp func, uint32_t maxIndexNodes) {
-  Lowering lowering(func, maxIndexNodes);
+LogicalResult mlir::graph::lowerToLoops(FuncOp func, uint32_t maxIndexNodes, bool widensScans) {
+  Lowering lowering(func, maxIndexNodes, widensScans);
   SmallVector<Operation *> lowered;
   for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
     OpBuilder builder(&op);
@@ -156,7 +156,7 @@ namespace {
 struct LowerToLoops : public graph::impl::LowerToLoopsBase<LowerToLoops> {
   using LowerToLoopsBase::LowerToLoopsBase;
   void runOnOperation() override {
-    if (failed(lowerToLoops(getOperation(), indexBudget)))
+    if (failed(lowerToLoops(getOperation(), indexBudget, wideScans)))
       signalPassFailure();
   }
 };

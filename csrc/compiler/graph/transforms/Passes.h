@@ -16,11 +16,14 @@ namespace mlir::graph {
 void simplifyGraph(FuncOp func);
 LogicalResult decomposeComposites(FuncOp func);
 /// Reports what it cannot lower at the op's location, with a text that starts with "unsupported: ".
-LogicalResult lowerToLoops(FuncOp func, uint32_t maxIndexNodes = torch_tile::defaultIndexNodes);
+/// `widensScans`: running sums of f32 are carried in f64, as ATen's are on CPU.
+LogicalResult lowerToLoops(FuncOp func, uint32_t maxIndexNodes = torch_tile::defaultIndexNodes,
+                           bool widensScans = true);
 void removeDeadLoops(FuncOp func);
 
 /// All of the above in order: named ops in, graph.loops out.
-LogicalResult runGraphPipeline(FuncOp func, uint32_t maxIndexNodes = torch_tile::defaultIndexNodes);
+LogicalResult runGraphPipeline(FuncOp func, uint32_t maxIndexNodes = torch_tile::defaultIndexNodes,
+                               bool widensScans = true);
 
 #define GEN_PASS_REGISTRATION
 #include "compiler/graph/transforms/Passes.h.inc"

@@ -28,7 +28,10 @@ def LowerToLoops : Pass<"graph-lower-to-loops", "::mlir::graph::FuncOp"> {
     Why here: fusion sees nothing but graph.loops.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
-  let options = [Option<"indexBudget", "index-budget", "unsigned", "160", "Nodes of one index expression">];
+  let options = [
+    Option<"indexBudget", "index-budget", "unsigned", "160", "Nodes of one index expression">,
+    Option<"wideScans", "wide-scans", "bool", "true", "Running sums of f32 are carried in f64">
+  ];
 }
 
 def RemoveDeadLoops : Pass<"graph-remove-dead-loops", "::mlir::graph::FuncOp"> {

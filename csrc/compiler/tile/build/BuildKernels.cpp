@@ -42,11 +42,12 @@ private:
 static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options,
                                  StringRef name, Directions &directions) {
   FusedLoops loops(fusion, facts);
-  // What keeps an order takes the schedule of the CPU, with a block of threads for a vector register.
-  Schedule schedule = options.isGpu && !loops.isOrdered()
-                          ? chooseGpuSchedule(loops, options.sharedBytes)
-                          : chooseSchedule(loops, options.isGpu ? gpuVectorBytes : options.vectorBytes, !options.isGpu);
-  if (options.isGpu && !loops.isOrdered() && schedule.numGridAxes > 0) {
+  // A scatter takes the schedule of the CPU, with a block of threads for a vector register.
+  Schedule schedule = !options.isGpu       ? chooseSchedule(loops, options.vectorBytes, /*foldsLanes=*/true)
+                      : !loops.isOrdered() ? chooseGpuSchedule(loops, options.sharedBytes)
+                      : loops.isScan()     ? chooseGpuScanSchedule(loops)
+                                           : chooseSchedule(loops, gpuVectorBytes, /*foldsLanes=*/false);
+  if (options.isGpu && (!loops.isOrdered() || loops.isScan()) && schedule.numGridAxes > 0) {
     SmallVector<Value> read;
     for (const FusedLoops::Access &access : loops.accesses())
       if (access.load)

@@ -58,10 +58,13 @@ public:
     mlir::ValueRange scalars;
   };
   llvm::SmallVector<Access> accesses() const;
-  /// A scatter or a scan: its reduced axes keep their order. It has no other members.
+  /// A scatter, or a scan and what is computed point by point of its results: reduced axes keep their order.
   bool isOrdered() const {
     return llvm::any_of(members,
                         [](const FusedMember &member) { return bool(mlir::graph::LoopsOp(member.op).getWriteAt()); });
+  }
+  bool isScan() const {
+    return llvm::any_of(members, [](const FusedMember &member) { return mlir::graph::LoopsOp(member.op).isScan(); });
   }
 
 private:

@@ -160,7 +160,9 @@ private:
   // OrderedEmitter.cpp: scatters and scans
   ValueList initialOf(mlir::graph::LoopsOp op);
   ValueList emitOrdered(const FusedMember &member, mlir::ValueRange carried);
-  ValueList emitScan(mlir::graph::LoopsOp op, mlir::ValueRange values, mlir::ValueRange carried);
+  ValueList emitScan(mlir::graph::LoopsOp op, mlir::ValueRange values, mlir::ValueRange carried, mlir::Value mask);
+  void loadAhead(llvm::StringRef axis, mlir::Value index);
+  void storeScanned(mlir::graph::LoopsOp op, mlir::ValueRange folded, mlir::Value mask);
   void emitScatter(mlir::graph::LoopsOp op, mlir::ValueRange values, mlir::ValueRange scalars, mlir::Value mask);
 
   // MemberEmitter.cpp: bodies
@@ -184,7 +186,8 @@ private:
   mlir::Value heldLoad(mlir::graph::LoadOp load, SizeExpr offset);
   void dropUnusedHolds();
   void forgetLoads();
-  void store(mlir::Value value, mlir::Value result);
+  /// `where`: a tile of the elements to be written; null for all.
+  void store(mlir::Value value, mlir::Value result, mlir::Value where = {});
   /// A structured load of a buffer of the group at `offset` (free of x<k>).
   mlir::Value structuredLoad(mlir::Value pointer, SizeExpr offset, mlir::Type elementType, mlir::Value mask = {});
   mlir::Value gatherMask();

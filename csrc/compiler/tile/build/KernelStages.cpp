@@ -300,6 +300,8 @@ KernelEmitter::ValueList KernelEmitter::emitUnrolled(const Axis &axis, ValueRang
     return emitReducedAxes(loops.axes.size(), values, body); // what is left are the lanes
   };
   auto group = [&](Value index, ValueRange inner) {
+    if (loops.isScan())
+      loadAhead(axis.name, index);
     return emitSteps(schedule.unroll, inner, [&](int64_t k, ValueRange before) {
       return point(reuse(arith::AddIOp::create(builder, index, exprs.constant(k))), before);
     });

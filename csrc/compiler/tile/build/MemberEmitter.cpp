@@ -235,7 +235,7 @@ Value KernelEmitter::emitLoad(LoadOp load, llvm::function_ref<Value(Value)> look
   Type type = isScalar ? load.getType() : tileOf(load.getType());
   auto shape = isScalar ? SmallVector<int64_t>() : tileShape();
   ++conditionDepth;
-  auto leave = llvm::make_scope_exit([&] { --conditionDepth; });
+  llvm::scope_exit leave([&] { --conditionDepth; });
   return emitIf(
       mask, type,
       [&]() -> ValueList { return {toTile(builder, emitMemory(load, offset, scalars, scalarsVary, {}, {}), shape)}; },
@@ -247,7 +247,7 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
   Value pointer = pointerOf(load.getSource());
   for (auto &entry : scalars)
     bindings[entry.first()] = entry.second;
-  auto restore = llvm::make_scope_exit([&] {
+  llvm::scope_exit restore([&] {
     for (auto &entry : scalars)
       bindings.erase(entry.first());
   });
@@ -376,7 +376,7 @@ KernelEmitter::ValueList KernelEmitter::validOfTile() {
           validLanes ? validLanes : exprs.constant(schedule.lanes)};
 }
 
-void KernelEmitter::store(Value value, Value result) {
+void KernelEmitter::store(Value value, Value result, Value where) {
   SizeContext &sizes = loops.sizes();
   SizeExpr offset = loops.offsetOf(result);
   SizeExpr lane = schedule.vectorAxis >= 0 ? *strideAlong(sizes, offset, vectorName()) : sizes.constant(0);
@@ -398,6 +398,9 @@ void KernelEmitter::store(Value value, Value result) {
     if (hasRows() && row.isConstant(1) && !lane.isConstant(0) && !lane.isConstant(1)) {
       auto type = RankedTensorType::get({schedule.lanes, schedule.rows}, getElementTypeOrSelf(value.getType()));
       value = tile::TransOp::create(builder, type, value, builder.getDenseI64ArrayAttr({1, 0}));
+      if (where)
+        where = tile::TransOp::create(builder, type.clone(builder.getI1Type()), where,
+                                      builder.getDenseI64ArrayAttr({1, 0}));
       std::swap(row, lane);
       if (!valid.empty())
         std::swap(valid[0], valid[1]);
@@ -407,6 +410,8 @@ void KernelEmitter::store(Value value, Value result) {
     addStride(lane);
   }
   Value mask = isScalar || hasRows() ? Value() : skippedMask();
+  if (where)
+    mask = mask ? reuse(arith::AndIOp::create(builder, mask, where)) : where;
   auto made = tile::StoreOp::create(builder, value, pointerOf(result), base, strides,
                                     builder.getDenseI64ArrayAttr(staticStrides), valid, mask);
   if (!isScalar && lane.isConstant(1) && isAlignedToo(offset))

@@ -40,13 +40,13 @@ static bool isCheap(Region &combine) {
 }
 
 /// What the loops over the reduced axes carry at first. A scan along the lanes carries what its last lane has, in all
-/// lanes, or as a scalar where combining takes long.
+/// lanes, or as a scalar where combining takes long or lanes are those of threads.
 KernelEmitter::ValueList KernelEmitter::initialOf(LoopsOp op) {
   ValueList initial;
   if (ArrayAttr inits = op.getInitsAttr())
     for (Attribute init : inits) {
       Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
-      bool isScalar = op.isScan() && isVectorReduced() && !isCheap(op.getCombine());
+      bool isScalar = op.isScan() && isVectorReduced() && (options.isGpu || !isCheap(op.getCombine()));
       initial.push_back(isScalar ? identity : toTile(builder, identity, accumulatorShape()));
     }
   return initial;
@@ -59,7 +59,7 @@ KernelEmitter::ValueList KernelEmitter::emitOrdered(const FusedMember &member, V
   Value mask;
   ValueList values = emitBody(member, &scalars, &mask);
   if (op.isScan())
-    return emitScan(op, values, carried);
+    return emitScan(op, values, carried, mask);
   if (!mask || isTile(mask)) {
     emitScatter(op, values, scalars, mask);
     return {};
@@ -72,19 +72,32 @@ KernelEmitter::ValueList KernelEmitter::emitOrdered(const FusedMember &member, V
   return {};
 }
 
-KernelEmitter::ValueList KernelEmitter::emitScan(LoopsOp op, ValueRange values, ValueRange carried) {
+KernelEmitter::ValueList KernelEmitter::emitScan(LoopsOp op, ValueRange values, ValueRange carried, Value mask) {
   ValueList tiles = llvm::map_to_vector(values, [&](Value value) { return toTile(builder, value, tileShape()); });
   ValueList folded, next;
   if (isVectorReduced()) {
-    for (auto [tile, kind] : llvm::zip_equal(tiles, kindsOf(op)))
+    for (auto [tile, kind, init] : llvm::zip_equal(tiles, kindsOf(op), op.getInitsAttr())) {
       if (kind == Carried::Narrow)
         tile = reuse(arith::TruncIOp::create(builder, tileOf(builder.getI32Type()), tile));
-    auto scan = tile::ScanOp::create(builder, ValueRange(tiles).getTypes(), tiles, builder.getI64IntegerAttr(0),
-                                     /*reverse=*/UnitAttr());
+      if (!options.isGpu || !isPartialTile())
+        continue;
+      // Lanes past the end hold the identity, so that the last one of a tile has what is carried.
+      Value usual = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
+      Value identity = initialOf(kind, cast<TypedAttr>(init), usual);
+      tile = arith::SelectOp::create(builder, gatherMask(), tile, toTile(builder, identity, tileShape()));
+    }
+    auto scan =
+        tile::ScanOp::create(builder, ValueRange(tiles).getTypes(), tiles, builder.getI64IntegerAttr(hasRows() ? 1 : 0),
+                             /*reverse=*/UnitAttr());
     cloneCombiner(op.getCombine(), scan.getCombine(), ValueRange(tiles).getTypes());
+    if (isOnlyTile()) {
+      storeScanned(op, scan.getOutputs(), mask);
+      return ValueList(carried);
+    }
     // What is carried goes from tile to tile by one step each, apart from the work on tiles.
-    Value last = validLanes ? arith::SubIOp::create(builder, validLanes, exprs.constant(1)).getResult()
-                            : exprs.constant(schedule.lanes - 1);
+    Value last = validLanes && !options.isGpu
+                     ? arith::SubIOp::create(builder, validLanes, exprs.constant(1)).getResult()
+                     : exprs.constant(schedule.lanes - 1);
     ValueList ends;
     for (Value tile : scan.getOutputs())
       ends.push_back(
@@ -100,18 +113,46 @@ KernelEmitter::ValueList KernelEmitter::emitScan(LoopsOp op, ValueRange values, 
     folded = combine(op.getCombine(), carried, tiles, tileShape());
     next = folded;
   }
+  storeScanned(op, folded, mask);
+  return next;
+}
+
+/// What a scan has folded up to each point, rounded to the results' types: it is stored, and pointwise members read it.
+void KernelEmitter::storeScanned(LoopsOp op, ValueRange folded, Value mask) {
   for (auto [result, value] : llvm::zip(op.getOutputs(), folded)) {
-    if (!escapes(result))
-      continue;
     Type element = scalarType(cast<GraphTensorType>(result.getType()).getElementType());
     if (getElementTypeOrSelf(value) != element) {
       Type type = isTile(value) ? tileOf(element) : element;
       value = isa<FloatType>(element) ? arith::TruncFOp::create(builder, type, value).getResult()
                                       : arith::ExtSIOp::create(builder, type, value).getResult();
     }
-    store(value, result);
+    scopes.back().values[result] = value;
+    if (!escapes(result))
+      continue;
+    auto write = [&, value = value, result = result]() -> ValueList {
+      store(value, result, mask && isTile(mask) ? mask : Value());
+      return {};
+    };
+    if (mask && !isTile(mask))
+      emitIf(mask, {}, write, [] { return ValueList(); });
+    else
+      write();
   }
-  return next;
+}
+
+/// What the points of one iteration read, before the first of them writes: the loads are under way together.
+void KernelEmitter::loadAhead(StringRef axis, Value index) {
+  if (llvm::any_of(loops.members, [](const FusedMember &member) { return !LoopsOp(member.op).getDests().empty(); }))
+    return;
+  for (int64_t k = 0; k < schedule.unroll; ++k) {
+    bindings[axis] = reuse(arith::AddIOp::create(builder, index, exprs.constant(k)));
+    for (const FusedMember &member : loops.members)
+      if (member.isFull && LoopsOp(member.op).isScan()) {
+        ValueList scalars;
+        Value mask;
+        emitBody(member, &scalars, &mask);
+      }
+  }
 }
 
 /// What has been read so far is read anew from here on.
@@ -125,7 +166,7 @@ void KernelEmitter::forgetLoads() {
 void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalars, Value mask) {
   for (auto [k, scalar] : llvm::enumerate(scalars))
     bindings["x" + std::to_string(k)] = scalar;
-  auto restore = llvm::make_scope_exit([&] {
+  llvm::scope_exit restore([&] {
     for (size_t k = 0; k < scalars.size(); ++k)
       bindings.erase("x" + std::to_string(k));
   });
@@ -136,7 +177,7 @@ void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalar
     std::optional<SizeExpr> stride =
         schedule.vectorAxis < 0 ? loops.sizes().constant(0) : strideAlong(loops.sizes(), offset, vectorName());
     forgetLoads();
-    auto forget = llvm::make_scope_exit([&] { forgetLoads(); });
+    llvm::scope_exit forget([&] { forgetLoads(); });
     // Lanes side by side, or one element.
     bool isStructured =
         !scalarsVary && stride && (schedule.vectorAxis < 0 || (!isVectorReduced() && !stride->isConstant(0)));

@@ -64,10 +64,6 @@ public:
 private:
   int64_t extent(const Axis &axis) const { return cost.extent(axis); }
 
-  bool isScan() {
-    return llvm::any_of(loops.members, [](const FusedMember &member) { return LoopsOp(member.op).isScan(); });
-  }
-
   int64_t widestElement() {
     int64_t bytes = 1;
     for (const FusedMember &member : loops.members) {
@@ -209,7 +205,7 @@ private:
     if (vectorIsParallel) {
       int64_t e = extent(loops.axes[schedule.vectorAxis]);
       int64_t wanted = std::max<int64_t>(schedule.lanes, (int64_t)((double)pointsPerProgram / points));
-      schedule.isVectorInnermost = isOrdered && !isScan() && numParallel < (int)loops.axes.size();
+      schedule.isVectorInnermost = isOrdered && !loops.isScan() && numParallel < (int)loops.axes.size();
       if (schedule.isVectorInnermost)
         wanted = std::max({wanted, scatterColumns, e / scatterPrograms});
       wanted = (int64_t)llvm::alignTo((uint64_t)wanted, (uint64_t)schedule.lanes);

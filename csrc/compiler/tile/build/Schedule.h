@@ -73,5 +73,7 @@ Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes)
 /// stay in registers or shared memory (of which a multiprocessor has `sharedBytes`) from one stage to the next where
 /// they fit, enough loads under way to hide the memory's latency.
 Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes);
+/// Likewise of a scan, which goes along the threads or along a loop of each, whichever way memory is contiguous.
+Schedule chooseGpuScanSchedule(FusedLoops &loops);
 
 } // namespace torch_tile::tile_build

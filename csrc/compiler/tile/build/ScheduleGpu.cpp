@@ -316,16 +316,16 @@ private:
       while (threads * numResults() < wantedThreads && threads * 2 <= std::min(pieces, maxThreads))
         threads *= 2;
       int64_t limit = isReadAgain ? persistentElements / numHeld() : piecesReadOnce * vector;
-      while (llvm::divideCeil(lanes, threads) > limit && isReadAgain && threads < maxThreads)
+      while (lanes > limit * threads && isReadAgain && threads < maxThreads)
         threads *= 2;
       if (schedule.alignedLanes) { // whole pieces of all threads
-        auto padded = [&](int64_t count) { return llvm::alignTo(lanes, count * vector); };
+        auto padded = [&](int64_t count) { return (int64_t)llvm::alignTo(lanes, count * vector); };
         if (threads > warpSize && numResults() * threads > wantedThreads && padded(threads / 2) < padded(threads) &&
             padded(threads / 2) <= threads / 2 * limit)
           threads /= 2;
         lanes = padded(threads);
       }
-      if (llvm::divideCeil(lanes, threads) <= std::max(limit, vector)) {
+      if (lanes <= std::max(limit, vector) * threads) {
         schedule.lanes = lanes;
         schedule.numThreads = threads;
         // Rows of outer reduced axes follow one another: several are under way at once.

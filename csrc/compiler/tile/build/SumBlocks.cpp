@@ -36,7 +36,7 @@ KernelEmitter::ValueList KernelEmitter::SumBlocks::join(ValueRange before, Value
   // Rows that are folded tile by tile have gone; others are part of the accumulators.
   bool wasInRowLoop = emitter.isInRowLoop;
   emitter.isInRowLoop = emitter.isRowReduced() && !emitter.foldsRowsAtOnce();
-  auto restore = llvm::make_scope_exit([&] { emitter.isInRowLoop = wasInRowLoop; });
+  llvm::scope_exit restore([&] { emitter.isInRowLoop = wasInRowLoop; });
   ValueList joined;
   for (const Reduction &item : items) {
     LoopsOp op = item.member->op;

@@ -1,5 +1,7 @@
 #include "compiler/tile/transforms/Passes.h"
 
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/Support/MathExtras.h"
 
 namespace mlir::tile {
@@ -35,7 +37,10 @@ private:
   MLIRContext *context;
   bool hasWarpGroups;
   int64_t largestTile = 1, widestBytes = 1;
+  /// By number of elements, those of the widest accesses to tiles of so many.
+  llvm::SmallDenseMap<int64_t, int64_t> widestOf;
   int64_t threads = 0, maxVector = 1;
+  bool isScheduled = false;
 };
 } // namespace
 
@@ -53,8 +58,11 @@ void LayoutAssigner::collectTypes() {
     Type accessed = isa<LoadOp, GatherOp>(op)     ? op->getResult(0).getType()
                     : isa<StoreOp, ScatterOp>(op) ? op->getOperand(0).getType()
                                                   : Type();
-    if (auto tile = dyn_cast_if_present<RankedTensorType>(accessed); tile && tile.getElementType().isIntOrFloat())
-      widestBytes = std::max<int64_t>(widestBytes, (tile.getElementTypeBitWidth() + 7) / 8);
+    if (auto tile = dyn_cast_if_present<RankedTensorType>(accessed); tile && tile.getElementType().isIntOrFloat()) {
+      int64_t bytes = (tile.getElementTypeBitWidth() + 7) / 8, &widest = widestOf[tile.getNumElements()];
+      widest = std::max(widest, bytes);
+      widestBytes = std::max(widestBytes, bytes);
+    }
   });
 }
 
@@ -65,8 +73,10 @@ LogicalResult LayoutAssigner::chooseThreads() {
     if (most.getInt() < 1 || !llvm::isPowerOf2_64(most.getInt()))
       return kernel.emitOpError("expected tile.most_neighbours to be a power of two, got ") << most.getInt();
     maxVector = std::min(maxVector, most.getInt());
+    isScheduled = true;
   }
   if (auto given = kernel->getAttrOfType<IntegerAttr>("tile.threads")) {
+    isScheduled = true;
     threads = given.getInt();
     if (threads < warpSize || threads > maxThreads || !llvm::isPowerOf2_64(threads))
       return kernel.emitOpError("expected tile.threads to be a power of two from ")
@@ -89,6 +99,9 @@ LogicalResult LayoutAssigner::chooseThreads() {
 
 LayoutAttr LayoutAssigner::layoutOf(RankedTensorType tile) const {
   int64_t numElements = tile.getNumElements(), vector = maxVector;
+  // Schedules of graphs have chosen with one width for all tiles.
+  if (auto widest = widestOf.find(numElements); widest != widestOf.end() && !isScheduled)
+    vector = std::max<int64_t>(1, accessBytes / widest->second);
   while (vector > 1 && (numElements % vector != 0 || vector * threads > numElements))
     vector /= 2;
   return LayoutAttr::get(context, threads, vector);
@@ -99,7 +112,28 @@ Type LayoutAssigner::withLayout(Type type) const {
   return tile ? RankedTensorType::get(tile.getShape(), tile.getElementType(), layoutOf(tile)) : type;
 }
 
+/// A product reads its operands through one transpose of their two axes: others are made one, or none.
+static void foldTransposes(KernelOp kernel) {
+  SmallVector<TransOp> all;
+  kernel.walk([&](TransOp op) { all.push_back(op); });
+  for (TransOp op : all) {
+    if (auto inner = op.getSource().getDefiningOp<TransOp>()) {
+      SmallVector<int64_t> perm;
+      for (int64_t axis : op.getPerm())
+        perm.push_back(inner.getPerm()[axis]);
+      op.setPerm(perm);
+      op.getSourceMutable().assign(inner.getSource());
+    }
+    if (llvm::equal(op.getPerm(), llvm::seq<int64_t>(op.getPerm().size())))
+      op.replaceAllUsesWith(op.getSource());
+  }
+  for (TransOp op : llvm::reverse(all))
+    if (isOpTriviallyDead(op))
+      op.erase();
+}
+
 LogicalResult LayoutAssigner::run() {
+  foldTransposes(kernel);
   collectTypes();
   if (failed(chooseThreads()))
     return failure();

@@ -71,13 +71,6 @@ static Value baseOf(Operation *op) {
       .Default(Value());
 }
 
-/// Computing these again costs less than a round trip through memory.
-static bool isCheap(Operation *op) {
-  return isa<IotaOp, SplatOp, BroadcastOp, LoadOp, ExpandDimsOp, ReshapeOp>(op) ||
-         (isa<arith::ArithDialect>(op->getDialect()) &&
-          !isa<arith::DivFOp, arith::DivSIOp, arith::DivUIOp, arith::RemSIOp, arith::RemUIOp, arith::RemFOp>(op));
-}
-
 /// The same on every piece up to a shift: not even a load.
 bool StripMiner::isFree(Operation *op) { return isa<IotaOp, SplatOp, arith::ConstantOp>(op); }
 

@@ -4,13 +4,6 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-static RankedTensorType firstTile(Operation *op) {
-  for (Value operand : op->getOperands())
-    if (auto tile = dyn_cast<RankedTensorType>(operand.getType()))
-      return tile;
-  return {};
-}
-
 LogicalResult StripMiner::lowerStore(StoreOp op) {
   return overPieces(tileOf(op.getValue()), [&](Value start, int64_t lanes) -> LogicalResult {
     auto value = piece(op.getValue(), start, lanes);

@@ -361,7 +361,6 @@ FailureOr<Value> StripMiner::pieceOfTrans(TransOp op, Value start, int64_t lanes
   auto scratch = inScratch(op.getSource());
   if (failed(scratch))
     return failure();
-  ArrayRef<int64_t> shape = tileOf(op.getResult()).getShape();
   SmallVector<int64_t> strides = rowMajorStrides(tileOf(op.getSource()).getShape()), permuted;
   for (int64_t axis : op.getPerm())
     permuted.push_back(strides[axis]);

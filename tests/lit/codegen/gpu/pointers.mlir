@@ -69,9 +69,11 @@ tile.kernel @number(%x: !tile.ptr<i32>, %o: !tile.ptr<i32>) {
   tile.return
 }
 
-// Ten steps for 1024 elements.
+// Each thread adds up four neighbours, five shuffles join those of a warp, and shared memory the warps.
 // CHECK: // scan =
-// CHECK-COUNT-19: bar.sync
+// CHECK-COUNT-5: shfl.sync.up.b32
+// CHECK: bar.sync
+// CHECK-NOT: bar.sync
 // CHECK: ret
 tile.kernel @scan(%x: !tile.ptr<f32>) attributes {tile.threads = 256 : i64} {
   %zero = arith.constant 0 : i64

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import logging
 import operator
 from collections.abc import Iterator
 from typing import Any
@@ -17,38 +16,22 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
-log = logging.getLogger(__name__)
-
-_REFERENCES = {"flex_attention": "sdpa_dense", "flex_attention_backward": "sdpa_dense_backward"}
+from torch_tile.frontend.flex.call import reference_of
 
 
-def is_flex_attention(node: Node) -> bool:
-    is_operator = node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator)
-    return is_operator and str(node.target) in _REFERENCES
+def inline_flex_attention(gm: GraphModule, node: Node, decompositions: dict[Any, Any]) -> None:
+    """Replaces a call by the operators of torch's reference.
 
-
-def inline_flex_attention(gm: GraphModule, decompositions: dict[Any, Any]) -> None:
-    """Replaces the calls on the CPU; what cannot be traced stays a call of Python."""
-    for node in list(gm.graph.nodes):
-        if not is_flex_attention(node):
-            continue
-        query: Any = node.args[0]
-        if query.meta["val"].device.type != "cpu":
-            continue
-        try:
-            _inline(gm, node, decompositions)
-        except Exception as error:
-            log.info("%s stays a call of Python: %s", node.name, error)
-
-
-def _inline(gm: GraphModule, node: Node, decompositions: dict[Any, Any]) -> None:
+    Raises:
+        Exception: of any kind, where it cannot be traced.
+    """
     from torch.fx.experimental.proxy_tensor import make_fx
 
     from torch_tile.frontend.higher_order import fake_mode
 
     # The package has an attribute of this name that is the operator.
     definitions = importlib.import_module("torch._higher_order_ops.flex_attention")
-    reference = getattr(definitions, _REFERENCES[str(node.target)])
+    reference = getattr(definitions, reference_of(node))
     leaves, spec = pytree.tree_flatten((node.args, node.kwargs))
     constants: dict[int, Any] = {}
     inputs: list[Node] = []

@@ -1,0 +1,120 @@
+"""Whole graphs for a GPU, run on the CPU (tests/gpu/simulator.py): every kernel of a function, one after the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._functorch._aot_autograd.utils import make_boxed_func
+
+from tests.gpu import simulator
+from torch_tile import _C
+
+DTYPES = {
+    "f64": torch.float64,
+    "f32": torch.float32,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i16": torch.int16,
+    "i8": torch.int8,
+    "ui8": torch.uint8,
+    "i1": torch.bool,
+}
+_TENSOR = r"!graph\.tensor<\[(.*?)\], (\w+)(?:, \[(.*?)\])?>"
+
+
+def compile_for_gpu(function: Callable[..., Any], *arguments: Any, dynamic: bool = False) -> dict[str, str]:
+    """The stages of a function's compilation for a GPU, of which each tensor is taken to be there."""
+    import torch_tile.frontend.aot as aot
+
+    found: list[dict[str, str]] = []
+
+    def compile_graph(gm: Any, inputs: Any, kind: str, settings: Any) -> Any:
+        files: dict[str, str] = {}
+        text = _C.print_graph(gm).text
+        options = {"target": "sm_90"}
+        _C.compile_graph(text, options, None, 0, files.__setitem__, [None] * 64, device="cuda:0", architecture="sm_90")
+        found.append(files)
+        return make_boxed_func(gm.forward)
+
+    usual = aot.compile_graph
+    aot.compile_graph = compile_graph  # type: ignore[assignment]
+    try:
+        torch.compiler.reset()
+        torch.compile(function, backend="tile", fullgraph=True, dynamic=dynamic)(*arguments)
+    finally:
+        aot.compile_graph = usual
+    (files,) = found
+    return files
+
+
+def schedules(files: dict[str, str]) -> list[str]:
+    return re.findall(r'schedule = "(.*?)"', files["30-tile.mlir"])
+
+
+class SimulatedGraph:
+    """The kernels of a graph without library calls, and the order of their launches."""
+
+    def __init__(self, files: dict[str, str]) -> None:
+        self.tiles = files["30-tile.mlir"]
+        pieces = re.split(r"^; (\w+) = tile_\w+\n", files["50-kernel.ll"], flags=re.M)
+        self.kernels = {name: simulator.Simulated(ir) for name, ir in zip(pieces[1::2], pieces[2::2], strict=True)}
+        self.symbols: dict[str, Any] = {"Mod": lambda a, b: a % b, "Max": max, "Min": min}
+
+    def sizes(self, text: str) -> list[int]:
+        return [int(eval(part.strip(' "'), {}, self.symbols)) for part in text.split(",") if part.strip()]
+
+    def run(self, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        signature = re.search(r"graph\.func @\w+\((.*?)\) -> ", self.tiles)
+        assert signature is not None and "graph.extern" not in self.tiles
+        values: dict[str, torch.Tensor] = {}
+        for (name, sizes, _dtype, _), tensor in zip(
+            re.findall(rf"(%arg\d+): {_TENSOR}", signature.group(1)), arguments, strict=True
+        ):
+            values[name] = tensor
+            for part, size in zip(re.findall(r"[^, ]+", sizes), tensor.shape, strict=True):
+                if symbol := re.fullmatch(r'"(\w+)"', part):
+                    self.symbols[symbol.group(1)] = size
+        for line in self.tiles.splitlines():
+            if "graph.launch" in line:
+                self.launch(line, values)
+            elif "graph.return" in line:
+                returned = re.search(r"graph\.return (.*?) :", line)
+                assert returned is not None
+                return tuple(values[name] for name in returned.group(1).split(", "))
+        raise AssertionError("nothing is returned")
+
+    def launch(self, line: str, values: dict[str, torch.Tensor]) -> None:
+        parts = re.search(
+            r"(%\w+)(?::\d+)? = graph\.launch @(\w+)\((.*?)\) integers \[(.*?)\] programs (\S+|\".*?\") cost .*?"
+            r"writes \[(.*?)\] .*?: \(.*?\) -> (.*)$",
+            line,
+        )
+        assert parts is not None, line
+        result, kernel, inputs, integers, programs, writes, types = parts.groups()
+        operands = [values[name] for name in inputs.split(", ") if name]
+        results = []
+        for write, (sizes, dtype, strides) in zip(self.sizes(writes), re.findall(_TENSOR, types), strict=True):
+            if write >= 0:
+                results.append(operands[write])
+                continue
+            shape = self.sizes(sizes)
+            steps = self.sizes(strides) if strides else list(torch.empty(shape, device="meta").stride())
+            results.append(torch.empty_strided(shape, steps, dtype=DTYPES[dtype]).fill_(77 if dtype != "i1" else 1))
+        new = [tensor for tensor, write in zip(results, self.sizes(writes), strict=True) if write < 0]
+        numbers = [tensor.data_ptr() for tensor in (*operands, *new)] + self.sizes(integers)
+        (count,) = self.sizes(programs)
+        blocks = count
+        text = self.tiles[self.tiles.index(f"tile.kernel @{kernel}(") :]
+        header = text[: text.index("\n")] + text[text.index("attributes") : text.index("schedule")]
+        if several := re.search(r"tile\.programs_per_block = (\d+)", header):
+            numbers.append(count)
+            blocks = -(-count // int(several.group(1)))
+        if blocks > 0:
+            self.kernels[kernel].run((blocks, 1, 1), numbers)
+        for k, tensor in enumerate(results):
+            values[result if len(results) == 1 else f"{result}#{k}"] = tensor

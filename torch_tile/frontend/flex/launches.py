@@ -1,0 +1,298 @@
+"""`flex_attention` and its gradient as launches of kernels of the tile language."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from torch_tile import language
+from torch_tile.frontend.emit import emit_before
+from torch_tile.frontend.flex import blocks
+from torch_tile.frontend.flex.backward import flex_backward_keys, flex_backward_queries
+from torch_tile.frontend.flex.call import BlockLists, FlexCall, OnTiles
+from torch_tile.frontend.flex.forward import LOG2_E, flex_forward
+from torch_tile.frontend.flex.numbers import Numbers
+from torch_tile.frontend.launches.embed_kernels import GivenKernel
+from torch_tile.frontend.launches.options import attributes_on_gpu, is_tensor
+from torch_tile.frontend.launches.trace import NotNative
+from torch_tile.language.compile_time_values import constexpr
+
+aten = torch.ops.aten
+# Its values are of types that Python does not see.
+tl: Any = language
+# An integer that stands for one whose value is not known: kernels see int64.
+_UNKNOWN = 1 << 40
+
+
+class Result:
+    """A tensor that a kernel makes."""
+
+    def __init__(self, index: int, value: torch.Tensor) -> None:
+        self.index, self.value = index, value
+
+
+class Steps:
+    """How the blocks that a list of the mask names are visited.
+
+    Attributes:
+        SIZE: keys (or rows) of a step.
+        COUNT: steps of a block of the mask; 0 if the mask has one block, of any length.
+    """
+
+    def __init__(self, size: int, block: Any, length: Any) -> None:
+        self.SIZE = size
+        self.COUNT = 0 if isinstance(length, int) and block >= length else block // size
+
+
+class Constants:
+    """What a kernel is compiled for: see its uses in `forward.py` and `backward.py`."""
+
+    def __init__(self, call: FlexCall, chosen: blocks.Blocks, full: BlockLists | None) -> None:
+        query, key, value = (node.meta["val"] for node in (call.query, call.key, call.value))
+        batch, heads, q_length, kv_length = call.sizes()
+        self.BLOCK_M, self.BLOCK_N = chosen.rows, chosen.keys
+        self.WIDTH, self.V_WIDTH = query.shape[3], value.shape[3]
+        self.D, self.DV = blocks.padded(self.WIDTH), blocks.padded(self.V_WIDTH)
+        self.GROUP = heads // key.shape[1]
+        self.IS_BATCHED = int(key.shape[0] == query.shape[0])
+        self.SUM = tl.float32
+        self.SCALE, self.LOG2_E = float(call.scale), LOG2_E
+        self.KEYS = Steps(chosen.keys, call.block_keys, kv_length)
+        self.ROWS = Steps(chosen.rows, call.block_rows, q_length)
+        self.MASK_M, self.MASK_N = call.block_rows, call.block_keys
+        self.EVEN_M = _is_multiple(q_length, chosen.rows if self.ROWS.COUNT == 0 else call.block_rows)
+        self.EVEN_N = _is_multiple(kv_length, chosen.keys if self.KEYS.COUNT == 0 else call.block_keys)
+        lists = call.partial
+        assert lists is not None
+        self.MASK_BATCH, self.MASK_HEADS = lists.counts.meta["val"].shape[:2]
+        self.HAS_FULL = full is not None
+        self.score = OnTiles(call.score, batch, heads) if call.score else None
+        self.mask = OnTiles(call.mask, batch, heads) if call.mask else None
+        self.gradient = OnTiles(call.joint, batch, heads) if call.joint else None
+
+
+def _is_multiple(length: Any, size: int) -> bool:
+    return isinstance(length, int) and length % size == 0
+
+
+class Launcher:
+    """Puts launches in the place of a node."""
+
+    def __init__(self, gm: GraphModule, call: FlexCall, kernels: dict[str, GivenKernel]) -> None:
+        self.gm, self.call, self.kernels = gm, call, kernels
+        self.numbers = Numbers(gm, call.node)
+        self.device: torch.device = call.query.meta["val"].device
+
+    def emit(self, target: Any, *args: Any, **kwargs: Any) -> Node:
+        """A call of an operator before the node."""
+        return emit_before(self.gm, self.call.node, target, *args, **kwargs)
+
+    def rows_of(self, node: Node) -> Node:
+        """The tensor, or a copy of it whose rows have neighbouring elements."""
+        stride = node.meta["val"].stride(-1)
+        is_dense = isinstance(stride, int) and stride == 1
+        return node if is_dense else self.emit(aten.clone.default, node, memory_format=torch.contiguous_format)
+
+    def contiguous(self, node: Node) -> Node:
+        value = node.meta["val"]
+        if value.is_contiguous():
+            return node
+        return self.emit(aten.clone.default, node, memory_format=torch.contiguous_format)
+
+    def strides(self, value: torch.Tensor) -> tuple[Any, ...]:
+        return tuple(self.numbers.of(stride) for stride in value.stride()[:3])
+
+    def lists(self, lists: BlockLists | None) -> Any:
+        if lists is None:
+            return None
+        counts, numbers = lists.counts.meta["val"], lists.numbers.meta["val"]
+        if numbers.stride(-1) != 1:
+            lists = BlockLists(lists.counts, self.contiguous(lists.numbers))
+            numbers = lists.numbers.meta["val"]
+        return lists.counts, lists.numbers, self.strides(counts), self.strides(numbers)
+
+    def captured(self) -> tuple[Any, Any]:
+        return tuple(
+            tuple(self._captured(value) for value in values)
+            for values in (self.call.score_captured, self.call.mask_captured)
+        )  # type: ignore[return-value]
+
+    def _captured(self, value: Any) -> Any:
+        if isinstance(value, Node) and isinstance(tensor := value.meta["val"], torch.Tensor):
+            sizes = tuple(self.numbers.of(size) for size in tensor.shape)
+            return value, sizes, tuple(self.numbers.of(stride) for stride in tensor.stride())
+        return value
+
+    def launch(
+        self, kernel: Any, values: dict[str, Any], programs: Any, chosen: blocks.Blocks, results: list[torch.Tensor]
+    ) -> list[Node]:
+        """A launch of the kernel before the node, and the nodes of its results.
+
+        Args:
+            values: by parameter; nodes, numbers, results, and tuples of them.
+        """
+        from torch_tile.language.compile import trace
+
+        actual: list[Any] = []
+        bound = {name: _stand_in(values[name], actual) for name in kernel.arg_names}
+        on_gpu = self.device.type == "cuda"
+        text = trace(kernel, bound, self.device if on_gpu else None).text
+        attributes = ["tile.noalias_args"]
+        if on_gpu:  # kernels of graphs for GPU take their pointers first
+            actual.sort(key=lambda value: not is_tensor(value))
+            attributes += attributes_on_gpu(actual, True, chosen.options())
+        graph = self.gm.graph
+        with graph.inserting_before(self.call.node):
+            node = graph.call_function(self._given(kernel, text, attributes), (actual, [programs, 1, 1], []))
+        node.meta.update({k: v for k, v in self.call.node.meta.items() if k not in ("val", "tensor_meta")})
+        node.meta["val"] = tuple(results)
+        made = []
+        for index, value in enumerate(results):
+            with graph.inserting_before(self.call.node):
+                made.append(graph.call_function(operator.getitem, (node, index)))
+            made[-1].meta["val"] = value
+        return made
+
+    def _given(self, kernel: Any, text: str, attributes: list[str]) -> GivenKernel:
+        key = f"{attributes}{text}"
+        if key not in self.kernels:
+            name = f"{kernel.fn.__name__}_{len(self.kernels)}"
+            module = f"module @{name} attributes {{{', '.join(attributes)}}} {{\n{text}}}\n"
+            self.kernels[key] = GivenKernel(name, module)
+        return self.kernels[key]
+
+    def programs(self, length: Any, size: int, batch: Any, heads: int) -> Any:
+        rounded = self.numbers.call(operator.add, self.numbers.of(length), size - 1)
+        count = self.numbers.call(operator.floordiv, rounded, size)
+        return self.numbers.product(count, self.numbers.of(batch), heads)
+
+    def choose(self, kind: str) -> blocks.Blocks:
+        call = self.call
+        query, value = call.query.meta["val"], call.value.meta["val"]
+        width = max(query.shape[3], value.shape[3])
+        mask = (call.block_rows, call.block_keys)
+        return blocks.choose(kind, width, query.dtype, dict(call.options), mask, call.sizes()[2:])
+
+    def forward(self) -> dict[int, Node]:
+        """Results of the operator that are used, by position."""
+        call = self.call
+        chosen = self.choose("forward")
+        query, key, value = (self.rows_of(node) for node in (call.query, call.key, call.value))
+        used = {k: call.result(k) for k in range(len(call.node.meta["val"])) if k == 0 or call.result(k) is not None}
+        used[0] = call.node.meta["val"][0]
+        results = {k: Result(place, fake) for place, (k, fake) in enumerate(sorted(used.items()))}
+        batch, heads, q_length, kv_length = call.sizes()
+        values: dict[str, Any] = {
+            "q_ptr": query, "k_ptr": key, "v_ptr": value, "out_ptr": results[0], "lse_ptr": results.get(1),
+            "max_ptr": results.get(2), "partial": self.lists(call.partial), "full": self.lists(call.full),
+            "captured": self.captured(), "lengths": (self.numbers.of(q_length), self.numbers.of(kv_length), heads),
+            "q_strides": self.strides(query.meta["val"]), "k_strides": self.strides(key.meta["val"]),
+            "v_strides": self.strides(value.meta["val"]), "out_strides": self.strides(used[0]),
+            "C": Constants(call, chosen, call.full),
+        }  # fmt: skip
+        programs = self.programs(q_length, chosen.rows, batch, heads)
+        made = self.launch(flex_forward, values, programs, chosen, [used[k] for k in sorted(used)])
+        return dict(zip(sorted(used), made, strict=True))
+
+    def backward(self) -> dict[int, Node]:
+        call = self.call
+        if call.partial_rows is None:
+            raise NotNative("a mask without lists of rows")
+        query, key, value, grad = (self.rows_of(n) for n in (call.query, call.key, call.value, self._grad_out()))
+        batch, heads, q_length, kv_length = call.sizes()
+        shared: dict[str, Any] = {
+            "q_ptr": query, "k_ptr": key, "v_ptr": value, "grad_ptr": grad, "lse_ptr": self.contiguous(call.lse),
+            "delta_ptr": self._delta(), "captured": self.captured(),
+            "lengths": (self.numbers.of(q_length), self.numbers.of(kv_length), heads),
+            "q_strides": self.strides(query.meta["val"]), "k_strides": self.strides(key.meta["val"]),
+            "v_strides": self.strides(value.meta["val"]), "grad_strides": self.strides(grad.meta["val"]),
+        }  # fmt: skip
+        found: dict[int, Node] = {}
+        if (dq := call.result(0)) is not None:
+            chosen = self.choose("queries")
+            values = {
+                **shared, "dq_ptr": Result(0, dq), "partial": self.lists(call.partial), "full": self.lists(call.full),
+                "dq_strides": self.strides(dq), "C": Constants(call, chosen, call.full),
+            }  # fmt: skip
+            programs = self.programs(q_length, chosen.rows, batch, heads)
+            found[0] = self.launch(flex_backward_queries, values, programs, chosen, [dq])[0]
+        if call.result(1) is not None or call.result(2) is not None:
+            found |= self._keys(shared)
+        return found
+
+    def _keys(self, shared: dict[str, Any]) -> dict[int, Node]:
+        call = self.call
+        batch, _, _, kv_length = call.sizes()
+        chosen = self.choose("keys")
+        fakes = [call.node.meta["val"][k] for k in (1, 2)]
+        is_batched = fakes[0].shape[0] == batch
+        if not is_batched:  # keys that all elements of the batch share: their gradients are summed behind the kernel
+            fakes = [fake.new_empty((batch, *fake.shape[1:])) for fake in fakes]
+        values = {
+            **shared, "dk_ptr": Result(0, fakes[0]), "dv_ptr": Result(1, fakes[1]),
+            "partial": self.lists(call.partial_rows), "full": self.lists(call.full_rows),
+            "dk_strides": self.strides(fakes[0]), "dv_strides": self.strides(fakes[1]),
+            "C": Constants(call, chosen, call.full_rows),
+        }  # fmt: skip
+        kv_heads = call.key.meta["val"].shape[1]
+        programs = self.programs(kv_length, chosen.keys, batch, kv_heads)
+        made = self.launch(flex_backward_keys, values, programs, chosen, fakes)
+        if not is_batched:
+            made = [self.emit(aten.sum.dim_IntList, node, [0], True) for node in made]
+        return {1: made[0], 2: made[1]}
+
+    def _grad_out(self) -> Node:
+        if isinstance(self.call.grad_out, Node):
+            return self.call.grad_out
+        return self.emit(aten.zeros_like.default, self.call.out)
+
+    def _delta(self) -> Node:
+        """For each row the sum of out * gradient, less the gradient of the log-sum-exp in base 2 over log(2)."""
+        call = self.call
+        convert = torch.ops.prims.convert_element_type.default
+        out, grad = (self.emit(convert, node, torch.float32) for node in (call.out, self._grad_out()))
+        delta = self.emit(aten.sum.dim_IntList, self.emit(aten.mul.Tensor, out, grad), [-1])
+        if isinstance(call.grad_lse, Node):
+            delta = self.emit(aten.sub.Tensor, delta, self.emit(aten.mul.Tensor, call.grad_lse, LOG2_E))
+        return self.contiguous(delta)
+
+
+def _stand_in(value: Any, actual: list[Any]) -> Any:
+    """What the tracer sees of an argument; `actual` gets what the launch passes, in the order of the kernel's text."""
+    if isinstance(value, tuple):
+        return tuple(_stand_in(item, actual) for item in value)
+    if isinstance(value, Result):
+        actual.append(str(value.index))
+        return torch.empty((), dtype=value.value.dtype)
+    if isinstance(value, Node):
+        actual.append(value)
+        held = value.meta["val"]
+        return torch.empty((), dtype=held.dtype) if isinstance(held, torch.Tensor) else _UNKNOWN
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    return constexpr(value)
+
+
+def launch_instead(gm: GraphModule, node: Node, kernels: dict[str, GivenKernel]) -> None:
+    """Replaces a call of `flex_attention`, or of its gradient, by launches.
+
+    Args:
+        kernels: of this graph so far, by their texts.
+
+    Raises:
+        NotNative, UnsupportedFunctionError: what the kernels do not do; the graph computes what it did before.
+    """
+    call = FlexCall(gm, node)
+    launcher = Launcher(gm, call, kernels)
+    made = launcher.backward() if call.is_backward else launcher.forward()
+    for user in list(node.users):
+        found = made.get(int(user.args[1]))  # type: ignore[arg-type]
+        if found is not None:
+            user.replace_all_uses_with(found)
+        for item in list(user.users):
+            gm.graph.erase_node(item)  # of gradients of captured tensors, which nobody uses
+        gm.graph.erase_node(user)
+    gm.graph.erase_node(node)

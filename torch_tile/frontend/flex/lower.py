@@ -1,0 +1,46 @@
+"""Chooses what `flex_attention` becomes: kernels of the tile language, operators of the graph, or a call of Python."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from torch.fx import GraphModule, Node
+
+from torch_tile.errors import TileError
+from torch_tile.frontend.flex.call import is_flex_attention
+from torch_tile.frontend.flex.dense import inline_flex_attention
+from torch_tile.frontend.flex.functions import UnsupportedFunctionError
+from torch_tile.frontend.flex.launches import launch_instead
+from torch_tile.frontend.launches.embed_kernels import GivenKernel
+from torch_tile.frontend.launches.trace import NotNative
+
+log = logging.getLogger(__name__)
+# Devices on which its kernels are faster than the operators of the graph.
+KERNEL_DEVICES = {"cuda"}
+
+
+def lower_flex_attention(gm: GraphModule, decompositions: dict[Any, Any]) -> None:
+    kernels: dict[str, GivenKernel] = {}
+    for node in list(gm.graph.nodes):
+        if not is_flex_attention(node) or _is_launched(gm, node, kernels):
+            continue
+        try:
+            inline_flex_attention(gm, node, decompositions)
+        except Exception as error:
+            log.info("%s stays a call of Python: %s", node.name, error)
+
+
+def _is_launched(gm: GraphModule, node: Node, kernels: dict[str, GivenKernel]) -> bool:
+    query: Any = node.args[0]
+    if query.meta["val"].device.type not in KERNEL_DEVICES:
+        return False
+    before = set(gm.graph.nodes)
+    try:
+        launch_instead(gm, node, kernels)
+    except (NotNative, UnsupportedFunctionError, TileError) as reason:
+        log.info("%s has no kernel: %s", node.name, reason)
+        for made in reversed([each for each in gm.graph.nodes if each not in before]):
+            gm.graph.erase_node(made)
+        return False
+    return True
