@@ -49,6 +49,20 @@ def capability_of(device: Any) -> tuple[int, int] | None:
     return found
 
 
+# Of a block, in KB, by architecture; csrc/compiler/codegen/Targets.def has one more, of a multiprocessor.
+_SHARED_KILOBYTES = {(8, 6): 99, (8, 9): 99, (12, 0): 99, (8, 0): 163, (8, 7): 163}
+
+
+def shared_bytes(device: str) -> int:
+    """How much shared memory code for a device, or a target like "sm_90", may use in a block; no limit on the CPU."""
+    options = compiler_options(device)
+    if not options:
+        return 1 << 62
+    known = capability_of(options["target"])
+    assert known is not None
+    return _SHARED_KILOBYTES.get(known, 227) << 10
+
+
 def compiler_options(device: str) -> dict[str, str]:
     """The compiler's `target`: for a GPU the newest architecture it knows whose code runs there.
 

@@ -8,17 +8,16 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 import torch
 import torch.nn.attention.flex_attention as public
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule, Node
 
 from tests.gpu import simulator
-from torch_tile import _C
-from torch_tile.frontend import aot
-from torch_tile.frontend.decompositions import decomposition_table
+from torch_tile import _C, targets
+from torch_tile.frontend import aot, compile
 from torch_tile.frontend.flex import launches, lower
-from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.launches.embed_kernels import GivenKernel
 
 _simulated: dict[tuple[str, str], simulator.SimulatedKernel] = {}
@@ -87,38 +86,41 @@ def without_check_of_devices() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def simulated(target: str) -> Iterator[list[Compiled]]:
+def simulated(target: str, num_multiprocessors: int = 1) -> Iterator[list[Compiled]]:
     """Compiles graphs for a target while it lasts, and runs their kernels in the simulator. Gives the graphs."""
     found: list[Compiled] = []
 
+    def print_and_compile(gm: GraphModule, *_: Any) -> Any:
+        return Compiled(gm, target)
+
     def compile_graph(gm: GraphModule, inputs: Any, kind: str, settings: Any) -> Any:
-        gm = prepare_higher_order(gm, lambda: decomposition_table(kind != "inference"))
-        compiled = Compiled(gm, target)
-        found.append(compiled)
-        if compiled.kernels:
-            pieces = re.split(r"^; (\w+) = tile_\w+\n", compiled.files["50-kernel.ll"], flags=re.M)
-            codes = dict(zip(pieces[1::2], pieces[2::2], strict=True))
-            for node in compiled.kernels:
-                name = str(node.target.name)
-                node.target = _simulating(node, codes.get(name) or codes[f"{name}_0"], target)
-            gm.recompile()
+        gm, compiled = compile._prepare_and_compile(gm, kind, settings, None, {})
+        found.append(compiled)  # type: ignore[arg-type]
+        _simulate_kernels(gm, found[-1], target)
         return make_boxed_func(gm.forward)
 
-    init, usual = launches.Launcher.__init__, aot.compile_graph
+    init, shared_bytes = launches.Launcher.__init__, targets.shared_bytes
 
     def on_gpu(self: Any, *arguments: Any) -> None:
         init(self, *arguments)
         self.device = torch.device("cuda", 0)
 
-    devices = lower.KERNEL_DEVICES
-    launches.Launcher.__init__ = on_gpu  # type: ignore[method-assign]
-    aot.compile_graph = compile_graph  # type: ignore[assignment]
-    lower.KERNEL_DEVICES = {"cpu"}
-    try:
+    with pytest.MonkeyPatch.context() as patch, without_check_of_devices():
+        patch.setattr(launches.Launcher, "__init__", on_gpu)
+        patch.setattr(launches, "multiprocessors", lambda _: num_multiprocessors)
+        patch.setattr(targets, "shared_bytes", lambda _: shared_bytes(target))
+        patch.setattr(lower, "KERNEL_DEVICES", {"cpu"})
+        patch.setattr(aot, "compile_graph", compile_graph)
+        patch.setattr(compile, "_print_and_compile", print_and_compile)
         torch.compiler.reset()
-        with without_check_of_devices():
-            yield found
-    finally:
-        launches.Launcher.__init__ = init  # type: ignore[method-assign]
-        aot.compile_graph = usual
-        lower.KERNEL_DEVICES = devices
+        yield found
+
+
+def _simulate_kernels(gm: GraphModule, compiled: Compiled, target: str) -> None:
+    if not compiled.kernels:
+        return
+    pieces = re.split(r"^; (\w+) = tile_\w+\n", compiled.files["50-kernel.ll"], flags=re.M)
+    codes = dict(zip(pieces[1::2], pieces[2::2], strict=True))
+    for node in compiled.kernels:
+        node.target = _simulating(node, codes[node.target.name], target)  # type: ignore[union-attr]
+    gm.recompile()

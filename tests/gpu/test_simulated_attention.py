@@ -15,6 +15,7 @@ from tests.backend.flex_programs import SCORES, causal, holes, operands
 from tests.compiling import IS_TILE, compiled, gradients
 from tests.gpu import simulator
 from tests.gpu.simulated_attention import simulated, without_check_of_devices
+from torch_tile.frontend.flex import blocks
 
 pytestmark = pytest.mark.skipif(
     not Path(simulator.CLANG).exists() or not IS_TILE, reason="needs LLVM's clang, and kernels of this backend"
@@ -28,12 +29,13 @@ def check(
     target: str = "sm_90a",
     with_gradients: bool = True,
     launches: list[int] | None = None,
+    num_multiprocessors: int = 1,
 ) -> None:
     """Errors are at most twice those of eager mode, from float64. All is computed by kernels: `launches` of each graph,
     one forward and two backward by default."""
     wide = [x.double() if x.is_floating_point() else x for x in given]
     run: Callable[..., Any] = (lambda f, x: gradients(f, list(x))) if with_gradients else _results
-    with simulated(target) as graphs:
+    with simulated(target, num_multiprocessors) as graphs:
         found = run(compiled(function), given)
     with without_check_of_devices():
         eager, exact = run(function, given), run(function, wide)
@@ -95,9 +97,11 @@ def test_score_functions(name: str, dtype: torch.dtype, target: str) -> None:
 def test_grouped_heads_and_keys_that_a_batch_shares(target: str) -> None:
     q = small(heads=6)[0]
     _, k, v = small(kv_heads=2, batch=1)
+    block_mask = create_block_mask(causal, 2, None, 64, 64, device="cpu")
 
     def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
-        return flex_attention(q, k, v, enable_gqa=True, scale=0.3, score_mod=lambda s, b, h, i, j: s + h * 0.25)
+        score = lambda s, b, h, i, j: s + h * 0.25  # noqa: E731
+        return flex_attention(q, k, v, enable_gqa=True, scale=0.3, block_mask=block_mask, score_mod=score)
 
     check(function, q, k, v, target=target)
 
@@ -140,3 +144,44 @@ def test_dynamic_lengths() -> None:
             given = small(batch=batch, length=length, kv_length=length)
             torch.testing.assert_close(program(*given), function(*given), rtol=2e-2, atol=2e-2)
     assert [len(graph.kernels) for graph in graphs] == [1]
+
+
+@pytest.mark.parametrize("length, kv_length, target", [(1, 1100, "sm_90a"), (3, 1100, "sm_80")])
+def test_few_rows_share_their_keys_among_programs(length: int, kv_length: int, target: str) -> None:
+    block_mask = create_block_mask(lambda b, h, i, j: (i % 3 != 2) & (j % 5 > b), 2, None, length, kv_length, "cpu")
+
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
+        score = lambda s, b, h, i, j: s * 0.5 + (j % 7) * 0.1  # noqa: E731
+        return flex_attention(q, k, v, block_mask=block_mask, score_mod=score, return_lse=True, enable_gqa=True)
+
+    given = small(heads=4, kv_heads=2, length=length, kv_length=kv_length, width=24)
+    check(function, *given, num_multiprocessors=30, target=target, with_gradients=False, launches=[2])
+
+
+def test_dynamic_lengths_share_keys_among_programs() -> None:
+    with simulated("sm_80", num_multiprocessors=16) as graphs:
+        program = compiled(lambda q, k, v: flex_attention(q, k, v), dynamic=True)
+        for kv_length in (700, 40):
+            q, k, v = small(length=1, kv_length=kv_length)
+            torch._dynamo.mark_static(q)
+            torch.testing.assert_close(program(q, k, v), flex_attention(q, k, v), rtol=2e-2, atol=2e-2)
+    assert [len(graph.kernels) for graph in graphs] == [2]
+
+
+@pytest.mark.parametrize("target", ["sm_86", "sm_90"])
+def test_blocks_that_the_device_has_no_room_for(target: str) -> None:
+    options: Any = {"BLOCK_M": 128, "BLOCK_N": 128}
+    given = small(width=256, batch=1, length=128, kv_length=128)
+    check(lambda q, k, v: flex_attention(q, k, v, kernel_options=options), *given, target=target, with_gradients=False)
+
+
+def test_blocks_are_halved_until_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a need that nobody foresees, too; the compiler says so."""
+    monkeypatch.setattr(blocks, "_needed_bytes", lambda *_: 0)
+    options: Any = {"BLOCK_M": 128, "BLOCK_N": 128}
+    given = small(width=256, batch=1, length=128, kv_length=128)
+    function = lambda q, k, v: flex_attention(q, k, v, kernel_options=options)  # noqa: E731
+    check(function, *given, target="sm_86", with_gradients=False)
+    # Then operators take their place.
+    monkeypatch.setattr(blocks, "choose", lambda *_: blocks.Blocks(256, 256, 8, 1))
+    check(function, *given, target="sm_86", with_gradients=False, launches=[0])

@@ -20,9 +20,11 @@ from torch_tile import _C, cache_artifacts, config, disk_cache, targets
 from torch_tile.config import Settings
 from torch_tile.debug import faults, limits, observe, phases, places, record
 from torch_tile.debug.dump import Dump
-from torch_tile.errors import OverlappingInputsError, TileError
+from torch_tile.errors import OutOfResources, OverlappingInputsError, TileError
 from torch_tile.frontend import containment, cudagraphs, time_libraries
 from torch_tile.frontend.decompositions import decomposition_table
+from torch_tile.frontend.flex.blocks import MOST_HALVINGS
+from torch_tile.frontend.flex.call import is_flex_attention
 from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
@@ -137,12 +139,8 @@ def _compile(
         view_inputs(gm)
         faults.point("view_inputs")
     gm = replace_language_kernels(replace_triton_kernels(gm))
-    gm = prepare_higher_order(gm, lambda: decomposition_table(kind != "inference"))
-    faults.point("replace_kernels")
-    limits.limit_operators(gm, settings)
-    faults.make_wrong(gm, settings)
     stages: dict[str, str] = {}
-    graph, program, library = _print_and_compile(gm, kind, settings, dump, stages)
+    gm, (graph, program, library) = _prepare_and_compile(gm, kind, settings, dump, stages)
     if limits.limit_kernels(gm, graph, program, settings):
         graph, program, library = _print_and_compile(gm, kind, settings, dump, stages)
     printed_ms = (time.perf_counter() - start) * 1e3 - program.compile_ms
@@ -187,6 +185,27 @@ def _compile(
         # All that the program is made of; Python callables and tensors would have to be kept too.
         _keep(program, entry)
     return as_torch_calls_it(program, graph)
+
+
+def _prepare_and_compile(
+    given: GraphModule, kind: str, settings: Settings, dump: Dump | None, stages: dict[str, str]
+) -> tuple[GraphModule, tuple[_C.GraphText, _C.Program, str]]:
+    """The graph without its higher-order operators, and what `_print_and_compile` makes of it. A device that has no
+    room for kernels of `flex_attention` gets some with smaller blocks, and then none."""
+    has_flex = any(is_flex_attention(node) for node in given.graph.nodes)
+    smaller = 0
+    while True:
+        gm = prepare_higher_order(given, lambda: decomposition_table(kind != "inference"), smaller)
+        faults.point("replace_kernels")
+        limits.limit_operators(gm, settings)
+        faults.make_wrong(gm, settings)
+        try:
+            return gm, _print_and_compile(gm, kind, settings, dump, stages)
+        except OutOfResources as error:
+            if not has_flex or smaller > MOST_HALVINGS:
+                raise
+            log.info("smaller blocks of flex_attention: %s", error)
+            smaller += 1
 
 
 def _print_and_compile(

@@ -33,11 +33,17 @@ class _CannotTell(Exception):
     """What keeps a call as it is: a call of Python."""
 
 
-def prepare_higher_order(gm: GraphModule, decompositions: Callable[[], dict[Any, Any]]) -> GraphModule:
-    """The graph with its higher-order operators made ready; as it is if there are none."""
+def prepare_higher_order(
+    gm: GraphModule, decompositions: Callable[[], dict[Any, Any]], smaller: int = 0
+) -> GraphModule:
+    """The graph with its higher-order operators made ready; as it is if there are none.
+
+    Args:
+        smaller: how often to halve the blocks of kernels for `flex_attention`.
+    """
     if not any(_name(node) for node in gm.graph.nodes):
         return gm
-    return _Preparation(decompositions).run(gm)
+    return _Preparation(decompositions, smaller).run(gm)
 
 
 def _name(node: Node) -> str:
@@ -48,7 +54,8 @@ def _name(node: Node) -> str:
 
 
 class _Preparation:
-    def __init__(self, decompositions: Callable[[], dict[Any, Any]]) -> None:
+    def __init__(self, decompositions: Callable[[], dict[Any, Any]], smaller: int) -> None:
+        self.smaller = smaller
         self._make_decompositions = decompositions
         self._table: dict[Any, Any] | None = None
         self.prepared: dict[GraphModule, GraphModule] = {}
@@ -62,7 +69,7 @@ class _Preparation:
     def run(self, gm: GraphModule) -> GraphModule:
         gm = own_copy(gm)
         if any(is_flex_attention(node) for node in gm.graph.nodes):
-            lower_flex_attention(gm, self.decompositions)
+            lower_flex_attention(gm, self.decompositions, self.smaller)
         _write_in_place(gm)
         _remove_tokens(gm)
         for node in gm.graph.nodes:
@@ -85,7 +92,7 @@ class _Preparation:
                     prepared = _decompose(subgraph, self.decompositions)
                 except Exception as error:
                     log.info("subgraph %s is taken as it is: %s", path, error)
-            prepared = prepare_higher_order(prepared, lambda: self.decompositions)
+            prepared = prepare_higher_order(prepared, lambda: self.decompositions, self.smaller)
             self.prepared[subgraph] = self.prepared[prepared] = prepared
         if prepared is not subgraph:
             setattr(gm, path, prepared)

@@ -26,6 +26,7 @@ BINARY: dict[str, tuple[Any, str, str, str]] = {
     "sub": (np.subtract, "arith.subf", "arith.subi", "arith.subi"),
     "mul": (np.multiply, "arith.mulf", "arith.muli", "arith.muli"),
     "truediv": (np.divide, "arith.divf", "", ""),
+    "truediv_rn": (np.divide, "arith.divf", "", ""),
     "floordiv": (_truncating_quotient, "", "arith.divsi", "arith.divui"),
     "mod": (np.fmod, "arith.remf", "arith.remsi", "arith.remui"),
     "and": (np.bitwise_and, "", "arith.andi", "arith.andi"),
@@ -38,7 +39,10 @@ BINARY: dict[str, tuple[Any, str, str, str]] = {
     "maximum_nan": (np.maximum, "arith.maximumf", "", ""),
     "minimum_nan": (np.minimum, "arith.minimumf", "", ""),
 }
-SYMBOLS = {"floordiv": "//", "truediv": "/", "mod": "%", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
+SYMBOLS = {"floordiv": "//", "truediv": "/", "truediv_rn": "/", "mod": "%", "and": "&", "or": "|", "xor": "^"}
+SYMBOLS |= {"shl": "<<", "shr": ">>"}
+# On GPU `/` may be off by two units in the last place, as in Triton; the second is the nearest float.
+_QUOTIENTS = ("truediv", "truediv_rn")
 COMPARE = {
     "eq": (np.equal, "oeq", "eq", "eq"),
     "ne": (np.not_equal, "une", "ne", "ne"),
@@ -75,7 +79,8 @@ def apply(kind: str, a: tensor, b: tensor) -> tensor:
         )
     run = current()
     if run.tracing:
-        return tensor(run.binary(name, a, b, dims), type_, dims)
+        mark = " {tile.rounded}" if kind == "truediv_rn" else ""
+        return tensor(run.binary(name, a, b, dims, mark), type_, dims)
     x, y = a.value, b.value
     if ufunc is None:
         value = _shift(kind, x, y, type_.primitive_bitwidth)
@@ -104,7 +109,7 @@ def arithmetic(kind: str, x: Any, y: Any) -> tensor:
         x_tensor
         and y_tensor
         and x.dtype is y.dtype
-        and (x.dtype is float32 or (x.dtype.weight == 1 and kind != "truediv"))
+        and (x.dtype is float32 or (x.dtype.weight == 1 and kind not in _QUOTIENTS))
     ):
         return apply(kind, x, y)
     x_type = x.dtype if x_tensor else dtype_of_number(x)
@@ -113,7 +118,7 @@ def arithmetic(kind: str, x: Any, y: Any) -> tensor:
         return _pointer_arithmetic(kind, as_tensor(x), as_tensor(y))
     if kind in ("and", "or", "xor"):
         _check_integers(kind, x_type, y_type)
-    division = kind in ("truediv", "floordiv", "mod")
+    division = kind in (*_QUOTIENTS, "floordiv", "mod")
     if not x_tensor and not y_tensor:
         a, b = unify(as_tensor(x), as_tensor(y), division=division)
     else:
@@ -122,7 +127,7 @@ def arithmetic(kind: str, x: Any, y: Any) -> tensor:
             a, b = x, y
         else:
             a, b = unify(x, y, division=division)
-    if kind == "truediv" and a.dtype.is_int():
+    if kind in _QUOTIENTS and a.dtype.is_int():
         a, b = cast(a, float32), cast(b, float32)
     if a.dtype.is_fp8() and kind not in ("maximum", "minimum"):
         raise error(f"arithmetic on {a.dtype} is not supported: expected a wider type; cast first, `.to(tl.float16)`")

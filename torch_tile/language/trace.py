@@ -98,12 +98,12 @@ class Tracer:
             self.region_of[part] = self.open_regions[-1]
         return names
 
-    def binary(self, name: str, a: tensor, b: tensor, dims: Any) -> str:
+    def binary(self, name: str, a: tensor, b: tensor, dims: Any, mark: str = "") -> str:
         if a.dims != dims:
             a = broadcast_to_dims(a, dims)
         if b.dims != dims:
             b = broadcast_to_dims(b, dims)
-        return self.text(f"{name} {self.ref(a)}, {self.ref(b)} : {mlir_type(a)}")
+        return self.text(f"{name} {self.ref(a)}, {self.ref(b)}{mark} : {mlir_type(a)}")
 
     def cast(self, name: str, x: tensor, to: Any) -> str:
         return self.text(f"{name} {self.ref(x)} : {mlir_type(x)} to {tile_type(to, x.dims).mlir}")

@@ -11,6 +11,8 @@ import torch
 from torch_tile.frontend.launches.trace import NotNative
 from torch_tile.language.launch_options import LaunchOptions
 
+# How often blocks are halved when a device has no room for kernels, before operators of the graph take their place.
+MOST_HALVINGS = 3
 # Products take at least 16 rows, columns and terms.
 _LEAST = 16
 
@@ -45,7 +47,14 @@ def _fitting(wanted: int, block: Any, length: Any) -> int:
 
 
 def choose(
-    kind: str, width: int, dtype: torch.dtype, given: dict[str, Any], mask: tuple[Any, Any], lengths: Any
+    kind: str,
+    width: int,
+    dtype: torch.dtype,
+    given: dict[str, Any],
+    mask: tuple[Any, Any],
+    lengths: Any,
+    shared_bytes: int,
+    smaller: int = 0,
 ) -> Blocks:
     """Blocks of a kernel.
 
@@ -55,6 +64,8 @@ def choose(
         given: options of the user's call, with Inductor's names.
         mask: rows and keys of a block of the mask.
         lengths: of queries and keys.
+        shared_bytes: that a block of the device may have. Smaller blocks are chosen where operands need more.
+        smaller: how often to halve what was chosen: the device had no room for it.
     """
     found = _default(kind, padded(width), dtype)
     prefix = "fwd_" if kind == "forward" else "bwd_"
@@ -65,12 +76,42 @@ def choose(
 
     names = {"forward": ("BLOCK_M", "BLOCK_N"), "queries": ("BLOCK_M2", "BLOCK_N2"), "keys": ("BLOCK_M1", "BLOCK_N1")}
     rows, keys = option(names[kind][0], found.rows), option(names[kind][1], found.keys)
-    return Blocks(
-        _fitting(rows, mask[0], lengths[0]),
-        _fitting(keys, mask[1], lengths[1]),
-        option("num_warps", found.num_warps),
-        option("num_stages", found.num_stages),
-    )
+    rows, keys = _fitting(rows, mask[0], lengths[0]), _fitting(keys, mask[1], lengths[1])
+    num_warps, num_stages = option("num_warps", found.num_warps), option("num_stages", found.num_stages)
+    halvings = 0
+    while halvings < smaller or _needed_bytes(kind, rows, keys, padded(width), dtype) > shared_bytes:
+        if rows == keys == _LEAST:
+            break
+        rows, keys = (rows // 2, keys) if rows >= keys else (rows, keys // 2)
+        halvings += 1
+    if halvings > 0:
+        num_warps, num_stages = min(num_warps, 4), min(num_stages, 2 if smaller == 0 else 1)
+    return Blocks(rows, keys, num_warps, num_stages)
+
+
+def _needed_bytes(kind: str, rows: int, keys: int, width: int, dtype: torch.dtype) -> int:
+    """Shared memory that operands of matrix products take, without loads ahead, which use what is left."""
+    if dtype.itemsize > 2:  # operands are cut into pieces that fit
+        return 0
+    of_rows, of_keys = (1, 2) if kind == "forward" else (2, 2)
+    return (of_rows * rows + of_keys * keys) * width * dtype.itemsize
+
+
+# Fewer steps than these are not worth the memory that results for parts of the keys pass through.
+_LEAST_STEPS, _MOST_SPLITS = 4, 64
+
+
+def number_of_splits(programs: int, steps: int | None, multiprocessors: int) -> int:
+    """How many programs share the keys of a block of rows: as many as fill the device twice.
+
+    Args:
+        programs: that there are without splits.
+        steps: blocks of keys; None if their number is not known.
+    """
+    if programs == 0 or programs >= multiprocessors:
+        return 1
+    wanted = min(2 * multiprocessors // programs, _MOST_SPLITS)
+    return max(1, wanted if steps is None else min(wanted, steps // _LEAST_STEPS))
 
 
 def _default(kind: str, width: int, dtype: torch.dtype) -> Blocks:

@@ -53,13 +53,13 @@ def block_of(step, indices, PART: tl.constexpr):
 def attend(
     carried, q, k_base, v_base, indices, steps, place, sizes, captured, C: tl.constexpr, WITH_MASK: tl.constexpr
 ):
-    """Adds the blocks of one list to (sum of weighted values, sum of weights, maximum) of each row."""
+    """Adds the steps (first, end) of one list to (sum of weighted values, sum of weights, maximum) of each row."""
     acc, total, top = carried
     b, h, rows = place
     kv_length, k_stride, v_stride = sizes
     cols = tl.arange(0, C.BLOCK_N)
     dims, v_dims = tl.arange(0, C.D), tl.arange(0, C.DV)
-    for step in range(steps):
+    for step in range(steps[0], steps[1]):
         first = block_of(step, indices, C.KEYS)
         k = load_rows(k_base, first, k_stride, cols, dims, kv_length, C.WIDTH, C.EVEN_N, C.WIDTH == C.D)
         scores = tl.dot(q, tl.trans(k))
@@ -106,14 +106,27 @@ def listed(lists, block, b, h, length, PART: tl.constexpr, C: tl.constexpr):
 
 
 @torch_tile.jit
+def part_of(steps, split, C: tl.constexpr):
+    """The steps (first, end) of a list that one of `C.SPLITS` programs visits."""
+    if C.SPLITS == 1:
+        return 0, steps
+    return steps * split // C.SPLITS, steps * (split + 1) // C.SPLITS
+
+
+@torch_tile.jit
 def flex_forward(
     q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, max_ptr, partial, full, captured, lengths, q_strides, k_strides, v_strides,
     out_strides, C: tl.constexpr,
 ):  # fmt: skip
-    """One block of rows of one head. `C` is a `launches.Constants`."""
+    """One block of rows of one head. `C` is a `launches.Constants`.
+
+    With `C.SPLITS` above 1 a program sees a part of the keys, and writes results of these for `flex_combine`.
+    """
     q_length, kv_length, heads = lengths
     blocks = tl.cdiv(q_length, C.BLOCK_M)
-    program = tl.program_id(0)
+    program, split = tl.program_id(0), 0
+    if C.SPLITS > 1:
+        program, split = program // C.SPLITS, program % C.SPLITS
     # The last rows of causal masks see most keys: they begin first.
     row_block = blocks - 1 - program % blocks
     head = program // blocks
@@ -134,17 +147,49 @@ def flex_forward(
     sizes = (kv_length, k_strides[2], v_strides[2])
     carried = (acc, total, top)
     indices, steps = listed(partial, first // C.MASK_M, b, h, kv_length, C.KEYS, C)
+    steps = part_of(steps, split, C)
     carried = attend(carried, q, k_base, v_base, indices, steps, place, sizes, captured, C, True)
     if C.HAS_FULL:
         indices, steps = listed(full, first // C.MASK_M, b, h, kv_length, C.KEYS, C)
+        steps = part_of(steps, split, C)
         carried = attend(carried, q, k_base, v_base, indices, steps, place, sizes, captured, C, False)
     acc, total, top = carried
     total = tl.where(total == 0.0, 1.0, total)  # of rows that see no key: 0, as in eager mode
     acc = acc / total[:, None]
     out = out_ptr + b.to(tl.int64) * out_strides[0] + h.to(tl.int64) * out_strides[1]
-    store_rows(out, acc, first, out_strides[2], offsets, v_dims, q_length, C.V_WIDTH, C.EVEN_M, C.V_WIDTH == C.DV)
+    if C.SPLITS > 1:
+        out += split * out_strides[2]
+        head = head * C.SPLITS + split
+    # Neighbouring rows are those of the last stride but one.
+    store_rows(out, acc, first, out_strides[-1], offsets, v_dims, q_length, C.V_WIDTH, C.EVEN_M, C.V_WIDTH == C.DV)
     row = head.to(tl.int64) * q_length + rows
     if lse_ptr is not None:
         tl.store(lse_ptr + row, top + tl.math.log2(total), mask=rows < q_length)
     if max_ptr is not None:
         tl.store(max_ptr + row, top, mask=rows < q_length)
+
+
+@torch_tile.jit
+def flex_combine(part_ptr, sums_ptr, tops_ptr, out_ptr, lse_ptr, max_ptr, lengths, out_strides, C: tl.constexpr):
+    """One row of one head, from the results for parts of the keys: they are added in the order of the parts."""
+    q_length, _, heads = lengths
+    program = tl.program_id(0)
+    head, row = program // q_length, program % q_length
+    splits, dims = tl.arange(0, C.SPLIT_LANES), tl.arange(0, C.DV)
+    at = (head.to(tl.int64) * C.SPLITS + splits) * q_length + row
+    sums = tl.load(sums_ptr + at, mask=splits < C.SPLITS, other=float("-inf"))
+    top = tl.max(sums, 0)
+    safe = tl.where(top == float("-inf"), 0.0, top)
+    weights = tl.math.exp2(sums - safe)
+    total = tl.sum(weights, 0)
+    inside = (splits < C.SPLITS)[:, None] & (dims < C.V_WIDTH)[None, :]
+    parts = tl.load(part_ptr + at[:, None] * C.V_WIDTH + dims[None, :], mask=inside, other=0.0)
+    value = tl.sum(parts * weights[:, None], 0) / tl.where(total == 0.0, 1.0, total)
+    b, h = (head // heads).to(tl.int64), (head % heads).to(tl.int64)
+    out = out_ptr + b * out_strides[0] + h * out_strides[1] + row * out_strides[2] + dims
+    tl.store(out, value.to(out_ptr.dtype.element_ty), mask=dims < C.V_WIDTH)
+    place = head.to(tl.int64) * q_length + row
+    if lse_ptr is not None:
+        tl.store(lse_ptr + place, safe + tl.math.log2(total))
+    if max_ptr is not None:
+        tl.store(max_ptr + place, tl.max(tl.load(tops_ptr + at, mask=splits < C.SPLITS, other=float("-inf")), 0))

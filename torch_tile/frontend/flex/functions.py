@@ -233,7 +233,7 @@ def _divide(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
         return _floor_divide(x, y)
     if is_integer:
         return x // y
-    quotient = x / y
+    quotient = tl.div_rn(x, y)
     return tl.where(quotient < 0, tl.math.ceil(quotient), tl.math.floor(quotient))
 
 
@@ -242,7 +242,7 @@ def _floor_divide(x: Any, y: Any) -> Any:
     if not isinstance(x, tensor) and not isinstance(y, tensor):
         return x // y
     if _is_float(x) or _is_float(y):
-        return tl.math.floor(x / y)
+        return tl.math.floor(tl.div_rn(x, y))
     quotient = x // y  # towards zero
     rest = x - quotient * y
     return tl.where((rest != 0) & ((rest < 0) != (y < 0)), quotient - 1, quotient)

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from torch_tile import language
+from torch_tile import language, targets
 from torch_tile.frontend.emit import emit_before
 from torch_tile.frontend.flex import blocks
 from torch_tile.frontend.flex.backward import flex_backward_keys, flex_backward_queries
 from torch_tile.frontend.flex.call import BlockLists, FlexCall, OnTiles
-from torch_tile.frontend.flex.forward import LOG2_E, flex_forward
+from torch_tile.frontend.flex.forward import LOG2_E, flex_combine, flex_forward
 from torch_tile.frontend.flex.numbers import Numbers
 from torch_tile.frontend.launches.embed_kernels import GivenKernel
 from torch_tile.frontend.launches.options import attributes_on_gpu, is_tensor
@@ -50,10 +50,11 @@ class Steps:
 class Constants:
     """What a kernel is compiled for: see its uses in `forward.py` and `backward.py`."""
 
-    def __init__(self, call: FlexCall, chosen: blocks.Blocks, full: BlockLists | None) -> None:
+    def __init__(self, call: FlexCall, chosen: blocks.Blocks, full: BlockLists | None, splits: int = 1) -> None:
         query, key, value = (node.meta["val"] for node in (call.query, call.key, call.value))
         batch, heads, q_length, kv_length = call.sizes()
         self.BLOCK_M, self.BLOCK_N = chosen.rows, chosen.keys
+        self.SPLITS, self.SPLIT_LANES = splits, 1 << (splits - 1).bit_length()
         self.WIDTH, self.V_WIDTH = query.shape[3], value.shape[3]
         self.D, self.DV = blocks.padded(self.WIDTH), blocks.padded(self.V_WIDTH)
         self.GROUP = heads // key.shape[1]
@@ -81,8 +82,8 @@ def _is_multiple(length: Any, size: int) -> bool:
 class Launcher:
     """Puts launches in the place of a node."""
 
-    def __init__(self, gm: GraphModule, call: FlexCall, kernels: dict[str, GivenKernel]) -> None:
-        self.gm, self.call, self.kernels = gm, call, kernels
+    def __init__(self, gm: GraphModule, call: FlexCall, kernels: dict[str, GivenKernel], smaller: int = 0) -> None:
+        self.gm, self.call, self.kernels, self.smaller = gm, call, kernels, smaller
         self.numbers = Numbers(gm, call.node)
         self.device: torch.device = call.query.meta["val"].device
 
@@ -174,7 +175,10 @@ class Launcher:
         query, value = call.query.meta["val"], call.value.meta["val"]
         width = max(query.shape[3], value.shape[3])
         mask = (call.block_rows, call.block_keys)
-        return blocks.choose(kind, width, query.dtype, dict(call.options), mask, call.sizes()[2:])
+        shared = targets.shared_bytes(str(self.device))
+        return blocks.choose(
+            kind, width, query.dtype, dict(call.options), mask, call.sizes()[2:], shared, self.smaller
+        )
 
     def forward(self) -> dict[int, Node]:
         """Results of the operator that are used, by position."""
@@ -183,19 +187,55 @@ class Launcher:
         query, key, value = (self.rows_of(node) for node in (call.query, call.key, call.value))
         used = {k: call.result(k) for k in range(len(call.node.meta["val"])) if k == 0 or call.result(k) is not None}
         used[0] = call.node.meta["val"][0]
-        results = {k: Result(place, fake) for place, (k, fake) in enumerate(sorted(used.items()))}
         batch, heads, q_length, kv_length = call.sizes()
+        splits = self._splits(chosen)
+        wanted = used if splits == 1 else self._parts(used, splits)
+        results = {k: Result(place, fake) for place, (k, fake) in enumerate(sorted(wanted.items()))}
+        lengths = (self.numbers.of(q_length), self.numbers.of(kv_length), heads)
+        constants = Constants(call, chosen, call.full, splits)
+        strides = self.strides(used[0]) if splits == 1 else tuple(wanted[0].stride()[:4])
         values: dict[str, Any] = {
             "q_ptr": query, "k_ptr": key, "v_ptr": value, "out_ptr": results[0], "lse_ptr": results.get(1),
             "max_ptr": results.get(2), "partial": self.lists(call.partial), "full": self.lists(call.full),
-            "captured": self.captured(), "lengths": (self.numbers.of(q_length), self.numbers.of(kv_length), heads),
+            "captured": self.captured(), "lengths": lengths,
             "q_strides": self.strides(query.meta["val"]), "k_strides": self.strides(key.meta["val"]),
-            "v_strides": self.strides(value.meta["val"]), "out_strides": self.strides(used[0]),
-            "C": Constants(call, chosen, call.full),
+            "v_strides": self.strides(value.meta["val"]), "out_strides": strides, "C": constants,
         }  # fmt: skip
-        programs = self.programs(q_length, chosen.rows, batch, heads)
-        made = self.launch(flex_forward, values, programs, chosen, [used[k] for k in sorted(used)])
+        programs = self.numbers.product(self.programs(q_length, chosen.rows, batch, heads), splits)
+        made = self.launch(flex_forward, values, programs, chosen, [wanted[k] for k in sorted(wanted)])
+        if splits > 1:
+            made = self._combine(dict(zip(sorted(wanted), made, strict=True)), used, lengths, constants)
         return dict(zip(sorted(used), made, strict=True))
+
+    def _splits(self, chosen: blocks.Blocks) -> int:
+        """How many programs share the keys of a block of rows."""
+        batch, heads, q_length, kv_length = self.call.sizes()
+        if not isinstance(batch, int) or not isinstance(q_length, int):
+            return 1
+        programs = batch * heads * -(-q_length // chosen.rows)
+        steps = -(-kv_length // chosen.keys) if isinstance(kv_length, int) else None
+        return blocks.number_of_splits(programs, steps, multiprocessors(self.device))
+
+    def _parts(self, used: dict[int, Any], splits: int) -> dict[int, torch.Tensor]:
+        """Results for parts of the keys: values, sums of exponentials (base 2, log), and maxima if they are used."""
+        batch, heads, q_length, _ = self.call.sizes()
+        sums = used[0].new_empty((batch, heads, splits, q_length), dtype=torch.float32)
+        parts = {0: sums.new_empty((*sums.shape, used[0].shape[3])), 1: sums}
+        return parts | {2: torch.empty_like(sums)} if 2 in used else parts
+
+    def _combine(
+        self, parts: dict[int, Node], used: dict[int, Any], lengths: tuple[Any, ...], constants: Constants
+    ) -> list[Node]:
+        results = {k: Result(place, fake) for place, (k, fake) in enumerate(sorted(used.items()))}
+        values: dict[str, Any] = {
+            "part_ptr": parts[0], "sums_ptr": parts[1], "tops_ptr": parts.get(2), "out_ptr": results[0],
+            "lse_ptr": results.get(1), "max_ptr": results.get(2), "lengths": lengths,
+            "out_strides": self.strides(used[0]), "C": constants,
+        }  # fmt: skip
+        batch, heads, q_length, _ = self.call.sizes()
+        one_row = blocks.Blocks(1, 1, 1 if constants.DV <= 128 else 4, 1)
+        programs = self.programs(q_length, 1, batch, heads)
+        return self.launch(flex_combine, values, programs, one_row, [used[k] for k in sorted(used)])
 
     def backward(self) -> dict[int, Node]:
         call = self.call
@@ -260,6 +300,11 @@ class Launcher:
         return self.contiguous(delta)
 
 
+def multiprocessors(device: torch.device) -> int:
+    """How many blocks a device runs side by side; 1 of a processor, whose programs gain nothing from being short."""
+    return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
+
+
 def _stand_in(value: Any, actual: list[Any]) -> Any:
     """What the tracer sees of an argument; `actual` gets what the launch passes, in the order of the kernel's text."""
     if isinstance(value, tuple):
@@ -276,17 +321,18 @@ def _stand_in(value: Any, actual: list[Any]) -> Any:
     return constexpr(value)
 
 
-def launch_instead(gm: GraphModule, node: Node, kernels: dict[str, GivenKernel]) -> None:
+def launch_instead(gm: GraphModule, node: Node, kernels: dict[str, GivenKernel], smaller: int = 0) -> None:
     """Replaces a call of `flex_attention`, or of its gradient, by launches.
 
     Args:
         kernels: of this graph so far, by their texts.
+        smaller: how often to halve blocks, see `blocks.choose`.
 
     Raises:
         NotNative, UnsupportedFunctionError: what the kernels do not do; the graph computes what it did before.
     """
     call = FlexCall(gm, node)
-    launcher = Launcher(gm, call, kernels)
+    launcher = Launcher(gm, call, kernels, smaller)
     made = launcher.backward() if call.is_backward else launcher.forward()
     for user in list(node.users):
         found = made.get(int(user.args[1]))  # type: ignore[arg-type]

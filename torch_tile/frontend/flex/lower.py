@@ -8,6 +8,7 @@ from typing import Any
 from torch.fx import GraphModule, Node
 
 from torch_tile.errors import TileError
+from torch_tile.frontend.flex.blocks import MOST_HALVINGS
 from torch_tile.frontend.flex.call import is_flex_attention
 from torch_tile.frontend.flex.dense import inline_flex_attention
 from torch_tile.frontend.flex.functions import UnsupportedFunctionError
@@ -20,10 +21,15 @@ log = logging.getLogger(__name__)
 KERNEL_DEVICES = {"cuda"}
 
 
-def lower_flex_attention(gm: GraphModule, decompositions: dict[Any, Any]) -> None:
+def lower_flex_attention(gm: GraphModule, decompositions: dict[Any, Any], smaller: int = 0) -> None:
+    """Replaces all calls.
+
+    Args:
+        smaller: how often to halve the blocks of kernels; beyond `blocks.MOST_HALVINGS` there are no kernels.
+    """
     kernels: dict[str, GivenKernel] = {}
     for node in list(gm.graph.nodes):
-        if not is_flex_attention(node) or _is_launched(gm, node, kernels):
+        if not is_flex_attention(node) or _is_launched(gm, node, kernels, smaller):
             continue
         try:
             inline_flex_attention(gm, node, decompositions)
@@ -31,13 +37,13 @@ def lower_flex_attention(gm: GraphModule, decompositions: dict[Any, Any]) -> Non
             log.info("%s stays a call of Python: %s", node.name, error)
 
 
-def _is_launched(gm: GraphModule, node: Node, kernels: dict[str, GivenKernel]) -> bool:
+def _is_launched(gm: GraphModule, node: Node, kernels: dict[str, GivenKernel], smaller: int) -> bool:
     query: Any = node.args[0]
-    if query.meta["val"].device.type not in KERNEL_DEVICES:
+    if query.meta["val"].device.type not in KERNEL_DEVICES or smaller > MOST_HALVINGS:
         return False
     before = set(gm.graph.nodes)
     try:
-        launch_instead(gm, node, kernels)
+        launch_instead(gm, node, kernels, smaller)
     except (NotNative, UnsupportedFunctionError, TileError) as reason:
         log.info("%s has no kernel: %s", node.name, reason)
         for made in reversed([each for each in gm.graph.nodes if each not in before]):

@@ -153,10 +153,14 @@ def signbit(arg0: Any) -> tensor:
 
 def div_rn(arg0: Any, arg1: Any) -> tensor:
     """arg0 / arg1, correctly rounded."""
+    return _arithmetic.div_rn(arg0, arg1)
+
+
+def fast_dividef(arg0: Any, arg1: Any) -> tensor:
+    """arg0 / arg1."""
     return _arithmetic.fdiv(arg0, arg1)
 
 
-fast_dividef = div_rn
 umulhi = _arithmetic.umulhi
 mulhi = _arithmetic.umulhi
 

@@ -11,6 +11,7 @@ from torch_tile.language.casts import cast
 from torch_tile.language.core import tensor
 from torch_tile.language.dtypes import float32, float64, uint64
 from torch_tile.language.extra import elementary
+from torch_tile.language.ops.arithmetic import div_rn
 from torch_tile.language.ops.math import where
 from torch_tile.language.values import as_tensor, constant, unify
 
@@ -52,7 +53,7 @@ class _Operand:
 
 
 for _name in ("add", "sub", "mul", "truediv", "lt", "le", "gt", "ge", "eq", "and_", "or_"):
-    _plain = getattr(operator, _name)
+    _plain = div_rn if _name == "truediv" else getattr(operator, _name)
     _dunder = _name.rstrip("_")
     setattr(_Operand, f"__{_dunder}__", lambda a, b, f=_plain: _Operand(f(a.x, _bare(b))))
     if _name in ("add", "sub", "mul", "truediv"):

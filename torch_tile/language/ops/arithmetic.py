@@ -140,8 +140,9 @@ def umulhi(x: Any, y: Any) -> tensor:
 
 @named(SECTION)
 def fdiv(x: Any, y: Any, ieee_rounding: bool = False, approx: bool = False) -> tensor:
-    """x / y of floats, correctly rounded."""
-    result = arith.arithmetic("truediv", as_tensor(x) if not isinstance(y, tensor) else x, y)
+    """x / y of floats; with `ieee_rounding` the nearest float, else on GPU two units in the last place off at most."""
+    kind = "truediv_rn" if unwrap(ieee_rounding) else "truediv"
+    result = arith.arithmetic(kind, as_tensor(x) if not isinstance(y, tensor) else x, y)
     if as_tensor(x).dtype.is_int() and as_tensor(y).dtype.is_int():
         raise error(f"tl.fdiv expected floats, got {as_tensor(x).type} and {as_tensor(y).type}")
     return result
@@ -150,7 +151,7 @@ def fdiv(x: Any, y: Any, ieee_rounding: bool = False, approx: bool = False) -> t
 @named(SECTION)
 def div_rn(x: Any, y: Any) -> tensor:
     """x / y of floats, correctly rounded."""
-    return fdiv(x, y)
+    return fdiv(x, y, ieee_rounding=True)
 
 
 @named(SECTION)
