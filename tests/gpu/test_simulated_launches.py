@@ -105,3 +105,21 @@ def test_sizes_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
     text, files = compile_for_gpu(function, x, monkeypatch=monkeypatch)
     assert "tile.argument_multiples = array<i64: 16, 16, 0, 0, 0>" in text
     assert "%rows: i64" in text and " of grid [" in files["55-program.txt"]
+
+
+@torch_tile.jit
+def quotients(x_ptr, y_ptr, near_ptr, rounded_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x, y = tl.load(x_ptr + at), tl.load(y_ptr + at)
+    tl.store(near_ptr + at, x / y)
+    tl.store(rounded_ptr + at, tl.div_rn(x, y))
+
+
+def test_quotients_are_rounded_on_request() -> None:
+    """`/` is Triton's division on GPU; a kernel of a graph, which has no mark, rounds."""
+    x, y = torch.randn(128), torch.randn(128)
+    near, rounded = torch.zeros(128), torch.zeros(128)
+    code = quotients.warmup(x, y, near, rounded, N=128, target="sm_80")
+    assert code.asm["ptx"].count("div.full.f32") == code.asm["ptx"].count("div.rn.f32") == 4
+    simulator.SimulatedKernel(code.asm["llir"], code.asm["tile"]).run(1, 1, 1, [x, y, near, rounded])
+    assert torch.equal(near, x / y) and torch.equal(rounded, x / y)

@@ -1,4 +1,5 @@
 // Conversions, Triton's own arithmetic, and functions of libraries by name.
+#include "compiler/tile/ir/Marks.h"
 #include "compiler/triton/TritonImporter.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -9,6 +10,12 @@ using namespace torch_tile::triton;
 static Type withElement(Type type, Type element) {
   auto tile = dyn_cast<RankedTensorType>(type);
   return tile ? Type(tile.clone(element)) : element;
+}
+
+/// Marks a quotient as the nearest float.
+static Value rounded(Value quotient) {
+  quotient.getDefiningOp()->setAttr(tile::kRounded, UnitAttr::get(quotient.getContext()));
+  return quotient;
 }
 
 TritonImporter::Value TritonImporter::constant(Type type, double value) {
@@ -93,7 +100,7 @@ std::optional<LogicalResult> TritonImporter::importArithmetic(Operation *op, Str
     return success();
   }
   if (name == "tt.precise_divf") {
-    set(op, arith::DivFOp::create(b, operand(op, 0), operand(op, 1)));
+    set(op, rounded(arith::DivFOp::create(b, operand(op, 0), operand(op, 1))));
     return success();
   }
   if (name == "tt.mulhiui") {
@@ -228,8 +235,10 @@ LogicalResult TritonImporter::importLibraryCall(Operation *op) {
       return unary(math::CopySignOp::create(b, x[0], x[1]));
     if (name == "fma" || name == "fma_rn" || name == "fmaf_rn" || name == "fmaf")
       return unary(math::FmaOp::create(b, x[0], x[1], x[2]));
-    if (name == "fdivide" || name == "fdiv_rn" || name == "ddiv_rn" || name == "div_rn")
+    if (name == "fdivide")
       return unary(div(x[0], x[1]));
+    if (name == "fdiv_rn" || name == "ddiv_rn" || name == "div_rn")
+      return unary(rounded(div(x[0], x[1])));
     if (name == "fadd_rn" || name == "dadd_rn")
       return unary(add(x[0], x[1]));
     if (name == "fsub_rn" || name == "dsub_rn")

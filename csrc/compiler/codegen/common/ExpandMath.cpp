@@ -83,6 +83,8 @@ static Value splatSource(Value vector) {
 static Value divideApproximately(MathBuilder &b, arith::DivFOp op) {
   if (!b.elementType().isF32())
     return {};
+  if (!op->hasAttr(approximateAttrName))
+    return b.divApproximate(op.getLhs(), op.getRhs());
   if (Value scalar = splatSource(op.getRhs())) {
     Value one = arith::ConstantOp::create(b, b.getF32FloatAttr(1.0f));
     Value reciprocal = arith::DivFOp::create(b, one, scalar);
@@ -228,7 +230,8 @@ void expandMath(Operation *root, const ExpandMathOptions &options) {
     bool isCandidate =
         (math && op->getDialect() == math) || isa<arith::ExtFOp, arith::TruncFOp>(op) ||
         (isa<arith::RemFOp>(op) && (!options.hasLibrary || isa<VectorType>(op->getResult(0).getType()))) ||
-        (!options.hasLibrary && isa<arith::DivFOp>(op) && op->hasAttr(approximateAttrName));
+        (!options.hasLibrary && isa<arith::DivFOp>(op) &&
+         (op->hasAttr(approximateAttrName) || op->hasAttr(fullRangeAttrName)));
     if (isCandidate && llvm::all_of(op->getOperandTypes(), isScalarOr1D))
       worklist.push_back(op);
   });

@@ -27,6 +27,8 @@ struct ExpandMathOptions {
 
 /// On math.exp and arith.divf: an instruction's approximation will do. A target without one ignores it.
 inline constexpr llvm::StringLiteral approximateAttrName = "tile.approximate";
+/// On arith.divf: a GPU's division with an error of two units in the last place will do, for all operands.
+inline constexpr llvm::StringLiteral fullRangeAttrName = "tile.full_range";
 
 /// Replaces math ops and low-precision conversions by arith, math.fma, vector and calls, for CPU.
 ///

@@ -103,7 +103,8 @@ static void contractSum(Operation *sum) {
   }
 }
 
-/// As Triton does: sums of products have one rounding, and powers of two below the smallest normal number are 0.
+/// As Triton does: sums of products have one rounding, powers of two below the smallest normal number are 0, and a
+/// quotient is off by two units in the last place at most, unless it is said to be rounded.
 static void useFastArithmetic(tile::KernelOp kernel) {
   SmallVector<Operation *> sums;
   kernel.walk([&](Operation *op) {
@@ -111,6 +112,9 @@ static void useFastArithmetic(tile::KernelOp kernel) {
       sums.push_back(op);
     if (isa<math::Exp2Op>(op))
       op->setAttr(approximateAttrName, UnitAttr::get(op->getContext()));
+    if (isa<arith::DivFOp>(op) && getElementTypeOrSelf(op->getResult(0).getType()).isF32() &&
+        !op->hasAttr(tile::kRounded))
+      op->setAttr(fullRangeAttrName, UnitAttr::get(op->getContext()));
   });
   for (Operation *sum : sums)
     contractSum(sum);

@@ -7,5 +7,7 @@ namespace mlir::tile {
 
 /// On math.exp: its argument is at most 0.
 inline constexpr llvm::StringLiteral kAtMostZero = "tile.at_most_zero";
+/// On arith.divf: the quotient is the nearest one, also where kernels have fast arithmetic.
+inline constexpr llvm::StringLiteral kRounded = "tile.rounded";
 
 } // namespace mlir::tile
