@@ -10,6 +10,7 @@ import torch
 from torch._functorch._aot_autograd.utils import make_boxed_func
 
 from tests.gpu import simulator
+from tests.gpu.simulator_instructions import split
 from torch_tile import _C
 
 DTYPES = {
@@ -66,7 +67,7 @@ class SimulatedGraph:
         self.symbols: dict[str, Any] = {"Mod": lambda a, b: a % b, "Max": max, "Min": min}
 
     def sizes(self, text: str) -> list[int]:
-        return [int(eval(part.strip(' "'), {}, self.symbols)) for part in text.split(",") if part.strip()]
+        return [int(eval(part.strip(' "'), {}, self.symbols)) for part in split(text)]
 
     def run(self, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
         signature = re.search(r"graph\.func @\w+\((.*?)\) -> ", self.tiles)

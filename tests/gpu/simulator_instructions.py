@@ -35,7 +35,7 @@ def _intrinsic(name: str) -> Call | None:
     }.get(name)
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
     """Parts between commas outside of brackets."""
     parts, depth, start = [], 0, 0
     for position, letter in enumerate(text):
@@ -59,7 +59,7 @@ def _wrapper(
     """A function `name` that gives `sources` (values %a0, %a1 .. of `types`, or integers) to the simulator. With `kept`
     its results are the arguments of these numbers."""
     lines = [f"define internal {result} {name}({', '.join(f'{t} %a{k}' for k, t in enumerate(types))}) noinline {{"]
-    results = _split(result[1:-1]) if result.startswith("{") else [] if result == "void" else [result]
+    results = split(result[1:-1]) if result.startswith("{") else [] if result == "void" else [result]
     lines.append(f"  %in = alloca [{max(len(sources), 1)} x i64]\n  %out = alloca [{max(len(results), 1)} x i64]")
     for k, source in enumerate(sources):
         at = f"getelementptr i64, ptr %in, i64 {k}"
@@ -93,7 +93,7 @@ def replace_intrinsics(ir: str) -> tuple[str, set[str]]:
         if call is None:
             return found[0]
         called.add(call[0])
-        types = [_type_of(p) for p in _split(found["parameters"])]
+        types = [_type_of(p) for p in split(found["parameters"])]
         sources = [f"%a{k}" for k in range(len(types))]
         return _wrapper(f"@sim.{found['name']}", found["result"], types, sources, call)
 
@@ -117,7 +117,7 @@ class _Assembly:
         self.num_results = sum(c.startswith("=") for c in codes)
         inputs = codes[self.num_results :]
         self.tied = {int(c): k for k, c in enumerate(inputs) if c.isdigit()}
-        self.arguments = _split(arguments)
+        self.arguments = split(arguments)
 
     def literal(self, text: str) -> int:
         """A number of the text, or one that is given as an operand."""
@@ -133,7 +133,7 @@ class _Assembly:
         return f"%a{self.tied[number] if number < self.num_results else number - self.num_results}"
 
     def sources(self, text: str) -> list[str]:
-        return [self.source(part) for part in _split(text.strip().strip("{}"))]
+        return [self.source(part) for part in split(text.strip().strip("{}"))]
 
 
 _ADDRESSES = r"\[\s*(?P<target>[^\]]+?)\s*\]\s*,\s*\[\s*(?P<source>[^\]]+?)\s*\]\s*,\s*"
@@ -160,7 +160,7 @@ def _wgmma(found: re.Match[str], assembly: _Assembly, text: str) -> tuple[Call, 
     if not predicate.startswith("$") and not predicate.isdigit():
         predicate = _compared(predicate, text)
     is_in_registers = len(left) > 1
-    rest = [assembly.literal(x) for x in _split(found["rest"])]
+    rest = [assembly.literal(x) for x in split(found["rest"])]
     signs, transposes = [*rest[:2], 1, 1][:2], rest[2:]  # products of bytes have neither
     if is_in_registers:
         transposes = [0, *transposes]
@@ -233,7 +233,7 @@ def replace_assembly(ir: str) -> tuple[str, set[str]]:
         call, sources = made
         called.add(call[0])
         name = f"@sim.asm.{len(wrappers)}"
-        types = [_type_of(a) for a in _split(arguments)]
+        types = [_type_of(a) for a in split(arguments)]
         # Registers that an instruction says it changes, and does not: a wait orders what comes behind it.
         kept = None if call[0] in ("sim_wgmma", "sim_mma") else assembly.tied
         wrappers.append(_wrapper(name, result, types, sources, call, kept))

@@ -20,6 +20,7 @@ from torch_tile.frontend.flex import blocks
 pytestmark = pytest.mark.skipif(
     not Path(simulator.CLANG).exists() or not IS_TILE, reason="needs LLVM's clang, and kernels of this backend"
 )
+slow = pytest.mark.slow
 bf16, f16, f32 = torch.bfloat16, torch.float16, torch.float32
 
 
@@ -59,15 +60,18 @@ def small(**kind: Any) -> list[torch.Tensor]:
 
 
 MASKS = [(None, bf16, "sm_80"), (causal, f16, "sm_80"), (causal, bf16, "sm_90a"), (holes, f32, "sm_90")]
+SLOW_MASKS = [pytest.param(*each, marks=slow) for each in MASKS]
 
 
-@pytest.mark.parametrize("mask, dtype, target", [*MASKS, (holes, bf16, "sm_90a")], ids=str)
+@pytest.mark.parametrize("mask, dtype, target", [*SLOW_MASKS, (holes, bf16, "sm_90a")], ids=str)
 def test_masks(mask: Any, dtype: torch.dtype, target: str) -> None:
     block_mask = create_block_mask(mask, 2, None, 64, 64, device="cpu", BLOCK_SIZE=32) if mask else None
     check(lambda q, k, v: flex_attention(q, k, v, block_mask=block_mask), *small(dtype=dtype), target=target)
 
 
-@pytest.mark.parametrize("length, kv_length", [(1, 70), (70, 1), (65, 47), (129, 129)])
+@pytest.mark.parametrize(
+    "length, kv_length", [(65, 47), *(pytest.param(*lengths, marks=slow) for lengths in ((1, 70), (70, 1), (129, 129)))]
+)
 def test_lengths_that_no_block_divides(length: int, kv_length: int) -> None:
     block_mask = create_block_mask(holes, 2, None, length, kv_length, device="cpu")
 
@@ -78,16 +82,19 @@ def test_lengths_that_no_block_divides(length: int, kv_length: int) -> None:
 
 
 WIDTHS = [(16, bf16, "sm_80"), (40, bf16, "sm_90a"), (33, bf16, "sm_90"), (72, f32, "sm_80"), (128, f16, "sm_90a")]
+WIDTHS += [(256, bf16, "sm_90a")]
 
 
-@pytest.mark.parametrize("width, dtype, target", [*WIDTHS, (256, bf16, "sm_90a"), (17, f16, "sm_80")], ids=str)
+@pytest.mark.parametrize(
+    "width, dtype, target", [*(pytest.param(*w, marks=slow) for w in WIDTHS), (17, f16, "sm_80")], ids=str
+)
 def test_widths(width: int, dtype: torch.dtype, target: str) -> None:
     given = small(width=width, dtype=dtype, batch=1, length=70, kv_length=70)
     check(lambda q, k, v: flex_attention(q, k, v), *given, target=target)
 
 
 @pytest.mark.parametrize("name", SCORES)
-@pytest.mark.parametrize("dtype, target", [(f32, "sm_80"), (bf16, "sm_90a")], ids=str)
+@pytest.mark.parametrize("dtype, target", [pytest.param(f32, "sm_80", marks=slow), (bf16, "sm_90a")], ids=str)
 def test_score_functions(name: str, dtype: torch.dtype, target: str) -> None:
     given = small(heads=2, kv_heads=2, batch=1, dtype=dtype)
     check(lambda q, k, v: flex_attention(q, k, v, score_mod=SCORES[name]), *given, target=target)

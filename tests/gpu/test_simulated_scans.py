@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -153,3 +154,55 @@ def test_dynamic_three_kernels() -> None:
 def test_empty() -> None:
     check(lambda x: x.cumsum(1) + 1, torch.empty(3, 0))
     check(lambda x: x.cumsum(0) + 1, torch.empty(3, 0))
+
+
+# Shapes and the axis that is scanned: around a warp, several tiles, few long rows, columns.
+RANDOM_SHAPES = [((3, 1), 1), ((2, 31), 1), ((31, 32), 0), ((33, 32), 1), ((1000,), 0), ((2, 4097), 1), ((4097, 3), 0)]
+RANDOM_SHAPES += [((100_003,), 0), ((5, 33, 4), 1), ((1, 9000), 1), ((70, 1, 40), 2), ((2, 3, 513), 2)]
+PRODUCERS: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    lambda x: x,
+    lambda x: x * 2 - 1 if x.dtype is not torch.bool else ~x,
+    lambda x: torch.where(x > 0, x, 0 * x),
+    lambda x: x.flip(-1),
+    lambda x: (x != 0),
+]
+CONSUMERS: list[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = [
+    lambda s, x: s,
+    lambda s, x: s + x,
+    lambda s, x: (s > 2).to(torch.int32) + 1,
+    lambda s, x: s.transpose(0, -1) * 2,
+    lambda s, x: s[..., ::2] * 3,
+]
+
+
+def view(shape: tuple[int, ...], dtype: torch.dtype, kind: int) -> torch.Tensor:
+    """Dense, transposed, or part of a larger tensor."""
+    values = torch.randint(-3, 4, (*shape[:-1], 2 * shape[-1] + 1)).to(dtype)
+    if kind == 0:
+        return values[..., : shape[-1]].contiguous()
+    if kind == 1:
+        return values[..., : shape[-1]].transpose(0, -1).contiguous().transpose(0, -1)
+    return values[..., 1 : 2 * shape[-1] : 2]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_scans(seed: int) -> None:
+    """Small integers in all types: every order of additions gives the same result."""
+    random = Random(seed)
+    torch.manual_seed(seed)
+    shape, dim = RANDOM_SHAPES[seed % len(RANDOM_SHAPES)]
+    # Sums of bfloat16 and float16 are exact while they are short.
+    narrow = [bf16, torch.float16] if shape[dim] < 60 else []
+    dtype = random.choice([f32, f64, i64, i32, torch.int8, torch.uint8, torch.bool, *narrow])
+    kind = random.randrange(3)
+    x = view(shape, dtype, kind)
+    producer, consumer = random.choice(PRODUCERS), random.choice(CONSUMERS)
+    fold = random.choice([torch.cumsum, torch.cumsum, lambda v, d: torch.cummax(v, d)[0]])
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return consumer(fold(producer(x), dim), x)
+
+    files = compile_for_gpu(function, x, dynamic=kind == 0 and random.random() < 0.5)
+    (result,) = SimulatedGraph(files).run(x)
+    expected = function(x)
+    assert result.dtype == expected.dtype and torch.equal(result, expected)
