@@ -164,7 +164,7 @@ PRODUCERS: list[Callable[[torch.Tensor], torch.Tensor]] = [
     lambda x: x * 2 - 1 if x.dtype is not torch.bool else ~x,
     lambda x: torch.where(x > 0, x, 0 * x),
     lambda x: x.flip(-1),
-    lambda x: (x != 0),
+    lambda x: x != 0,
 ]
 CONSUMERS: list[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = [
     lambda s, x: s,

@@ -176,9 +176,7 @@ class Launcher:
         width = max(query.shape[3], value.shape[3])
         mask = (call.block_rows, call.block_keys)
         shared = targets.shared_bytes(str(self.device))
-        return blocks.choose(
-            kind, width, query.dtype, dict(call.options), mask, call.sizes()[2:], shared, self.smaller
-        )
+        return blocks.choose(kind, width, query.dtype, dict(call.options), mask, call.sizes()[2:], shared, self.smaller)
 
     def forward(self) -> dict[int, Node]:
         """Results of the operator that are used, by position."""
