@@ -93,14 +93,14 @@ def test_widths(width: int, dtype: torch.dtype, target: str) -> None:
     check(lambda q, k, v: flex_attention(q, k, v), *given, target=target)
 
 
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.parametrize("name", ["bounded", *(pytest.param(n, marks=slow) for n in SCORES if n != "bounded")])
 @pytest.mark.parametrize("dtype, target", [pytest.param(f32, "sm_80", marks=slow), (bf16, "sm_90a")], ids=str)
 def test_score_functions(name: str, dtype: torch.dtype, target: str) -> None:
     given = small(heads=2, kv_heads=2, batch=1, dtype=dtype)
     check(lambda q, k, v: flex_attention(q, k, v, score_mod=SCORES[name]), *given, target=target)
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("target", [pytest.param("sm_80", marks=slow), "sm_90a"])
 def test_grouped_heads_and_keys_that_a_batch_shares(target: str) -> None:
     q = small(heads=6)[0]
     _, k, v = small(kv_heads=2, batch=1)
@@ -113,7 +113,7 @@ def test_grouped_heads_and_keys_that_a_batch_shares(target: str) -> None:
     check(function, q, k, v, target=target)
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("target", [pytest.param("sm_80", marks=slow), "sm_90a"])
 def test_captured_tensors(target: str) -> None:
     bias, offsets, table = torch.randn(2, 64), torch.tensor([3, 11]), torch.randn(2, 127).t()
     documents = torch.arange(64).repeat(2, 1) // 20
@@ -175,13 +175,14 @@ def test_dynamic_lengths_share_keys_among_programs() -> None:
     assert [len(graph.kernels) for graph in graphs] == [2]
 
 
-@pytest.mark.parametrize("target", ["sm_86", "sm_90"])
+@pytest.mark.parametrize("target", ["sm_86", pytest.param("sm_90", marks=slow)])
 def test_blocks_that_the_device_has_no_room_for(target: str) -> None:
     options: Any = {"BLOCK_M": 128, "BLOCK_N": 128}
     given = small(width=256, batch=1, length=128, kv_length=128)
     check(lambda q, k, v: flex_attention(q, k, v, kernel_options=options), *given, target=target, with_gradients=False)
 
 
+@slow
 def test_blocks_are_halved_until_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a need that nobody foresees, too; the compiler says so."""
     monkeypatch.setattr(blocks, "_needed_bytes", lambda *_: 0)
