@@ -343,3 +343,16 @@ def test_checkpoints_draw_the_same_numbers_again(name: str, fails: bool) -> None
         found = seeded(f)
         assert count("fallbacks") == 0
     assert_same(found, expected)
+
+
+def test_quantized_intermediates() -> None:
+    """Tracing gives them a dtype that they do not have, so the graph runs in eager mode."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.quantize_per_tensor(x, 0.1, 3, torch.quint8).dequantize() * 2
+
+    x = torch.tensor([1.0, 2.0, 3.33])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_same(torch.compile(function, backend="tile")(x), function(x))
+    assert count("fallbacks") == 1

@@ -268,6 +268,8 @@ void Importer::importPlaceholder(py::handle node) {
   value.name = "%" + std::to_string(nextName++);
   value.isForeignStorage = true;
   inputs.push_back(value);
+  if (value.isPythonFloat)
+    readFloatOfSizes(node, value);
   define(node, std::move(values));
 }
 
