@@ -179,6 +179,9 @@ private:
     return pos < text.size() ? text[pos] : '\0';
   }
 
+  /// torch calls floats zf0 (given) and zuf0 (read from a tensor); as a symbol, such a float stands for its bits.
+  static bool isFloatSymbol(std::string_view name) { return name.starts_with("zf") || name.starts_with("zuf"); }
+
   static bool isDigit(char c) { return c >= '0' && c <= '9'; }
   static bool isNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
@@ -273,7 +276,10 @@ private:
     while (pos < text.size() && (isNameStart(text[pos]) || isDigit(text[pos])))
       ++pos;
     std::string_view name = text.substr(start, pos - start);
-    return peek() == '(' ? parseCall(name) : context.symbol(name);
+    if (peek() == '(')
+      return parseCall(name);
+    return isFloatSymbol(name) ? fail("'" + std::string(name) + "' is a float, expected an integer")
+                               : context.symbol(name);
   }
 
   SizeExpr parseInteger() {
@@ -382,6 +388,8 @@ private:
     auto it = std::find_if(functions.begin(), functions.end(), [&](const SizeFunction &f) { return f.name == name; });
     bool isRoot = name == "OpaqueUnaryFn_sqrt";
     if (it == functions.end() && !isRoot) {
+      if (peek() != '(' && isFloatSymbol(name))
+        return context.symbol(name);
       if (peek() != '(')
         return fail("unsupported function '" + std::string(name) + "' of floats");
       SizeExpr integer = parseCall(name);

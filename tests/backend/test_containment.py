@@ -16,6 +16,7 @@ from unittest import mock
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 from tests.compiling import assert_same, count, fresh, gradients, tile_only
 from torch_tile import _C, config
@@ -311,3 +312,47 @@ def test_buffer_limit_is_of_the_process() -> None:
             assert _C.buffer_statistics()["kept_bytes"] == 0
     finally:
         _C.set_buffer_limit(config.get("buffer_limit_bytes"))
+
+
+CHECKPOINTED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "rand": lambda x: (x * torch.rand(8)).sin(),
+    "dropout": lambda x: F.dropout(x, 0.5).sin(),
+    "two": lambda x: torch.bernoulli(x.abs().clamp(max=0.5)) * x + (x * torch.randn_like(x)).exp(),
+}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("name", CHECKPOINTED)
+def test_checkpoints_draw_the_same_numbers_again(name: str, fails: bool) -> None:
+    """With eager mode's random numbers, in a compiled graph and in one that runs in eager mode."""
+
+    def function(x: torch.Tensor) -> Any:
+        y = checkpoint(CHECKPOINTED[name], x, use_reentrant=False)
+        return checkpoint(lambda a: CHECKPOINTED[name](a) + y, x, use_reentrant=False)
+
+    def seeded(call: Callable[..., Any]) -> Any:
+        torch.manual_seed(0)
+        return gradients(call, [torch.ones(8)])
+
+    f = torch.compile(function, backend="tile", options={"fallback_random": True})
+    expected = seeded(function)
+    if fails:
+        found, fault, _ = run_with_fault("import", "exception", lambda: seeded(f))
+        assert fault.reached
+    else:
+        found = seeded(f)
+        assert count("fallbacks") == 0
+    assert_same(found, expected)
+
+
+def test_quantized_intermediates() -> None:
+    """Tracing gives them a dtype that they do not have, so the graph runs in eager mode."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.quantize_per_tensor(x, 0.1, 3, torch.quint8).dequantize() * 2
+
+    x = torch.tensor([1.0, 2.0, 3.33])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_same(torch.compile(function, backend="tile")(x), function(x))
+    assert count("fallbacks") == 1

@@ -50,6 +50,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "size of nonzero": (lambda x: x + torch.nonzero(x > 0).size(0), (torch.randn(9),)),
     "unique": (lambda x: torch.unique(x) + 1, (torch.tensor([3, 1, 3, 0]),)),
     "repeat": (lambda x, r: torch.repeat_interleave(x, r) * 2, (torch.randn(3), torch.tensor([1, 0, 3]))),
+    "slice up to an item": (lambda x, n: x[: n.item()] * 2, (torch.randn(9), torch.tensor(5))),
+    "slice from the end": (lambda x, n: x[: n.item()] * 2, (torch.randn(9), torch.tensor(-2))),
     "item as size": (lambda x, n: torch.arange(n.item()) + x.sum(), (torch.randn(9), torch.tensor(5))),
     "prefix": (prefix_sum, (torch.randn(9), torch.tensor(5))),
     "two parts": (two_parts, (torch.randn(9), torch.tensor([5, 4]))),
@@ -158,6 +160,58 @@ def test_sizes_that_go_through_floats(name: str) -> None:
         x = torch.randn(rows, 11)
         assert_same(f(x), SIZES[name](x))
     assert counters["stats"]["unique_graphs"] == 1
+
+
+FLOAT_ITEMS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "size": lambda x, n: x.new_zeros(int(n.item())) + x.sum(),
+    "slice": lambda x, n: x[: int(n.item())] * 2,
+    "scaled": lambda x, n: x.new_ones(int(n.item() * 1.5) + 1, 2) * 2,
+    "ceil": lambda x, n: x.new_ones(math.ceil(n.item() / 2), 3) + x.sum(),
+    "root": lambda x, n: x.new_ones(int(math.sqrt(n.item()))) + x.sum(),
+    "of a sum": lambda x, n: x.new_ones(int((n * 2).bfloat16().item() + n.sum().item()), 2) * x[0, 0],
+    "size and value": lambda x, n: x.new_ones(int(n.item())) * n.item() + int(x.sum().item()),
+    "value": lambda x, n: x * int(n.item()),
+    "integer item": lambda x, n: x.new_ones(int(n.long().item() * 0.5)) + x.sum(),
+    "result": lambda x, n: (x + 1, int(n.item()), n.item()),
+}
+
+
+@pytest.mark.parametrize("name", FLOAT_ITEMS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_sizes_that_are_float_items(name: str, dynamic: bool) -> None:
+    """The host reads the number; the graph is compiled, once."""
+    f = compiled(FLOAT_ITEMS[name], dynamic=dynamic)
+    x = torch.arange(132.0).view(12, 11)
+    for number in (5.25, 9.0, 4.75):
+        n = torch.tensor(number)
+        assert_same(f(x, n), FLOAT_ITEMS[name](x, n))
+    assert counters["stats"]["unique_graphs"] == 1
+
+
+@pytest.mark.parametrize("number", [-3.5, math.nan, math.inf, 1e300])
+def test_float_items_that_are_no_sizes(number: float) -> None:
+    def function(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        return x.new_zeros(int(n.item())) + x.sum()
+
+    f = compiled(function)
+    x = torch.ones(3)
+    assert_same(f(x, torch.tensor(2.5)), function(x, torch.tensor(2.5)))
+    with pytest.raises(Exception):  # noqa: B017  eager's ValueError, OverflowError or RuntimeError
+        f(x, torch.tensor(number))
+    assert_same(f(x, torch.tensor(4.5)), function(x, torch.tensor(4.5)))
+
+
+def test_gradient_through_a_float_item() -> None:
+    def function(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        count = int(n.item())
+        torch._check(count >= 0)
+        torch._check(count <= x.size(0))
+        return (x[:count] * 2).exp()
+
+    f = compiled(function, strict=False)  # the backward graph may be left to eager mode
+    for number in (3.5, 5.0):
+        arguments = [torch.randn(6, 3), torch.tensor(number)]
+        assert_same(gradients(f, arguments, constants=[1]), gradients(function, arguments, constants=[1]))
 
 
 def test_gradient_through_a_scaled_size() -> None:

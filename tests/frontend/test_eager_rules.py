@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -234,6 +235,31 @@ def test_dtypes_that_aten_refuses() -> None:
         else:
             computed.append(f"REFUSED[{at}] of {dtype} gives {result}: {expected.value}")
     assert not computed, "\n".join(computed)
+
+
+LOSS_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64)
+
+
+@pytest.mark.parametrize("loss", [F.huber_loss, F.smooth_l1_loss, F.mse_loss])
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_losses_of_two_dtypes(loss: Callable[..., torch.Tensor], reduction: str) -> None:
+    """Of eager's dtype, or eager's error."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return loss(x, y, reduction=reduction)
+
+    torch.manual_seed(0)
+    for first, second in itertools.permutations(LOSS_DTYPES, 2):
+        fresh()
+        f = compiled(function)
+        x, y = (torch.randn(3, 4) * 3).to(first), (torch.randn(3, 4) * 3).to(second)
+        try:
+            expected = function(x, y)
+        except RuntimeError:
+            with pytest.raises(RuntimeError):
+                f(x, y)
+        else:
+            assert_same(f(x, y), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

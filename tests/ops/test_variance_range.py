@@ -95,3 +95,14 @@ def test_dynamic_sizes() -> None:
         x = torch.full((rows, columns), 3e19)
         x[:, 0] = 1e19
         assert_same(run(x), function(x), rtol=5e-7, atol=0)
+
+
+def test_deviations_of_bfloat16_beyond_the_root_of_the_range() -> None:
+    """Differences whose squares leave float32: the deviation is a number, the variance is infinite."""
+    x = torch.tensor([[3e19, -3e19, 1e19, 2.0], [1e38, 2e38, -3e38, 1.0]], dtype=torch.bfloat16)
+
+    def function(x: torch.Tensor) -> Any:
+        return x.std(), x.std(1), x.std(0, correction=0, keepdim=True), torch.std_mean(x, 1), x.var(1)
+
+    assert function(x)[1].isfinite().all()
+    assert_same(compiled(function)(x), function(x), rtol=0, atol=0)

@@ -30,6 +30,7 @@ from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.number_arguments import as_torch_calls_it
 from torch_tile.frontend.pycalls import make_pycalls
+from torch_tile.frontend.random_states import give_random_results
 from torch_tile.frontend.reload import ask_remote, count, give_remote, names_of, sink
 from torch_tile.frontend.tracked_views import tracking, views_to_track
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
@@ -139,6 +140,7 @@ def _compile(
         view_inputs(gm)
         faults.point("view_inputs")
     gm = replace_language_kernels(replace_triton_kernels(gm))
+    give_random_results(gm)
     stages: dict[str, str] = {}
     gm, (graph, program, library) = _prepare_and_compile(gm, kind, settings, dump, stages)
     if limits.limit_kernels(gm, graph, program, settings):

@@ -25,6 +25,7 @@ from torch_tile.counters import counters
 from torch_tile.debug import record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import TileError, UnsupportedError
+from torch_tile.frontend.random_states import keeping_random_states
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +118,7 @@ def contained(
         if is_passed_on(error, settings):
             raise
         fall_back(_graph_name(), "graph", error, gm, inputs)
-    function: Callable[..., Any] = gm.forward
+    function: Callable[..., Any] = keeping_random_states(gm).forward
     return function
 
 

@@ -93,6 +93,8 @@ def check_calls(gm: Any) -> None:
         name = _name_of(node)
         if name in _FLOATS_ONLY and any(not x.dtype.is_floating_point for x in _tensors(node.args[:1])):
             raise UnsupportedError("import", f"{name} of a tensor that has no floating-point dtype")
+        if name.startswith("quantize_per") and any(not x.is_quantized for x in _tensors(node)):
+            raise UnsupportedError("import", f"{name}, whose result tracing takes for a tensor of floats")
         for written in _tensors(_written(node)):
             if any(_overlap_in_part(written, x) for x in _tensors((node.args, node.kwargs))):
                 raise UnsupportedError("import", f"{name} reads part of the memory that it writes")

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <unordered_set>
 
 namespace py = pybind11;
 
@@ -69,6 +70,8 @@ bool Importer::importItem(py::handle node) {
   value = cast(value, isFloat ? at::kDouble : at::kLong);
   if (isFloat) {
     value.isPythonFloat = true;
+    value.meta = values.meta.ptr();
+    readFloatOfSizes(node, value);
     values.leaves.push_back(std::move(value));
   } else {
     Value &truth = values.leaves.emplace_back();
@@ -83,6 +86,49 @@ bool Importer::importItem(py::handle node) {
   }
   define(node, std::move(values));
   return true;
+}
+
+/// Whether an integer is computed from a float, or from floats that are computed from it.
+static bool hasIntegerUser(const Importer &importer, py::handle node) {
+  std::vector<py::object> reached{py::reinterpret_borrow<py::object>(node)};
+  std::unordered_set<PyObject *> seen;
+  while (!reached.empty()) {
+    py::object each = std::move(reached.back());
+    reached.pop_back();
+    for (py::handle user : each.attr("users")) {
+      py::object meta = importer.metaOf(user);
+      if (isSymInt(meta))
+        return true;
+      if (isSymFloat(meta) && seen.insert(user.ptr()).second)
+        reached.push_back(py::reinterpret_borrow<py::object>(user));
+    }
+  }
+  return false;
+}
+
+void Importer::readFloatOfSizes(py::handle node, const Value &value) {
+  auto meta = py::reinterpret_borrow<py::object>(value.meta);
+  bool isSymbol = isSymFloat(meta) && meta.attr("node").attr("expr").attr("is_Symbol").cast<bool>();
+  if (!isSymbol || !hasIntegerUser(*this, node))
+    return;
+  std::vector<Value> bits(1);
+  bits[0].kind = Value::Kind::Tensor;
+  bits[0].type = withDtype(value.type, at::kLong);
+  auto call = [&](const Value &operand, std::string_view op, std::string_view overload, std::string_view args,
+                  std::string_view aliases, std::vector<Value> &results) {
+    emitOutside("extern", {&operand, 1},
+                joinAttrs({stringAttr("op", op), stringAttr("overload", overload), "args = [" + std::string(args) + "]",
+                           std::string(aliases), stringAttr("reason", "a size is computed from a float")}),
+                results);
+    root->result.externs.emplace_back(nodeName, std::string(op), "a size is computed from a float");
+  };
+  call(value, "aten::view", "dtype", "#graph.operand<0>, #graph.torch<\"dtype\", \"int64\">",
+       dimsAttr("aliases", std::vector<int64_t>{0}), bits);
+  std::vector<Value> number(1);
+  number[0].kind = Value::Kind::Size;
+  number[0].isPythonFloat = true;
+  number[0].meta = value.meta;
+  call(bits[0], "aten::_local_scalar_dense", "", "#graph.operand<0>", "", number);
 }
 
 Value Importer::scalarOperand(py::handle object) {

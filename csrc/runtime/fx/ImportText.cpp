@@ -71,14 +71,16 @@ void Importer::emitOutside(std::string_view op, std::span<const Value> operands,
   std::vector<Value> defined(results);
   for (Value &value : defined) {
     if (value.kind == Value::Kind::Size)
-      value.size = value.isTruth ? sizes.defineTruth(value.meta) : sizes.readDefinition(value.meta);
+      value.size = value.isTruth         ? sizes.defineTruth(value.meta)
+                   : value.isPythonFloat ? sizes.defineFloat(value.meta)
+                                         : sizes.readDefinition(value.meta);
     for (SizeExpr size : value.type.sizes)
       sizes.define(size);
   }
   appendTypes(body, defined);
   endLine();
   for (size_t i = 0; i < results.size(); ++i)
-    if (results[i].isTruth)
+    if (results[i].isTruth || results[i].isPythonFloat)
       results[i].size = defined[i].size;
     else if (results[i].kind == Value::Kind::Size && defined[i].size != results[i].size &&
              sizes.isDefined(results[i].size))

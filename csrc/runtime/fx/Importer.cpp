@@ -268,6 +268,8 @@ void Importer::importPlaceholder(py::handle node) {
   value.name = "%" + std::to_string(nextName++);
   value.isForeignStorage = true;
   inputs.push_back(value);
+  if (value.isPythonFloat)
+    readFloatOfSizes(node, value);
   define(node, std::move(values));
 }
 
@@ -403,9 +405,17 @@ const NodeValues *Importer::onDevice(const NodeValues &values) {
   return &it->second;
 }
 
+static bool definesSymbol(py::handle node) {
+  py::dict meta = node.attr(names().meta);
+  return meta.contains("unbacked_bindings") && py::bool_(py::object(meta["unbacked_bindings"]));
+}
+
 /// Null once the op's values are set, else the reason why it is called outside.
 const char *Importer::importWithRule(Call &call, py::handle node) {
   const OpRule &rule = *call.info.rule;
+  // A slice up to a number of unknown sign has a size of its own, which the call defines.
+  if (call.info.fullName == "aten::slice.Tensor" && definesSymbol(node))
+    return "its size is known only when the graph runs";
   for (const Value &value : call.results.leaves)
     if (const char *reason = refuseType(value, rule.takesAnyDtype, device))
       return reason;

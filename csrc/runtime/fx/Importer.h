@@ -96,6 +96,7 @@ public:
   /// Null for a node without values.
   const NodeValues *find(pybind11::handle node) const;
   bool isNode(pybind11::handle object) const;
+  pybind11::object metaOf(pybind11::handle node) const;
   SizeExpr storageOffset(const Value &value);
 
   void importExtern(pybind11::handle node, const OpInfo &op, std::span<const pybind11::handle> arguments,
@@ -150,6 +151,8 @@ private:
   void importGetItem(pybind11::handle node);
   /// tensor.item() that is a float or a bool. A float stays in memory, nothing waits for it; a bool is an integer.
   bool importItem(pybind11::handle node);
+  /// Reads a float of a symbol on the host where integers are computed from it; sizes may name the symbol then.
+  void readFloatOfSizes(pybind11::handle node, const Value &value);
   /// Python floats and bools among the graph's inputs and outputs, as what the program takes and gives.
   Value numberInput(pybind11::handle meta);
   Value numberOutput(Value value, pybind11::handle meta);
@@ -159,7 +162,6 @@ private:
   bool compareFloats(pybind11::handle node, pybind11::handle target, Value &truth);
   void importOutput(pybind11::handle node);
   void define(pybind11::handle node, NodeValues values);
-  pybind11::object metaOf(pybind11::handle node) const;
   Value scalarOperand(pybind11::handle object);
   /// Python's round() of a float to decimal digits, but for its exact decimal arithmetic: as Inductor does it.
   Value roundToDigits(const Value &x, pybind11::handle digits);

@@ -1,6 +1,7 @@
 #include "runtime/fx/Sizes.h"
 
 #include "runtime/fx/Value.h"
+#include "support/FloatSizes.h"
 
 #include <algorithm>
 #include <limits>
@@ -151,6 +152,19 @@ SizeExpr Sizes::defineTruth(py::handle value) {
   SizeExpr truth = readExpression(symbols[0], node.attr("shape_env"));
   define(truth);
   return truth;
+}
+
+SizeExpr Sizes::defineFloat(py::handle value) {
+  auto torchName = py::str(value.attr("node").attr("expr")).cast<std::string>();
+  auto [it, isNew] = byTorchName.try_emplace(torchName);
+  if (isNew) {
+    constexpr double usual = 64;
+    list.push_back({torchName, "u" + std::to_string(numUnbacked++), kMin, kMax, bitsOfFloat(usual)});
+    factsOfSymbols.setHint(list.back().name, list.back().hint);
+    it->second = context.symbol(list.back().name);
+  }
+  define(it->second);
+  return it->second;
 }
 
 bool Sizes::define(SizeExpr size) {

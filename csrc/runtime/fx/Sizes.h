@@ -32,9 +32,11 @@ public:
   bool isDefined(SizeExpr size) const;
   /// 1 where the two are the same, else 0.
   SizeExpr equals(SizeExpr a, SizeExpr b);
-  /// Of a bool or torch.SymBool: 1 where it holds, else 0.
+  /// The symbol of the bits of a torch.SymFloat, which is defined from now on.
+  SizeExpr defineFloat(pybind11::handle value);
   /// The symbol behind a SymBool that a call returns as 0 or 1, which is defined with it.
   SizeExpr defineTruth(pybind11::handle value);
+  /// Of a bool or torch.SymBool: 1 where it holds, else 0.
   SizeExpr readCondition(pybind11::handle value);
   /// Items of a torch.Size, tuple or list.
   std::vector<SizeExpr> readAll(pybind11::handle sequence);

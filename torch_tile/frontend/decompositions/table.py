@@ -24,6 +24,7 @@ from torch_tile.frontend.decompositions.folding import folding
 from torch_tile.frontend.decompositions.foreach import foreach
 from torch_tile.frontend.decompositions.grid_sample import grid_sample
 from torch_tile.frontend.decompositions.indexing import indexing
+from torch_tile.frontend.decompositions.losses import of_input_dtype
 from torch_tile.frontend.decompositions.new_memory import with_new_results
 from torch_tile.frontend.decompositions.padding import padding
 from torch_tile.frontend.decompositions.pointwise import pointwise
@@ -287,6 +288,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         zero_dim,
     ):
         table.update((op, _of_known_sizes(function)) for op, function in family().items())
+    table[aten.huber_loss.default] = of_input_dtype(table[aten.huber_loss.default])
     table.update(without_refused_dtypes(table))
     if is_training:
         softmaxes = (aten._softmax, aten._log_softmax, aten._softmax_backward_data, aten._log_softmax_backward_data)

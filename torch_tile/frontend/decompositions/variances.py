@@ -1,4 +1,7 @@
-"""Variances of float32 on the CPU are computed in float64, as ATen's are. Those within norms stay float32."""
+"""Variances of float32 on the CPU are computed in float64, as ATen's are. Those within norms stay float32.
+
+Squares of bfloat16 differences may leave float32, where their root is a bfloat16; standard deviations are float64, too.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +38,12 @@ def of_norm(function: Callable[..., Any]) -> Callable[..., Any]:
     return decomposition
 
 
-def _is_wide(x: torch.Tensor) -> bool:
-    return x.dtype == torch.float32 and x.device.type == "cpu" and _norms.depth == 0
+def _is_wide(x: torch.Tensor, is_root: bool) -> bool:
+    dtypes = (torch.float32, torch.bfloat16) if is_root else (torch.float32,)
+    return x.dtype in dtypes and x.device.type == "cpu" and _norms.depth == 0
 
 
-def _spread(op: Any) -> Callable[..., Any]:
+def _spread(op: Any, is_root: bool = False) -> Callable[..., Any]:
     """For (x, dims, *, correction, keepdim) -> one or two results.
 
     ATen takes a 0-d tensor for one of a single element, of whose dimensions none can be kept.
@@ -48,12 +52,12 @@ def _spread(op: Any) -> Callable[..., Any]:
     def decomposition(x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
         if not x.dim():
             return op(x.unsqueeze(0), [0], correction=correction)
-        if not _is_wide(x):
+        if not _is_wide(x, is_root):
             return NotImplemented
         result = op(x.to(torch.float64), dim, correction=correction, keepdim=keepdim)
         if isinstance(result, torch.Tensor):
-            return result.to(torch.float32)
-        return tuple(each.to(torch.float32) for each in result)
+            return result.to(x.dtype)
+        return tuple(each.to(x.dtype) for each in result)
 
     return decomposition
 
@@ -62,7 +66,7 @@ def _std_mean(x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepd
     """The root is taken before the variance is rounded."""
     if x.is_complex():
         return NotImplemented
-    wide = torch.float64 if _is_wide(x) else torch.promote_types(x.dtype, torch.float32)
+    wide = torch.float64 if _is_wide(x, is_root=True) else torch.promote_types(x.dtype, torch.float32)
     if not x.dim():
         x, dim, keepdim = x.unsqueeze(0), [0], False
     var, mean = aten.var_mean.correction(x.to(wide), dim, correction=correction, keepdim=keepdim)
@@ -72,7 +76,7 @@ def _std_mean(x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepd
 def variances() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
-        aten.std.correction: _spread(aten.std.correction),
+        aten.std.correction: _spread(aten.std.correction, is_root=True),
         aten.std_mean.correction: _std_mean,
         aten.var.correction: _spread(aten.var.correction),
         aten.var_mean.correction: _spread(aten.var_mean.correction),
