@@ -45,7 +45,7 @@ def _fitting(wanted: int, block: Any, length: Any) -> int:
 
 
 def choose(
-    kind: str, width: int, dtype: torch.dtype, given: dict[str, Any], mask: tuple[Any, Any], lengths: Any
+    kind: str, width: int, dtype: torch.dtype, given: dict[str, Any], mask: tuple[Any, Any], lengths: Any, on_gpu: bool
 ) -> Blocks:
     """Blocks of a kernel.
 
@@ -56,7 +56,7 @@ def choose(
         mask: rows and keys of a block of the mask.
         lengths: of queries and keys.
     """
-    found = _default(kind, padded(width), dtype)
+    found = _default(kind, padded(width), dtype) if on_gpu else _on_cpu(kind, padded(width))
     prefix = "fwd_" if kind == "forward" else "bwd_"
 
     def option(name: str, otherwise: int) -> int:
@@ -85,3 +85,16 @@ def _default(kind: str, width: int, dtype: torch.dtype) -> Blocks:
     if width <= 64:
         return Blocks(64, 64, 4, 2) if kind == "queries" else Blocks(128, 64, 4, 2)
     return Blocks(64, 64, 4, 2) if width <= 128 else Blocks(32, 32, 4, 1)
+
+
+# Bytes of a tile of rows or keys on CPU. A program uses about eight at a time, in float32: operands, one of them
+# also transposed, sums (twice, since loops carry them) and scores. They share 256 KB, half of a usual second-level cache.
+_TILE_BYTES = 32 << 10
+
+
+def _on_cpu(kind: str, width: int) -> Blocks:
+    """Rows of the result amortise what is done with an operand first: copying, widening, transposing."""
+    size = max(_LEAST, min(128, _TILE_BYTES // (4 * width)))
+    if kind == "keys":  # the transposed operands belong to the rows
+        return Blocks(min(64, size), size, 1, 1)
+    return Blocks(size, min(64, size), 1, 1)

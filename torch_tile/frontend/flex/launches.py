@@ -174,7 +174,8 @@ class Launcher:
         query, value = call.query.meta["val"], call.value.meta["val"]
         width = max(query.shape[3], value.shape[3])
         mask = (call.block_rows, call.block_keys)
-        return blocks.choose(kind, width, query.dtype, dict(call.options), mask, call.sizes()[2:])
+        on_gpu = self.device.type == "cuda"
+        return blocks.choose(kind, width, query.dtype, dict(call.options), mask, call.sizes()[2:], on_gpu)
 
     def forward(self) -> dict[int, Node]:
         """Results of the operator that are used, by position."""
