@@ -12,7 +12,7 @@ from torch_tile.frontend.launches.trace import NotNative
 from torch_tile.language.launch_options import LaunchOptions
 
 # Products take at least 16 rows, columns and terms.
-_LEAST = 16
+LEAST = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Blocks:
 
 
 def padded(size: int) -> int:
-    return max(_LEAST, 1 << (size - 1).bit_length())
+    return max(LEAST, 1 << (size - 1).bit_length())
 
 
 def _fitting(wanted: int, block: Any, length: Any) -> int:
@@ -39,8 +39,8 @@ def _fitting(wanted: int, block: Any, length: Any) -> int:
     if isinstance(length, int) and block >= length:
         return wanted
     fitting = math.gcd(wanted, block)
-    if fitting < _LEAST:
-        raise NotNative(f"blocks of a mask of {block} rows or keys, expected a multiple of {_LEAST}")
+    if fitting < LEAST:
+        raise NotNative(f"blocks of a mask of {block} rows or keys, expected a multiple of {LEAST}")
     return fitting
 
 
@@ -94,7 +94,7 @@ _TILE_BYTES = 32 << 10
 
 def _on_cpu(kind: str, width: int) -> Blocks:
     """Rows of the result amortise what is done with an operand first: copying, widening, transposing."""
-    size = max(_LEAST, min(128, _TILE_BYTES // (4 * width)))
+    size = max(LEAST, min(128, _TILE_BYTES // (4 * width)))
     if kind == "keys":  # the transposed operands belong to the rows
         return Blocks(min(64, size), size, 1, 1)
     return Blocks(size, min(64, size), 1, 1)
