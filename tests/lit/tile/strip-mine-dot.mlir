@@ -1,6 +1,6 @@
 // Blocks of products by the registers of the target, and transposed operands.
-// RUN: tile-opt %s --pass-pipeline='builtin.module(tile.kernel(tile-strip-mine{vector-bits=256}))' | FileCheck %s --check-prefixes=CHECK,AVX2
-// RUN: tile-opt %s --pass-pipeline='builtin.module(tile.kernel(tile-strip-mine{vector-bits=512}))' | FileCheck %s --check-prefixes=CHECK,AVX512
+// RUN: tile-opt %s --tile-strip-mine=vector-bits=256 | FileCheck %s --check-prefixes=CHECK,AVX2
+// RUN: tile-opt %s --tile-strip-mine=vector-bits=512 | FileCheck %s --check-prefixes=CHECK,AVX512
 
 tile.kernel @product(%a: !tile.ptr<f32>, %b: !tile.ptr<f32>, %c: !tile.ptr<f32>) {
   %zero = arith.constant 0 : i64
