@@ -20,7 +20,7 @@ import torch  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
-SUITES = ["kernels", "models", "freezing", "compile_time", "call_overhead", "language", "layouts"]
+SUITES = ["kernels", "models", "freezing", "compile_time", "call_overhead", "language", "layouts", "flex"]
 GPU_SUITES = ["gpu_kernels", "gpu_rows", "gpu_models"]
 console = Console()
 

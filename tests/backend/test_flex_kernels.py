@@ -1,6 +1,6 @@
-"""The kernels of `flex_attention`, compiled for the processor: masks by blocks, sizes that no block divides, gradients.
+"""The kernels of `flex_attention` on the CPU: masks by blocks, sizes that no block divides, gradients.
 
-On GPU they serve by default (tests/gpu/test_flex_attention.py).
+For those on GPU see tests/gpu/test_flex_attention.py.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ pytestmark = pytest.mark.skipif(not IS_TILE, reason="tests of kernels of this ba
 
 
 @pytest.fixture(autouse=True)
-def _kernels_on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def _gradients_on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch.nn.attention.flex_attention as public
 
-    monkeypatch.setattr(lower, "KERNEL_DEVICES", {"cpu", "cuda"})
     # torch 2.13 refuses gradients on the CPU before any backend sees the graph.
     monkeypatch.setattr(public, "_validate_device", lambda *_: None)
 
@@ -149,3 +148,26 @@ def test_blocks_of_the_users_choice() -> None:
 def test_a_mask_whose_blocks_no_product_fits_is_computed_by_operators() -> None:
     block_mask = create_block_mask(causal, None, None, 64, 64, device="cpu", BLOCK_SIZE=8)
     check(lambda q, k, v: flex_attention(q, k, v, block_mask=block_mask), *operands())
+
+
+@pytest.mark.parametrize(("rows", "is_dense"), [(1, True), (15, True), (16, False), (100, False)])
+def test_few_rows_take_the_dense_form(monkeypatch: pytest.MonkeyPatch, rows: int, is_dense: bool) -> None:
+    calls: list[Any] = []
+    inline = lower.inline_flex_attention
+    monkeypatch.setattr(lower, "inline_flex_attention", lambda *given: (calls.append(given), inline(*given)))
+    check(lambda q, k, v: flex_attention(q, k, v), *operands(length=rows, kv_length=77), with_gradients=False)
+    assert bool(calls) == is_dense
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_results_do_not_depend_on_threads(threads: int) -> None:
+    block_mask = create_block_mask(causal, None, None, 200, 200, device="cpu")
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        check(
+            lambda q, k, v: flex_attention(q, k, v, block_mask=block_mask, enable_gqa=True),
+            *operands(heads=4, kv_heads=2, length=200, kv_length=200),
+        )
+    finally:
+        torch.set_num_threads(before)

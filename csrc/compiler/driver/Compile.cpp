@@ -63,7 +63,7 @@ static LogicalResult takeGivenKernels(ModuleOp module, const CompileOptions &opt
   if (options.gpu)
     return success(); // layouts come later, for all kernels
   for (tile::KernelOp kernel : module.getOps<tile::KernelOp>())
-    if (failed(prepareKernel(kernel)))
+    if (failed(prepareKernel(kernel, options.cpu)))
       return failure();
   return success();
 }

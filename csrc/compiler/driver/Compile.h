@@ -28,7 +28,7 @@ Status importTriton(std::string_view text, bool isEmbeddable, std::string &tile)
 
 /// Prepares kernels of tiles of any size for code generation on CPU and notes what a program costs
 /// (`tile.program_cost_ns`).
-mlir::LogicalResult prepareKernel(mlir::tile::KernelOp kernel);
+mlir::LogicalResult prepareKernel(mlir::tile::KernelOp kernel, const codegen::CpuOptions &cpu);
 
 /// Attributes of kernels for GPU: threads of a program, and what each argument is a multiple of in all launches.
 inline constexpr llvm::StringLiteral wantedThreadsAttrName = "tile.wanted_threads";

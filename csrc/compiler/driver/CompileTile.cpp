@@ -60,10 +60,10 @@ static double estimateCostNs(Region &region) {
 
 static constexpr llvm::StringLiteral costAttr = "tile.program_cost_ns";
 
-LogicalResult torch_tile::prepareKernel(tile::KernelOp kernel) {
+LogicalResult torch_tile::prepareKernel(tile::KernelOp kernel, const codegen::CpuOptions &cpu) {
   auto cost = static_cast<int64_t>(std::min(1e12, estimateCostNs(kernel.getBody())));
   kernel->setAttr(costAttr, IntegerAttr::get(IntegerType::get(kernel.getContext(), 64), cost));
-  return tile::stripMine(kernel);
+  return tile::stripMine(kernel, codegen::vectorBytes(cpu) * 8);
 }
 
 static Status compileKernelsOf(ModuleOp module, const CompileOptions &options, const CompileHooks &hooks,
@@ -79,7 +79,7 @@ static Status compileKernelsOf(ModuleOp module, const CompileOptions &options, c
   } else {
     stage = "strip-mine";
     for (tile::KernelOp kernel : list)
-      if (failed(prepareKernel(kernel)))
+      if (failed(prepareKernel(kernel, options.cpu)))
         return errors.status(StatusKind::Unsupported);
     stages.done("strip-mine");
     stages.dump("35-strip-mine.mlir", module);

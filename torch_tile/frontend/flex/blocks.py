@@ -14,7 +14,7 @@ from torch_tile.language.launch_options import LaunchOptions
 # How often blocks are halved when a device has no room for kernels, before operators of the graph take their place.
 MOST_HALVINGS = 3
 # Products take at least 16 rows, columns and terms.
-_LEAST = 16
+LEAST = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Blocks:
 
 
 def padded(size: int) -> int:
-    return max(_LEAST, 1 << (size - 1).bit_length())
+    return max(LEAST, 1 << (size - 1).bit_length())
 
 
 def _fitting(wanted: int, block: Any, length: Any) -> int:
@@ -41,8 +41,8 @@ def _fitting(wanted: int, block: Any, length: Any) -> int:
     if isinstance(length, int) and block >= length:
         return wanted
     fitting = math.gcd(wanted, block)
-    if fitting < _LEAST:
-        raise NotNative(f"blocks of a mask of {block} rows or keys, expected a multiple of {_LEAST}")
+    if fitting < LEAST:
+        raise NotNative(f"blocks of a mask of {block} rows or keys, expected a multiple of {LEAST}")
     return fitting
 
 
@@ -53,7 +53,7 @@ def choose(
     given: dict[str, Any],
     mask: tuple[Any, Any],
     lengths: Any,
-    shared_bytes: int,
+    shared_bytes: int | None,
     smaller: int = 0,
 ) -> Blocks:
     """Blocks of a kernel.
@@ -64,10 +64,11 @@ def choose(
         given: options of the user's call, with Inductor's names.
         mask: rows and keys of a block of the mask.
         lengths: of queries and keys.
-        shared_bytes: that a block of the device may have. Smaller blocks are chosen where operands need more.
+        shared_bytes: that a block of the device may have; None for processors. Smaller blocks are chosen where
+            operands need more.
         smaller: how often to halve what was chosen: the device had no room for it.
     """
-    found = _default(kind, padded(width), dtype)
+    found = _default(kind, padded(width), dtype) if shared_bytes is not None else _on_cpu(kind, padded(width))
     prefix = "fwd_" if kind == "forward" else "bwd_"
 
     def option(name: str, otherwise: int) -> int:
@@ -79,8 +80,9 @@ def choose(
     rows, keys = _fitting(rows, mask[0], lengths[0]), _fitting(keys, mask[1], lengths[1])
     num_warps, num_stages = option("num_warps", found.num_warps), option("num_stages", found.num_stages)
     halvings = 0
-    while halvings < smaller or _needed_bytes(kind, rows, keys, padded(width), dtype) > shared_bytes:
-        if rows == keys == _LEAST:
+    limit = math.inf if shared_bytes is None else shared_bytes
+    while halvings < smaller or _needed_bytes(kind, rows, keys, padded(width), dtype) > limit:
+        if rows == keys == LEAST:
             break
         rows, keys = (rows // 2, keys) if rows >= keys else (rows, keys // 2)
         halvings += 1
@@ -126,3 +128,16 @@ def _default(kind: str, width: int, dtype: torch.dtype) -> Blocks:
     if width <= 64:
         return Blocks(64, 64, 4, 2) if kind == "queries" else Blocks(128, 64, 4, 2)
     return Blocks(64, 64, 4, 2) if width <= 128 else Blocks(32, 32, 4, 1)
+
+
+# Bytes of a tile of rows or keys on CPU. A program uses about eight at a time, in float32: operands, one of them
+# also transposed, sums (twice, since loops carry them) and scores. They share 256 KB, half of a usual second-level cache.
+_TILE_BYTES = 32 << 10
+
+
+def _on_cpu(kind: str, width: int) -> Blocks:
+    """Rows of the result amortise what is done with an operand first: copying, widening, transposing."""
+    size = max(LEAST, min(128, _TILE_BYTES // (4 * width)))
+    if kind == "keys":  # the transposed operands belong to the rows
+        return Blocks(min(64, size), size, 1, 1)
+    return Blocks(size, min(64, size), 1, 1)

@@ -175,7 +175,7 @@ class Launcher:
         query, value = call.query.meta["val"], call.value.meta["val"]
         width = max(query.shape[3], value.shape[3])
         mask = (call.block_rows, call.block_keys)
-        shared = targets.shared_bytes(str(self.device))
+        shared = None if self.device.type == "cpu" else targets.shared_bytes(str(self.device))
         return blocks.choose(kind, width, query.dtype, dict(call.options), mask, call.sizes()[2:], shared, self.smaller)
 
     def forward(self) -> dict[int, Node]:

@@ -8,6 +8,7 @@ from typing import Any
 from torch.fx import GraphModule, Node
 
 from torch_tile.errors import TileError
+from torch_tile.frontend.flex.blocks import LEAST as LEAST_ROWS
 from torch_tile.frontend.flex.blocks import MOST_HALVINGS
 from torch_tile.frontend.flex.call import is_flex_attention
 from torch_tile.frontend.flex.dense import inline_flex_attention
@@ -17,8 +18,8 @@ from torch_tile.frontend.launches.embed_kernels import GivenKernel
 from torch_tile.frontend.launches.trace import NotNative
 
 log = logging.getLogger(__name__)
-# Devices on which its kernels are faster than the operators of the graph.
-KERNEL_DEVICES = {"cuda"}
+# Devices that have kernels of it.
+KERNEL_DEVICES = {"cpu", "cuda"}
 
 
 def lower_flex_attention(gm: GraphModule, decompositions: dict[Any, Any], smaller: int = 0) -> None:
@@ -38,8 +39,7 @@ def lower_flex_attention(gm: GraphModule, decompositions: dict[Any, Any], smalle
 
 
 def _is_launched(gm: GraphModule, node: Node, kernels: dict[str, GivenKernel], smaller: int) -> bool:
-    query: Any = node.args[0]
-    if query.meta["val"].device.type not in KERNEL_DEVICES or smaller > MOST_HALVINGS:
+    if smaller > MOST_HALVINGS or not _is_for_kernels(node):
         return False
     before = set(gm.graph.nodes)
     try:
@@ -50,3 +50,14 @@ def _is_launched(gm: GraphModule, node: Node, kernels: dict[str, GivenKernel], s
             gm.graph.erase_node(made)
         return False
     return True
+
+
+def _is_for_kernels(node: Node) -> bool:
+    """Whether kernels are better than the operators of the graph, if they can compute it."""
+    query: Any = node.args[0]
+    _, _, rows, _ = query.meta["val"].shape
+    device = query.meta["val"].device.type
+    if device == "cpu" and isinstance(rows, int) and rows < LEAST_ROWS:
+        # A block would be mostly empty, and the scores of few rows take no more memory than keys do.
+        return False
+    return device in KERNEL_DEVICES

@@ -13,7 +13,7 @@ namespace mlir::tile {
 #include "compiler/tile/transforms/Passes.h.inc"
 
 /// See Passes.td. Fails with a diagnostic at an op it cannot split.
-LogicalResult stripMine(KernelOp kernel, int64_t lanes = 64);
+LogicalResult stripMine(KernelOp kernel, int64_t vectorBits, int64_t lanes = 64);
 /// See Passes.td. Fails with a diagnostic at a tile that does not fit in registers. `hasWarpGroups`: the GPU has matrix
 /// instructions of four warps that read operands from shared memory (wgmma).
 LogicalResult assignLayouts(KernelOp kernel, bool hasWarpGroups = false);

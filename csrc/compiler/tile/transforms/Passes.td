@@ -15,7 +15,10 @@ def StripMine : Pass<"tile-strip-mine", "::mlir::tile::KernelOp"> {
     Numerics: a reduction combines chunks lane by lane, then the lanes: the order depends on the shape alone.
     Why here: last before code generation, so that everything before sees whole tiles.
   }];
-  let options = [Option<"lanes", "lanes", "int64_t", "64", "lanes of a chunk">];
+  let options = [
+    Option<"lanes", "lanes", "int64_t", "64", "lanes of a chunk">,
+    Option<"vectorBits", "vector-bits", "int64_t", "512", "bits of a register of the target">
+  ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 

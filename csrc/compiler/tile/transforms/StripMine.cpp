@@ -22,8 +22,8 @@ static constexpr int64_t maxElements = 256;
 /// Recomputing more than this costs more than a round trip through scratch.
 static constexpr int64_t maxRecomputeCost = 24;
 
-StripMiner::StripMiner(KernelOp kernel, int64_t lanes)
-    : kernel(kernel), maxPiece(lanes), b(kernel.getLoc(), kernel.getContext()) {}
+StripMiner::StripMiner(KernelOp kernel, int64_t lanes, int64_t vectorBits)
+    : kernel(kernel), maxPiece(lanes), vectorBits(vectorBits), b(kernel.getLoc(), kernel.getContext()) {}
 
 //===-- kinds of ops ----------------------------------------------------------------------------------------------===//
 
@@ -444,7 +444,9 @@ LogicalResult StripMiner::run() {
   return success();
 }
 
-LogicalResult mlir::tile::stripMine(KernelOp kernel, int64_t lanes) { return StripMiner(kernel, lanes).run(); }
+LogicalResult mlir::tile::stripMine(KernelOp kernel, int64_t vectorBits, int64_t lanes) {
+  return StripMiner(kernel, lanes, vectorBits).run();
+}
 
 namespace {
 struct StripMinePass : mlir::tile::impl::StripMineBase<StripMinePass> {
@@ -454,7 +456,7 @@ struct StripMinePass : mlir::tile::impl::StripMineBase<StripMinePass> {
       getOperation().emitError("expected lanes between 1 and ") << maxLanes << ", got " << lanes;
       return signalPassFailure();
     }
-    if (failed(stripMine(getOperation(), lanes)))
+    if (failed(stripMine(getOperation(), vectorBits, lanes)))
       signalPassFailure();
   }
 };

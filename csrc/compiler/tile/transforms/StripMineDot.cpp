@@ -6,10 +6,18 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-/// Rows of the result, and lanes of a row, that registers hold at once.
-static constexpr int64_t maxRows = 6;
-static constexpr int64_t maxColumns = 64;
-static constexpr int64_t maxBlock = 256;
+/// What registers hold of the result at once. A step of the inner axis needs as many registers more as a row has, and
+/// at most one for an element of the left operand.
+namespace {
+struct RegisterBlock {
+  int64_t rows, vectorsOfRow, vectors;
+};
+} // namespace
+
+static RegisterBlock registerBlock(int64_t vectorBits) {
+  // AVX-512 has 32 registers, the narrower sets of x86 have 16.
+  return vectorBits >= 512 ? RegisterBlock{6, 4, 16} : RegisterBlock{6, 2, 12};
+}
 
 /// The operand in the type of the sum, in scratch: widening each element once beats widening it in every product.
 static Value widen(ImplicitLocOpBuilder &b, Value value, Type element) {
@@ -49,11 +57,12 @@ LogicalResult StripMiner::lowerDot(DotOp op) {
   }
   Value result = scratchFor(op.getResult());
   b.setInsertionPoint(op);
-  int64_t lanes = std::min(maxColumns, columns);
+  RegisterBlock registers = registerBlock(vectorBits);
+  int64_t perVector = std::max<int64_t>(1, vectorBits / sumElement.getIntOrFloatBitWidth());
+  int64_t lanes = std::min(registers.vectorsOfRow * perVector, columns);
   while (columns % lanes != 0)
     --lanes;
-  int64_t bits = sumElement.getIntOrFloatBitWidth();
-  int64_t most = std::max<int64_t>(1, std::min(maxRows, maxBlock * 32 / bits / lanes));
+  int64_t most = std::clamp<int64_t>(registers.vectors * perVector / lanes, 1, registers.rows);
   Type laneType = pieceType(sumElement, lanes);
   auto extend = [&](Value value) -> Value {
     return element == sumElement ? value : arith::ExtFOp::create(b, laneType, value).getResult();
@@ -95,10 +104,17 @@ LogicalResult StripMiner::lowerDot(DotOp op) {
   };
   LogicalResult done = loop(count, 1, [&](Value matrix) {
     return loop(columns, lanes, [&](Value column) -> LogicalResult {
-      int64_t whole = rows / most * most;
-      if (whole && failed(loop(whole, most, [&](Value row) { return block(matrix, row, column, most); })))
+      auto blocks = [&](int64_t first, int64_t count, int64_t height) -> LogicalResult {
+        return loop(count, height, [&](Value row) { return block(matrix, add(row, i64(first)), column, height); });
+      };
+      // Few rows at the end would leave registers and multipliers idle, so the last two blocks share theirs.
+      int64_t last = rows % most;
+      if (last && rows > most && (most + last) % 2 == 0)
+        last += most;
+      int64_t whole = rows - last;
+      if (whole && failed(blocks(0, whole, most)))
         return failure();
-      return whole < rows ? block(matrix, i64(whole), column, rows - whole) : success();
+      return last ? blocks(whole, last, last > most ? last / 2 : last) : success();
     });
   });
   if (failed(done))

@@ -95,7 +95,39 @@ Value StripMiner::loadPiece(Type element, Value scratch, Value start, int64_t la
   return loaded;
 }
 
+int64_t StripMiner::squareOf(TransOp op) {
+  RankedTensorType type = tileOf(op.getResult());
+  if (type.getRank() != 2 || op.getPerm()[0] != 1 || !type.getElementType().isIntOrFloat() ||
+      type.getElementType().getIntOrFloatBitWidth() < 8)
+    return 0;
+  int64_t side = type.getElementType().getIntOrFloatBitWidth() > 32 ? 4 : 8;
+  return type.getDimSize(0) % side == 0 && type.getDimSize(1) % side == 0 ? side : 0;
+}
+
+/// Elements of a column lie far apart, so a piece of a row of the result would be loaded one by one.
+LogicalResult StripMiner::storeTransposed(TransOp op, int64_t side, Value scratch) {
+  auto source = inScratch(op.getSource());
+  if (failed(source))
+    return failure();
+  RankedTensorType type = tileOf(op.getResult());
+  int64_t rows = type.getDimSize(0), columns = type.getDimSize(1);
+  auto square = RankedTensorType::get({side, side}, type.getElementType());
+  return loop(columns, side, [&](Value column) {
+    return loop(rows, side, [&](Value row) {
+      Value loaded = LoadOp::create(b, square, *source, add(mul(column, rows), row), ValueRange{},
+                                    ArrayRef<int64_t>{rows, 1}, ValueRange{}, Value(), Value());
+      Value turned = TransOp::create(b, square, loaded, op.getPerm());
+      StoreOp::create(b, turned, scratch, add(mul(row, columns), column), ValueRange{}, ArrayRef<int64_t>{columns, 1},
+                      ValueRange{});
+      return success();
+    });
+  });
+}
+
 LogicalResult StripMiner::storeAll(Value value, Value scratch) {
+  if (auto trans = value.getDefiningOp<TransOp>(); trans && !scratchOf.contains(value))
+    if (int64_t side = squareOf(trans))
+      return storeTransposed(trans, side, scratch);
   return overPieces(tileOf(value), [&](Value start, int64_t lanes) -> LogicalResult {
     auto part = piece(value, start, lanes);
     if (failed(part))

@@ -18,7 +18,7 @@ namespace mlir::tile {
 /// scalar: reshapes and new axes are no work.
 class StripMiner {
 public:
-  StripMiner(KernelOp kernel, int64_t lanes);
+  StripMiner(KernelOp kernel, int64_t lanes, int64_t vectorBits);
   LogicalResult run();
 
 private:
@@ -113,6 +113,9 @@ private:
   /// Brings a value into scratch if it is not there.
   FailureOr<Value> inScratch(Value value);
   LogicalResult storeAll(Value value, Value scratch);
+  /// The side of the squares that registers transpose; 0 where pieces of columns are loaded instead.
+  int64_t squareOf(TransOp op);
+  LogicalResult storeTransposed(TransOp op, int64_t side, Value scratch);
   LogicalResult keepNow(Operation *op);
   /// A tile for registers out of what lies in scratch or can be computed.
   LogicalResult makeShort(Value value);
@@ -167,6 +170,7 @@ private:
 
   KernelOp kernel;
   int64_t maxPiece;
+  int64_t vectorBits; // of a register of the target
   ImplicitLocOpBuilder b;
   bool isGeneral = false; // tiles of several axes are long, whatever their size
   int64_t scratchBytes = 0;
