@@ -11,9 +11,10 @@ configure=(
   -DTORCH_TILE_LLVM_DIR="$llvm"
   -DPython_EXECUTABLE="$python"
 )
+if [ -n "${CXX:-}" ]; then configure+=(-DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_C_COMPILER="${CC:-cc}"); fi
 if [ ! -e "$build/build.ninja" ] || [ "${configure[*]}" != "$(cat "$build/.configured" 2>/dev/null)" ]; then
   say "configuring"
-  cmake -S . -B "$build" -G Ninja "${configure[@]}"
+  cmake --fresh -S . -B "$build" -G Ninja "${configure[@]}"
   echo "${configure[*]}" > "$build/.configured"
 fi
 

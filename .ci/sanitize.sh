@@ -20,6 +20,8 @@ address) folder=$root/build-asan sanitizers="address;undefined" library=libasan.
 thread) folder=$root/build-tsan sanitizers="thread" library=libtsan.so ;;
 esac
 
+# The libraries named above are those of GCC.
+export CC=cc CXX=c++
 say "building under $kind"
 cmake -S . -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTORCH_TILE_BUILD_TESTS=ON -DTORCH_TILE_BUILD_COMPILER=$compiler \
   -DTORCH_TILE_LLVM_DIR="$llvm" -DPython_EXECUTABLE="$python" -DTORCH_TILE_SANITIZE="$sanitizers" >/dev/null

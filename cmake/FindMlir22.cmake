@@ -30,6 +30,8 @@ target_include_directories(torch_tile_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS}
 target_include_directories(torch_tile_llvm INTERFACE ${CMAKE_BINARY_DIR}/csrc)
 target_compile_definitions(torch_tile_llvm INTERFACE ${_llvm_definitions})
 target_compile_options(torch_tile_llvm INTERFACE -fno-exceptions -ffunction-sections -fdata-sections -Wall -Wno-comment)
+# libstdc++ 12 takes memory for std::stable_sort by a function that it calls deprecated.
+target_compile_options(torch_tile_llvm INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 # MLIR's headers are ABI-sensitive to NDEBUG-like switches only through LLVM_ENABLE_ABI_BREAKING_CHECKS, which llvm-config.h fixes.
 
 # MLIR's headers take longer to read than our code to compile: they are read once for all targets of the compiler side.
@@ -38,8 +40,14 @@ if(TORCH_TILE_PRECOMPILE)
   add_library(torch_tile_mlir_headers OBJECT ${PROJECT_SOURCE_DIR}/csrc/compiler/mlir_headers.cpp)
   target_link_libraries(torch_tile_mlir_headers PUBLIC torch_tile_llvm)
   target_precompile_headers(torch_tile_mlir_headers PRIVATE <compiler/mlir_headers.h>)
+  # For ccache. Clang's file names its checkout: what stands for it in keys is what it is made of (CCACHE_PCH_EXTSUM).
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(torch_tile_llvm INTERFACE -fpch-preprocess) # for ccache
+    target_compile_options(torch_tile_llvm INTERFACE -fpch-preprocess)
+  else()
+    target_compile_options(torch_tile_llvm INTERFACE "SHELL:-Xclang -fno-pch-timestamp")
+    file(SHA256 ${PROJECT_SOURCE_DIR}/csrc/compiler/mlir_headers.h _headers)
+    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/torch_tile_mlir_headers.dir/cmake_pch.hxx.pch.sum
+      "${_headers} ${LLVM_PACKAGE_VERSION} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_CXX_FLAGS} ${CMAKE_BUILD_TYPE}")
   endif()
 endif()
 

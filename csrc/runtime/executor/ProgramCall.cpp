@@ -98,13 +98,15 @@ bool Call::matches(const at::Tensor &tensor, const Program::Shape &shape) const 
   size_t rank = shape.sizeIds.size();
   if (sizes.size() != rank)
     return false;
-  bool isSame = true;
+  // Without branches: shapes are the same almost always.
+  int isSame = 1;
   if (shape.isConstant) {
     for (size_t i = 0; i < rank; ++i)
-      isSame &= (sizes[i] == shape.sizes[i]) & ((strides[i] == shape.strides[i]) | (sizes[i] == 1));
+      isSame &= int(sizes[i] == shape.sizes[i]) & (int(strides[i] == shape.strides[i]) | int(sizes[i] == 1));
   } else {
     for (size_t i = 0; i < rank; ++i)
-      isSame &= (sizes[i] == values[shape.sizeIds[i]]) & ((strides[i] == values[shape.strideIds[i]]) | (sizes[i] == 1));
+      isSame &= int(sizes[i] == values[shape.sizeIds[i]]) &
+                (int(strides[i] == values[shape.strideIds[i]]) | int(sizes[i] == 1));
   }
   if (isSame || tensor.numel() != 0)
     return isSame;

@@ -2,6 +2,7 @@
 
 #include "runtime/launch/cpu/FloatEnvironment.h"
 #include "runtime/launch/cpu/KernelRange.h"
+#include "runtime/launch/cpu/ParallelFor.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ThreadLocalState.h>
@@ -12,10 +13,6 @@
 #include <optional>
 #include <utility>
 #include <vector>
-
-#ifndef _OPENMP
-#error "without -fopenmp at::parallel_for silently runs everything on one thread"
-#endif
 
 namespace torch_tile::runtime {
 namespace {
@@ -46,7 +43,7 @@ void launchCpu(KernelFn kernel, const KernelArgs &args, const CpuGrid &grid) {
   std::mutex mutex;
   Failure first;
   int64_t firstBegin = INT64_MAX;
-  at::parallel_for(0, grid.numPrograms, grain, [&](int64_t begin, int64_t end) {
+  parallelFor(0, grid.numPrograms, grain, [&](int64_t begin, int64_t end) {
     FloatEnvironmentGuard guard(environment);
     Failure failure = runRange(kernel, args, grid.scratchBytes, begin, end);
     if (C10_LIKELY(failure.code == 0))
@@ -78,7 +75,7 @@ void launchCpuTogether(std::span<const CpuLaunch> launches,
   std::optional<at::ThreadLocalState> profiled;
   if (C10_UNLIKELY(at::hasCallbacks()))
     profiled.emplace();
-  at::parallel_for(0, numTasks, 1, [&](int64_t beginTask, int64_t endTask) {
+  parallelFor(0, numTasks, 1, [&](int64_t beginTask, int64_t endTask) {
     FloatEnvironmentGuard guard(environment);
     std::optional<at::ThreadLocalStateGuard> state;
     if (C10_UNLIKELY(profiled.has_value()))
