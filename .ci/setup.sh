@@ -29,7 +29,8 @@ need llvm-22-tools test -x "$llvm/bin/FileCheck"
 need libmlir-22-dev test -e "$llvm/lib/cmake/mlir/MLIRConfig.cmake"
 need mlir-22-tools test -x "$llvm/bin/mlir-tblgen"
 need lld-22 test -x "$llvm/bin/ld.lld"
-need clang-22 test -x "$llvm/bin/clang" # compiles GPU code for the CPU in tests
+need clang-22 test -x "$llvm/bin/clang" # builds the project, and GPU code for the CPU in tests
+need libclang-rt-22-dev test -e "$llvm/lib/clang/22/lib/linux/libclang_rt.tsan-$(uname -m).a" # for a unit test
 need zlib1g-dev header zlib.h
 need libzstd-dev header zstd.h
 need libgtest-dev header gtest/gtest.h

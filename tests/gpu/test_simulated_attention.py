@@ -59,11 +59,16 @@ def small(**kind: Any) -> list[torch.Tensor]:
     return operands(**{"heads": 1, "kv_heads": 1, "dtype": bf16, "width": 32, **kind})
 
 
+def name_of(value: Any) -> str:
+    """Of a parameter: that of a function, without its address, which each worker of pytest has its own of."""
+    return getattr(value, "__name__", str(value))
+
+
 MASKS = [(None, bf16, "sm_80"), (causal, f16, "sm_80"), (causal, bf16, "sm_90a"), (holes, f32, "sm_90")]
 SLOW_MASKS = [pytest.param(*each, marks=slow) for each in MASKS]
 
 
-@pytest.mark.parametrize("mask, dtype, target", [*SLOW_MASKS, (holes, bf16, "sm_90a")], ids=str)
+@pytest.mark.parametrize("mask, dtype, target", [*SLOW_MASKS, (holes, bf16, "sm_90a")], ids=name_of)
 def test_masks(mask: Any, dtype: torch.dtype, target: str) -> None:
     block_mask = create_block_mask(mask, 2, None, 64, 64, device="cpu", BLOCK_SIZE=32) if mask else None
     check(lambda q, k, v: flex_attention(q, k, v, block_mask=block_mask), *small(dtype=dtype), target=target)

@@ -114,7 +114,8 @@ void KernelEmitter::emitReducedStage(int stage) {
         // Lanes past the end contribute the identity.
         hasIdentity = true;
         identity = initialOf(kind, cast<TypedAttr>(init), identity);
-        value = arith::SelectOp::create(builder, gatherMask(), value, toTile(builder, identity, tileShape()));
+        Value rest = toTile(builder, identity, tileShape());
+        value = arith::SelectOp::create(builder, gatherMask(), value, rest);
       }
       ValueRange accumulated = carried.slice(next.size(), values.size());
       // Nothing came before: what is combined with the identity stays as it is.

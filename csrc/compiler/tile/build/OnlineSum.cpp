@@ -154,8 +154,10 @@ void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &su
       enterTile(tile);
       ScopeGuard scope(*this);
       Value x = tiled(emitBody(maximum)[0]);
-      if (isPartialTile())
-        x = arith::SelectOp::create(builder, gatherMask(), x, tiled(infinite));
+      if (isPartialTile()) {
+        Value rest = tiled(infinite);
+        x = arith::SelectOp::create(builder, gatherMask(), x, rest);
+      }
       tiles.push_back(x);
       largest = largest ? maximumOf(largest, x) : x;
     }

@@ -84,7 +84,8 @@ KernelEmitter::ValueList KernelEmitter::emitScan(LoopsOp op, ValueRange values, 
       // Lanes past the end hold the identity, so that the last one of a tile has what is carried.
       Value usual = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
       Value identity = initialOf(kind, cast<TypedAttr>(init), usual);
-      tile = arith::SelectOp::create(builder, gatherMask(), tile, toTile(builder, identity, tileShape()));
+      Value rest = toTile(builder, identity, tileShape());
+      tile = arith::SelectOp::create(builder, gatherMask(), tile, rest);
     }
     auto scan =
         tile::ScanOp::create(builder, ValueRange(tiles).getTypes(), tiles, builder.getI64IntegerAttr(hasRows() ? 1 : 0),

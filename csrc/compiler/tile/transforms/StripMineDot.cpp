@@ -45,15 +45,15 @@ LogicalResult StripMiner::lowerDot(DotOp op) {
   Type sumElement = isFloat && element.getIntOrFloatBitWidth() < 32 ? b.getF32Type() : element;
   int64_t rank = type.getRank(), rows = type.getDimSize(rank - 2), columns = type.getDimSize(rank - 1),
           depth = tileOf(op.getLhs()).getDimSize(rank - 1), count = rank == 3 ? type.getDimSize(0) : 1;
-  Value operands[2];
-  for (auto [index, operand] : llvm::enumerate(ValueRange{op.getLhs(), op.getRhs()})) {
+  Value operands[] = {op.getLhs(), op.getRhs()};
+  for (Value &operand : operands) {
     Value wide = widen(b, operand, sumElement);
     auto scratch = inScratch(wide);
     if (failed(scratch))
       return failure();
     if (wide != operand)
       replaced.push_back(wide.getDefiningOp());
-    operands[index] = *scratch;
+    operand = *scratch;
   }
   Value result = scratchFor(op.getResult());
   b.setInsertionPoint(op);
