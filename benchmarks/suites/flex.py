@@ -41,9 +41,11 @@ def _case(
         k, v = (torch.randn(batch, kv_heads, length, width, dtype=dtype) for _ in range(2))
         blocks = create_block_mask(mask, None, None, rows, length, device="cpu") if mask else None
         is_grouped = heads != kv_heads
-        return lambda q, k, v: flex_attention(
-            q, k, v, score_mod=score, block_mask=blocks, enable_gqa=is_grouped
-        ), (q, k, v)
+        return lambda q, k, v: flex_attention(q, k, v, score_mod=score, block_mask=blocks, enable_gqa=is_grouped), (
+            q,
+            k,
+            v,
+        )
 
     kind = str(dtype).removeprefix("torch.")
     return Case(f"{name}, {kind}", make, rtol=1e-3 if dtype is torch.float32 else 3e-2)

@@ -1,7 +1,7 @@
 """Random operators that a checkpoint runs twice, forward and backward, with the same numbers.
 
-In graphs of ATen operators, AOTAutograd's partitioner replaces them by calls that save and set the state of the generator, and gives those calls no
-fake results. They stay calls of Python.
+In graphs of ATen operators, AOTAutograd's partitioner replaces them by calls that save and set the state of the
+generator, and gives those calls no fake results. They stay calls of Python.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch._higher_order_ops.wrap import tag_activation_checkpoint
+from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state
 from torch.fx import GraphModule, Node
 from torch.utils.checkpoint import checkpoint
 
@@ -21,6 +21,8 @@ _CHECKPOINT_OPTIONS = ("use_reentrant", "preserve_rng_state", "determinism_check
 
 def _fake_result(node: Node, num_before: int) -> Any:
     """What the operator behind the first `num_before` arguments gives."""
+    args: Any
+    kwargs: Any
     args, kwargs = torch.fx.map_arg((node.args[num_before:], node.kwargs), lambda each: each.meta["val"])
     values = [each for each in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
     mode = torch._guards.detect_fake_mode(values)
@@ -44,7 +46,8 @@ def _give(node: Node, value: Any) -> None:
     node.meta["val"] = value
     for user in node.users:
         if isinstance(value, (tuple, list)) and getattr(user.target, "__name__", "") == "getitem":
-            _give(user, value[user.args[1]])
+            position: Any = user.args[1]
+            _give(user, value[position])
 
 
 def give_random_results(gm: GraphModule) -> None:
@@ -70,7 +73,7 @@ def keeping_random_states(gm: GraphModule) -> GraphModule:
     if not any(each.find_nodes(op="call_function", target=tag_activation_checkpoint) for each in _graphs(gm)):
         return gm
     graph = torch.fx.Graph()
-    result = graph.graph_copy(gm.graph, {}, return_output_node=True)
+    result: Any = graph.graph_copy(gm.graph, {}, return_output_node=True)
     if result is not None:
         graph.output(result[0])
     for node in graph.find_nodes(op="call_function", target=tag_activation_checkpoint):

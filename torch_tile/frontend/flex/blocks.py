@@ -130,8 +130,8 @@ def _default(kind: str, width: int, dtype: torch.dtype) -> Blocks:
     return Blocks(64, 64, 4, 2) if width <= 128 else Blocks(32, 32, 4, 1)
 
 
-# Bytes of a tile of rows or keys on CPU. A program uses about eight at a time, in float32: operands, one of them
-# also transposed, sums (twice, since loops carry them) and scores. They share 256 KB, half of a usual second-level cache.
+# Bytes of a tile of rows or keys on CPU. A program uses about eight at a time, in float32: operands, one of them also
+# transposed, sums (twice, since loops carry them) and scores. They share 256 KB, half of a usual second-level cache.
 _TILE_BYTES = 32 << 10
 
 
