@@ -35,20 +35,11 @@ target_compile_options(torch_tile_llvm INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno
 # MLIR's headers are ABI-sensitive to NDEBUG-like switches only through LLVM_ENABLE_ABI_BREAKING_CHECKS, which llvm-config.h fixes.
 
 # MLIR's headers take longer to read than our code to compile: they are read once for all targets of the compiler side.
-# Named as it is included, not by its path, so that checkouts share it through ccache.
 if(TORCH_TILE_PRECOMPILE)
+  target_compile_options(torch_tile_llvm INTERFACE ${TORCH_TILE_PRECOMPILE_OPTIONS})
   add_library(torch_tile_mlir_headers OBJECT ${PROJECT_SOURCE_DIR}/csrc/compiler/mlir_headers.cpp)
   target_link_libraries(torch_tile_mlir_headers PUBLIC torch_tile_llvm)
-  target_precompile_headers(torch_tile_mlir_headers PRIVATE <compiler/mlir_headers.h>)
-  # For ccache. Clang's file names its checkout: what stands for it in keys is what it is made of (CCACHE_PCH_EXTSUM).
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(torch_tile_llvm INTERFACE -fpch-preprocess)
-  else()
-    target_compile_options(torch_tile_llvm INTERFACE "SHELL:-Xclang -fno-pch-timestamp")
-    file(SHA256 ${PROJECT_SOURCE_DIR}/csrc/compiler/mlir_headers.h _headers)
-    file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/torch_tile_mlir_headers.dir/cmake_pch.hxx.pch.sum
-      "${_headers} ${LLVM_PACKAGE_VERSION} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_CXX_FLAGS} ${CMAKE_BUILD_TYPE}")
-  endif()
+  torch_tile_precompile(torch_tile_mlir_headers compiler/mlir_headers.h ${LLVM_PACKAGE_VERSION})
 endif()
 
 # What an executable or shared library of ours links: our static libraries, then the archives.

@@ -35,10 +35,10 @@ struct EngineOptions {
 
 /// Makes an engine for one variant of a file. The LibTorch library exports a function of this type under
 /// `torchEngineSymbol`.
-using MakeEngineFn = Status (*)(std::shared_ptr<const runtime::PackageFile> file, uint32_t variant,
-                                const EngineOptions &options, std::unique_ptr<Engine> &engine);
+using MakeEngineFn = void (*)(std::shared_ptr<const runtime::PackageFile> file, uint32_t variant,
+                              const EngineOptions &options, std::unique_ptr<Engine> &engine, Status &status);
 /// Both libraries are of one build, or they do not fit; the number is that of the interface between them.
-inline constexpr const char *torchEngineSymbol = "torch_tile_make_torch_engine_1";
+inline constexpr const char *torchEngineSymbol = "torch_tile_make_torch_engine_2";
 
 /// The engine without LibTorch, for programs that call no operators.
 Status makeCoreEngine(std::shared_ptr<const runtime::PackageFile> file, uint32_t variant, const EngineOptions &options,

@@ -108,7 +108,11 @@ Status makeEngine(tile_model &model, const EngineOptions &options, bool forceTor
     return makeCoreEngine(model.file, model.variant, options, model.engine);
   std::string error;
   MakeEngineFn make = torchEngine(error);
-  return make ? make(model.file, model.variant, options, model.engine) : Status::unsupported("load", error);
+  if (!make)
+    return Status::unsupported("load", error);
+  Status status;
+  make(model.file, model.variant, options, model.engine, status);
+  return status;
 }
 
 /// Compute capability of a GPU (90 for 9.0), by the driver; 0 with a reason where there is none.

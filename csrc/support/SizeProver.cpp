@@ -3,6 +3,7 @@
 #include "support/FloatSizes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 using namespace torch_tile;
@@ -387,16 +388,18 @@ int64_t SizeProver::eliminate(SizeExpr e, int64_t enough) {
     for (const SizeFactor &f : t.monomial->factors)
       if (std::find(atoms.begin(), atoms.end(), f.atom) == atoms.end())
         atoms.push_back(f.atom);
-  std::stable_sort(atoms.begin(), atoms.end(), [&](const SizeAtom *a, const SizeAtom *b) {
-    auto rank = [&](const SizeAtom *atom) {
-      if (!atom->isSymbol)
-        return 0;
-      const SizeFacts::Fact *fact = facts.find(atom);
-      return fact && fact->extent ? 1 : 2;
-    };
-    return rank(a) < rank(b);
-  });
-  for (const SizeAtom *atom : atoms) {
+  // Not std::stable_sort: libstdc++ 12 takes its memory by a function that it calls deprecated.
+  auto isCall = [](const SizeAtom *atom) { return !atom->isSymbol; };
+  auto isLoopVariable = [&](const SizeAtom *atom) {
+    const SizeFacts::Fact *fact = facts.find(atom);
+    return fact && fact->extent;
+  };
+  std::vector<const SizeAtom *> ordered;
+  std::copy_if(atoms.begin(), atoms.end(), std::back_inserter(ordered), isCall);
+  for (bool wanted : {true, false})
+    std::copy_if(atoms.begin(), atoms.end(), std::back_inserter(ordered),
+                 [&](const SizeAtom *atom) { return !isCall(atom) && isLoopVariable(atom) == wanted; });
+  for (const SizeAtom *atom : ordered) {
     if (best >= enough || !spend())
       break;
     std::vector<SizeTermNode> with, without;

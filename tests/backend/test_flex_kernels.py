@@ -12,7 +12,7 @@ import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from tests.backend.flex_programs import SCORES, causal, check, holes, operands
-from tests.compiling import IS_TILE, compiled, count
+from tests.compiling import IS_TILE, compiled, count, gradients
 from torch_tile.frontend.flex import lower
 
 pytestmark = pytest.mark.skipif(not IS_TILE, reason="tests of kernels of this backend")
@@ -131,12 +131,45 @@ def test_dynamic_lengths() -> None:
     assert count("pycalls") == 0 and count("fallbacks") == 0
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_other_types(dtype: torch.dtype) -> None:
     block_mask = create_block_mask(causal, None, None, 64, 64, device="cpu", BLOCK_SIZE=16)
-    # torch declares sums of rows of float64 as float32, so a backward graph cannot take them.
-    given, has_gradients = operands(dtype=dtype), dtype is not torch.float64
-    check(lambda q, k, v: flex_attention(q, k, v, block_mask=block_mask), *given, with_gradients=has_gradients)
+    check(lambda q, k, v: flex_attention(q, k, v, block_mask=block_mask), *operands(dtype=dtype))
+
+
+@pytest.mark.parametrize("captured", [None, torch.float32, torch.float64])
+def test_float64(captured: torch.dtype | None) -> None:
+    """Gradients have its digits, though the sums that the forward pass hands on are declared as float32."""
+    block_mask = create_block_mask(causal, None, None, 64, 64, device="cpu", BLOCK_SIZE=16)
+    slopes = None if captured is None else torch.rand(8, dtype=captured)
+
+    def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        score = None if slopes is None else lambda s, b, h, i, j: s - (i - j) * slopes[h]
+        return flex_attention(q, k, v, block_mask=block_mask, score_mod=score)
+
+    given = list(operands(dtype=torch.float64))
+    for ours, eager in zip(gradients(compiled(function), given), gradients(function, given), strict=True):
+        torch.testing.assert_close(ours, eager, rtol=1e-12, atol=1e-12)
+    assert count("pycalls") == 0 and count("fallbacks") == 0
+
+
+def test_sums_of_float64_have_the_type_that_torch_declares() -> None:
+    q, k, v = operands(dtype=torch.float64)
+    result, sums = compiled(lambda q, k, v: flex_attention(q, k, v, return_lse=True))(q, k, v)
+    expected, exact = flex_attention(q, k, v, return_lse=True)
+    torch.testing.assert_close(result, expected)
+    assert sums.dtype is torch.float32
+    torch.testing.assert_close(sums, exact.float())
+
+
+def test_sizes_of_mask_blocks_may_be_symbols() -> None:
+    program = compiled(flex_attention, dynamic=True)
+    for block, length in ((64, 128), (32, 128), (32, 100)):
+        block_mask = create_block_mask(causal, None, None, length, length, device="cpu", BLOCK_SIZE=block)
+        given = operands(length=length, kv_length=length)
+        expected = flex_attention(*given, block_mask=block_mask)
+        torch.testing.assert_close(program(*given, block_mask=block_mask), expected, rtol=1e-4, atol=1e-5)
+    assert count("pycalls") == 0 and count("fallbacks") == 0
 
 
 def test_blocks_of_the_users_choice() -> None:

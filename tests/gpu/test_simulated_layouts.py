@@ -106,7 +106,7 @@ def compiled(function: Callable[[torch.Tensor], Any], x: torch.Tensor, monkeypat
         return make_boxed_func(gm.forward)
 
     monkeypatch.setattr(aot, "compile_graph", compile_for_gpu)
-    monkeypatch.setattr(variances, "_is_wide", lambda x: False)  # as on a GPU
+    monkeypatch.setattr(variances, "_is_wide", lambda *_: False)  # as on a GPU
     fresh()
     torch.compile(function, backend="tile", dynamic=False)(x)
     return Program(texts[0])

@@ -141,16 +141,16 @@ Status make(std::shared_ptr<const PackageFile> file, uint32_t variant, const Eng
 
 extern "C" {
 
-TILE_API torch_tile::Status torch_tile_make_torch_engine_1(std::shared_ptr<const torch_tile::runtime::PackageFile> file,
-                                                           uint32_t variant,
-                                                           const torch_tile::runner::EngineOptions &options,
-                                                           std::unique_ptr<torch_tile::runner::Engine> &engine) {
+TILE_API void torch_tile_make_torch_engine_2(std::shared_ptr<const torch_tile::runtime::PackageFile> file,
+                                             uint32_t variant, const torch_tile::runner::EngineOptions &options,
+                                             std::unique_ptr<torch_tile::runner::Engine> &engine,
+                                             torch_tile::Status &status) {
   try {
-    return torch_tile::runner::make(std::move(file), variant, options, engine);
+    status = torch_tile::runner::make(std::move(file), variant, options, engine);
   } catch (const c10::Error &error) {
-    return torch_tile::Status::internal("load", error.what_without_backtrace());
+    status = torch_tile::Status::internal("load", error.what_without_backtrace());
   } catch (const std::exception &error) {
-    return torch_tile::Status::internal("load", error.what());
+    status = torch_tile::Status::internal("load", error.what());
   }
 }
 }

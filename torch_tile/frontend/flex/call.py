@@ -23,6 +23,19 @@ def reference_of(node: Node) -> str:
     return _REFERENCES[str(node.target)]
 
 
+def _constant(size: Any) -> int:
+    """A size that kernels are made for. Where it is a symbol, a guard fixes it, as Inductor's does."""
+    value = size.meta.get("val") if isinstance(size, Node) else size
+    if isinstance(value, torch.SymInt):
+        expression = value.node.expr
+        if not expression.is_number and value.node.shape_env.frozen:
+            raise NotNative("a size of blocks that is not constant, where no guard can be added")
+        return int(value)
+    if not isinstance(value, int):
+        raise NotNative("a size of blocks that is not known")
+    return value
+
+
 class BlockLists:
     """Lists of a mask: for each block of rows (or keys) how many blocks of keys (or rows) it sees, and which."""
 
@@ -66,9 +79,10 @@ class FlexCall:
         self.full = _lists(*block_mask[4:6])
         self.partial_rows = _lists(*block_mask[6:8])
         self.full_rows = _lists(*block_mask[8:10])
-        self.block_rows, self.block_keys, mask = block_mask[-3:]
         if self.partial is None:
             raise NotNative("a mask without lists of blocks")
+        block_rows, block_keys, mask = block_mask[-3:]
+        self.block_rows, self.block_keys = _constant(block_rows), _constant(block_keys)
         score_function = ElementFunction(self._module(score), 5)
         self.score = None if score_function.is_identity() else score_function
         mask_function = ElementFunction(self._module(mask), 4)

@@ -47,33 +47,65 @@ def inline_flex_attention(gm: GraphModule, node: Node, decompositions: dict[Any,
         given = iter(values)
         actual = [constants[place] if place in constants else next(given) for place in range(len(leaves))]
         args, kwargs = pytree.tree_unflatten(actual, spec)
-        return reference(*args, **kwargs)
+        return _as_declared(reference(*_with_exact_sums(node, args), **kwargs), node.meta["val"])
 
     values = [each.meta["val"] for each in inputs]
-    with fake_mode(values), _asking_for_gradients(node):
+    with fake_mode(values), _asking_for_gradients(gm, node):
         traced = make_fx(call, decompositions)(*values)
     traced.graph.eliminate_dead_code()
-    results = pytree.tree_leaves(next(iter(traced.graph.find_nodes(op="output"))).args[0], is_leaf=lambda x: x is None)
-    expected = pytree.tree_leaves(node.meta["val"], is_leaf=lambda x: x is None)
-    if [result is None for result in results] != [value is None for value in expected]:
+    if not _has_all_used(node, next(iter(traced.graph.find_nodes(op="output"))).args[0]):
         raise ValueError("its results are not those of the reference")
     _replace(gm, node, traced, inputs)
 
 
+def _as_declared(results: Any, declared: Any) -> Any:
+    """torch declares the logarithms of the sums of rows, and their maxima, as float32 for operands of float64 too."""
+    if isinstance(results, (tuple, list)):
+        return type(results)(_as_declared(*pair) for pair in zip(results, declared, strict=True))
+    is_other = isinstance(results, torch.Tensor) and results.dtype is not declared.dtype
+    return results.to(declared.dtype) if is_other else results
+
+
+def _with_exact_sums(node: Node, args: Any) -> Any:
+    """Arguments of the gradient of float64: the sums that the forward pass kept have the digits of float32."""
+    is_backward = str(node.target) == "flex_attention_backward"
+    if not is_backward or args[0].dtype is not torch.float64 or args[4].dtype is torch.float64:
+        return args
+    definitions = importlib.import_module("torch._higher_order_ops.flex_attention")
+    _, sums, _ = definitions.sdpa_dense(*args[:3], args[7], *args[9:])
+    return (*args[:4], sums, *args[5:])
+
+
+def _has_all_used(node: Node, results: Any) -> bool:
+    """torch declares gradients of all captured tensors; the reference has those that somebody asks for."""
+    for user in node.users:
+        item = results[user.args[1]]
+        if isinstance(item, (tuple, list)):
+            if not _has_all_used(user, item):
+                return False
+        elif item is None and user.users:
+            return False
+    return True
+
+
 @contextlib.contextmanager
-def _asking_for_gradients(node: Node) -> Iterator[None]:
+def _asking_for_gradients(gm: GraphModule, node: Node) -> Iterator[None]:
     """The reference gives gradients of captured tensors that ask for them; values of a graph do not say so."""
-    changed: list[torch.Tensor] = []
+    changed: list[tuple[torch.Tensor, bool]] = []
     if str(node.target) == "flex_attention_backward":
+        joint: Any = getattr(gm, str(node.args[8]))
+        gradients = next(iter(joint.graph.find_nodes(op="output"))).args[0][5:]
         captured: Any = node.args[12]
-        for buffer, gradient in zip(captured, node.meta["val"][3], strict=True):
-            if isinstance(buffer, Node) and gradient is not None and not buffer.meta["val"].requires_grad:
-                changed.append(buffer.meta["val"].requires_grad_(True))
+        for buffer, gradient in zip(captured, gradients, strict=True):
+            value = buffer.meta["val"] if isinstance(buffer, Node) else None
+            if isinstance(value, torch.Tensor) and value.requires_grad != (gradient is not None):
+                changed.append((value, value.requires_grad))
+                value.requires_grad_(gradient is not None)
     try:
         yield
     finally:
-        for value in changed:
-            value.requires_grad_(False)
+        for value, before in changed:
+            value.requires_grad_(before)
 
 
 def _replace(gm: GraphModule, node: Node, traced: GraphModule, inputs: list[Node]) -> None:
