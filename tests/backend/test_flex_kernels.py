@@ -137,6 +137,15 @@ def test_other_types(dtype: torch.dtype) -> None:
     check(lambda q, k, v: flex_attention(q, k, v, block_mask=block_mask), *operands(dtype=dtype))
 
 
+@pytest.mark.parametrize("scale", [-0.5, 0.0, -1e-42, 1e-42, 3])
+@pytest.mark.parametrize("has_mask", [True, False])
+def test_scales(scale: float, has_mask: bool) -> None:
+    """The largest score is the least product where the scale is negative."""
+    block_mask = create_block_mask(causal, None, None, 40, 40, device="cpu", BLOCK_SIZE=16) if has_mask else None
+    given = operands(length=40, kv_length=40)
+    check(lambda q, k, v: flex_attention(q, k, v, block_mask=block_mask, scale=scale), *given)
+
+
 @pytest.mark.parametrize("captured", [None, torch.float32, torch.float64])
 def test_float64(captured: torch.dtype | None) -> None:
     """Gradients have its digits, though the sums that the forward pass hands on are declared as float32."""

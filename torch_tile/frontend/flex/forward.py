@@ -66,12 +66,13 @@ def attend(
         keys = (first + cols)[None, :]
         if C.score is not None:
             scores = C.score(scores * C.SCALE, b, h, rows[:, None], keys, captured[0]) * C.LOG2_E
+        elif not C.SCALES_LATE:
+            scores = scores * (C.SCALE * C.LOG2_E)
         if WITH_MASK and C.mask is not None:
             scores = tl.where(C.mask(b, h, rows[:, None], keys, captured[1]), scores, float("-inf"))
         if not C.EVEN_N:
             scores = tl.where(keys < kv_length, scores, float("-inf"))
-        if C.score is None:
-            # The factor is positive: the maximum may be scaled in place of the scores.
+        if C.SCALES_LATE:
             new_top = tl.maximum(top, tl.max(scores, 1) * (C.SCALE * C.LOG2_E))
             safe = tl.where(new_top == float("-inf"), 0.0, new_top)
             weights = tl.math.exp2(scores * (C.SCALE * C.LOG2_E) - safe[:, None])

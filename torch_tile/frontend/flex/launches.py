@@ -61,6 +61,8 @@ class Constants:
         self.IS_BATCHED = int(key.shape[0] == query.shape[0])
         self.SUM = tl.float32
         self.SCALE, self.LOG2_E = float(call.scale), LOG2_E
+        # By a positive factor the maximum of scores is scaled in place of the scores, among which masks put -inf.
+        self.SCALES_LATE = call.score is None and float(call.scale) * LOG2_E >= torch.finfo(torch.float32).tiny
         self.KEYS = Steps(chosen.keys, call.block_keys, kv_length)
         self.ROWS = Steps(chosen.rows, call.block_rows, q_length)
         self.MASK_M, self.MASK_N = call.block_rows, call.block_keys
