@@ -15,6 +15,15 @@ function(torch_tile_precompile target header)
     "${_text} ${ARGN} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_CXX_FLAGS} ${CMAKE_BUILD_TYPE}")
 endfunction()
 
+# torch_tile_read_precompiled(target from): the target's files read the precompiled header of another target. They are
+# compiled with the same options; an executable is compiled as a library is, which costs it nothing on x86-64.
+function(torch_tile_read_precompiled target from)
+  if(TORCH_TILE_PRECOMPILE)
+    target_precompile_headers(${target} REUSE_FROM ${from})
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
+endfunction()
+
 # Options of the files that make or read a precompiled header, for ccache.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(TORCH_TILE_PRECOMPILE_OPTIONS -fpch-preprocess)
