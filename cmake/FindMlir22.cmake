@@ -35,12 +35,7 @@ target_compile_options(torch_tile_llvm INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno
 # MLIR's headers are ABI-sensitive to NDEBUG-like switches only through LLVM_ENABLE_ABI_BREAKING_CHECKS, which llvm-config.h fixes.
 
 # MLIR's headers take longer to read than our code to compile: they are read once for all targets of the compiler side.
-if(TORCH_TILE_PRECOMPILE)
-  target_compile_options(torch_tile_llvm INTERFACE ${TORCH_TILE_PRECOMPILE_OPTIONS})
-  add_library(torch_tile_mlir_headers OBJECT ${PROJECT_SOURCE_DIR}/csrc/compiler/mlir_headers.cpp)
-  target_link_libraries(torch_tile_mlir_headers PUBLIC torch_tile_llvm)
-  torch_tile_precompile(torch_tile_mlir_headers compiler/mlir_headers.h ${LLVM_PACKAGE_VERSION})
-endif()
+torch_tile_precompile(torch_tile_mlir_headers compiler/mlir_headers.h LINK torch_tile_llvm FACTS ${LLVM_PACKAGE_VERSION})
 
 # What an executable or shared library of ours links: our static libraries, then the archives.
 add_library(torch_tile_llvm_archives INTERFACE)

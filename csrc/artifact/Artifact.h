@@ -66,7 +66,9 @@ enum class ExprOp : uint8_t {
   FloatPow,
   FloatMin,
   FloatMax,
-  FloatToInt
+  FloatToInt,
+  FloatUnary,
+  FloatRoundDecimal
 };
 
 /// Postfix: Constant pushes `value`, Symbol pushes symbol number `value`, the rest pop two and push one.

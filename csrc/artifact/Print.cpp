@@ -162,6 +162,10 @@ private:
       return "FloatMax(" + left + ", " + right + ")";
     case ExprOp::FloatToInt:
       return "FloatToInt(" + left + ", " + right + ")";
+    case ExprOp::FloatUnary:
+      return "FloatUnary(" + left + ", " + right + ")";
+    case ExprOp::FloatRoundDecimal:
+      return "FloatRound(" + left + ", " + right + ")";
     case ExprOp::Constant:
     case ExprOp::Symbol:
       break;

@@ -9,7 +9,7 @@ namespace torch_tile::artifact {
 namespace {
 
 constexpr uint8_t magic[4] = {'T', 'T', 'A', 'F'};
-constexpr uint32_t formatVersion = 8;
+constexpr uint32_t formatVersion = 9;
 /// Argument trees of operator schemas are at most lists of lists.
 constexpr int maxValueDepth = 8;
 
@@ -336,7 +336,7 @@ void read(ByteReader &in, Body &body) {
   });
   readVector(in, body.exprs, [&](Expr &expr) {
     readVector(in, expr, [&](ExprInst &inst) {
-      inst.op = in.enumerator(ExprOp::FloatToInt, "size operation");
+      inst.op = in.enumerator(ExprOp::FloatRoundDecimal, "size operation");
       if (inst.op == ExprOp::Constant || inst.op == ExprOp::Symbol)
         inst.value = in.signedInt();
     });

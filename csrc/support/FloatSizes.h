@@ -8,11 +8,14 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 namespace torch_tile {
 
 /// Functions of a size expression beyond those of integers. Operands and results are floats, but for IntTrueDiv, whose
-/// operands are integers, and ToInt, whose second operand is a Rounding and whose result is an integer.
+/// operands are integers, ToInt, whose second operand is a Rounding and whose result is an integer, Unary, whose second
+/// operand is a UnaryFloat, and RoundDecimal, whose second operand is a number of digits.
 enum class FloatFn : uint8_t {
   IntTrueDiv = static_cast<uint8_t>(SizeFn::Max) + 1,
   Add,
@@ -21,12 +24,23 @@ enum class FloatFn : uint8_t {
   Pow,
   Min,
   Max,
-  ToInt
+  ToInt,
+  Unary,
+  RoundDecimal
 };
+
+/// A function of one float: its position in the table of FloatSizes.cpp.
+enum class UnaryFloat : int64_t {};
 
 constexpr SizeFn sizeFn(FloatFn fn) { return static_cast<SizeFn>(fn); }
 constexpr FloatFn floatFn(SizeFn fn) { return static_cast<FloatFn>(fn); }
 inline bool isFloatFn(SizeFn fn) { return fn > SizeFn::Max; }
+/// Digits of the least power of ten that divides exactly.
+constexpr int64_t leastDecimalDigits = -22;
+/// Of the name that torch prints.
+std::optional<UnaryFloat> unaryFloatOf(std::string_view name);
+/// Bounds of its results.
+std::pair<double, double> rangeOfUnary(UnaryFloat function);
 /// Value of a function for which `isFloatFn` holds; nothing where Python raises or no int64 holds the result.
 std::optional<int64_t> applyFloatFn(FloatFn fn, int64_t a, int64_t b);
 

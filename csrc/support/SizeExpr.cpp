@@ -259,29 +259,6 @@ static SizeExpr truncDiv(SizeContext &context, SizeExpr a, SizeExpr b) {
   return impl.callExpr(SizeFn::TruncDiv, {a, b});
 }
 
-std::optional<int64_t> torch_tile::applyFloatFn(FloatFn fn, int64_t a, int64_t b) {
-  double x = floatOfBits(a), y = floatOfBits(b);
-  switch (fn) {
-  case FloatFn::IntTrueDiv:
-    return b == 0 ? std::nullopt : std::optional(bitsOfFloat(static_cast<double>(a) / static_cast<double>(b)));
-  case FloatFn::Add:
-    return bitsOfFloat(x + y);
-  case FloatFn::Mul:
-    return bitsOfFloat(x * y);
-  case FloatFn::TrueDiv:
-    return y == 0 ? std::nullopt : std::optional(bitsOfFloat(x / y));
-  case FloatFn::Pow:
-    return bitsOfFloat(std::pow(x, y));
-  case FloatFn::Min:
-    return bitsOfFloat(std::min(x, y));
-  case FloatFn::Max:
-    return bitsOfFloat(std::max(x, y));
-  case FloatFn::ToInt:
-    return roundToInt(x, b);
-  }
-  return std::nullopt;
-}
-
 SizeExpr SizeContext::Impl::floatCall(SizeFn fn, SizeExpr a, SizeExpr b) {
   if (!a.isValid() || !b.isValid())
     return SizeExpr(invalid);

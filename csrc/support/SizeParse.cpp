@@ -19,7 +19,7 @@ struct SizeFunction {
   std::string_view name;
   SizeFn fn;
 };
-constexpr std::array<SizeFunction, 16> sizeFunctions{{{"FloorDiv", SizeFn::FloorDiv},
+constexpr std::array<SizeFunction, 18> sizeFunctions{{{"FloorDiv", SizeFn::FloorDiv},
                                                       {"CleanDiv", SizeFn::CleanDiv},
                                                       {"CeilDiv", SizeFn::CeilDiv},
                                                       {"TruncDiv", SizeFn::TruncDiv},
@@ -34,7 +34,9 @@ constexpr std::array<SizeFunction, 16> sizeFunctions{{{"FloorDiv", SizeFn::Floor
                                                       {"FloatRaise", sizeFn(FloatFn::Pow)},
                                                       {"FloatMin", sizeFn(FloatFn::Min)},
                                                       {"FloatMax", sizeFn(FloatFn::Max)},
-                                                      {"FloatToInt", sizeFn(FloatFn::ToInt)}}};
+                                                      {"FloatToInt", sizeFn(FloatFn::ToInt)},
+                                                      {"FloatUnary", sizeFn(FloatFn::Unary)},
+                                                      {"FloatRound", sizeFn(FloatFn::RoundDecimal)}}};
 } // namespace
 
 static void printExpr(std::string &out, SizeExpr e);
@@ -386,8 +388,11 @@ private:
                                                             {"Min", sizeFn(FloatFn::Min)},
                                                             {"Max", sizeFn(FloatFn::Max)}}};
     auto it = std::find_if(functions.begin(), functions.end(), [&](const SizeFunction &f) { return f.name == name; });
-    bool isRoot = name == "OpaqueUnaryFn_sqrt";
-    if (it == functions.end() && !isRoot) {
+    if (auto unary = unaryFloatOf(name))
+      return parseUnaryFloat(*unary);
+    if (name == "RoundDecimal")
+      return parseRoundDecimal();
+    if (it == functions.end()) {
       if (peek() != '(' && isFloatSymbol(name))
         return context.symbol(name);
       if (peek() != '(')
@@ -404,15 +409,33 @@ private:
       SizeExpr arg = parseFloatSum();
       if (!arg)
         return arg;
-      result = isRoot   ? context.call(sizeFn(FloatFn::Pow), {arg, floatConstant(0.5)})
-               : result ? context.call(it->fn, {result, arg})
-                        : arg;
+      result = result ? context.call(it->fn, {result, arg}) : arg;
     } while (accept(","));
-    bool isBinary = !isRoot && (it->fn == sizeFn(FloatFn::TrueDiv) || it->fn == sizeFn(FloatFn::Pow));
-    if ((isBinary && count != 2) || (isRoot && count != 1))
-      return fail("'" + std::string(name) + "' expects " + (isRoot ? "1 argument" : "2 arguments") + ", got " +
-                  std::to_string(count));
+    bool isBinary = it->fn == sizeFn(FloatFn::TrueDiv) || it->fn == sizeFn(FloatFn::Pow);
+    if (isBinary && count != 2)
+      return fail("'" + std::string(name) + "' expects 2 arguments, got " + std::to_string(count));
     return accept(")") ? result : fail("expected ')'");
+  }
+
+  SizeExpr parseUnaryFloat(UnaryFloat function) {
+    SizeExpr x = accept("(") ? parseFloatSum() : fail("expected '('");
+    if (!x)
+      return x;
+    SizeExpr which = context.constant(static_cast<int64_t>(function));
+    return accept(")") ? context.call(sizeFn(FloatFn::Unary), {x, which}) : fail("expected ')'");
+  }
+
+  /// RoundDecimal(x, digits)
+  SizeExpr parseRoundDecimal() {
+    SizeExpr x = accept("(") ? parseFloatSum() : fail("expected '('");
+    if (!x)
+      return x;
+    SizeExpr digits = accept(",") ? parseSum() : fail("'RoundDecimal' expects 2 arguments, got 1");
+    if (!digits)
+      return digits;
+    if (digits.constant().value_or(leastDecimalDigits - 1) < leastDecimalDigits)
+      return fail("unsupported number of digits '" + digits.str() + "' of 'RoundDecimal'");
+    return accept(")") ? context.call(sizeFn(FloatFn::RoundDecimal), {x, digits}) : fail("expected ')'");
   }
 
   /// torch writes a rounded true division as e.g. TruncToInt(IntTrueDiv(a, b)).

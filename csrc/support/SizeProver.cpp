@@ -144,6 +144,10 @@ FloatRange SizeProver::computeFloatInterval(SizeExpr e) {
     return areNonNegative ? FloatRange{0, std::numeric_limits<double>::infinity()} : FloatRange();
   case FloatFn::Pow:
     return a.min >= 0 ? FloatRange{0, std::numeric_limits<double>::infinity()} : FloatRange();
+  case FloatFn::Unary: {
+    auto [low, high] = rangeOfUnary(static_cast<UnaryFloat>(atom->args[1].constant().value_or(-1)));
+    return {low, high};
+  }
   case FloatFn::Min:
     return {std::min(a.min, b.min), std::min(a.max, b.max)};
   case FloatFn::Max:

@@ -162,6 +162,44 @@ def test_sizes_that_go_through_floats(name: str) -> None:
     assert counters["stats"]["unique_graphs"] == 1
 
 
+# Powers of two, squares, and their neighbours. No function below gives 0 or 1, for which torch makes other graphs.
+ROWS = (4, 8, 9, 15, 16, 17, 31, 32, 33, 1000, 1024)
+FUNCTIONS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "log2": lambda x: x.new_ones(int(math.log2(x.size(0)))),
+    "ceil log2": lambda x: x.new_ones(math.ceil(math.log2(x.size(0)))),
+    "floor sqrt": lambda x: x.new_ones(math.floor(math.sqrt(x.size(0)))),
+    "sqrt of another": lambda x: x.new_ones(int(math.sqrt(x.size(1)))),
+    "sines": lambda x: x.new_ones(int(9 * math.sin(x.size(0)) + 12), int(9 * math.cos(x.size(0)) + 12)),
+    "tangents": lambda x: x.new_ones(int(9 * math.tanh(x.size(0) / 16) + 2), round(math.tan(1 / x.size(0)) * 9 + 3)),
+    "hyperbolic": lambda x: x.new_ones(int(math.sinh(x.size(0) ** 0.25) + 2), int(math.cosh(x.size(0) ** 0.25))),
+    "inverse": lambda x: x.new_ones(
+        int(9 * math.asin(1 / x.size(0)) + 2), int(9 * math.acos(1 / x.size(0))), math.trunc(9 * math.atan(x.size(0)))
+    ),
+    "decimal": lambda x: x.new_ones(int(round(x.size(0) / 3, 1) * 10), int(round(x.size(0) / 3, -1)) + 2),
+    "rounding": lambda x: x.new_ones(round(x.size(0) / 4) + 2, math.trunc(x.size(0) / 3) + 2),
+    "slice": lambda x: x[: int(math.log2(x.size(0)))] * math.log2(x.size(0)),
+    "view": lambda x: x[: int(math.sqrt(x.size(0))) ** 2].view(int(math.sqrt(x.size(0))), -1) + 1,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_sizes_that_are_functions_of_floats(name: str) -> None:
+    """As Python computes them, also at the powers of two and beside them."""
+    f = compiled(FUNCTIONS[name], dynamic=True)
+    for rows in ROWS:
+        x = torch.randn(rows, rows + 5)
+        assert_same(f(x + 1), FUNCTIONS[name](x + 1))
+    assert counters["stats"]["unique_graphs"] == 1
+
+
+@pytest.mark.parametrize("function", [math.log, lambda n: math.log(n, 2), math.log10, lambda n: math.exp(n / 512)])
+def test_functions_that_make_a_graph_for_each_size(function: Callable[[int], float]) -> None:
+    """torch has no symbol for them."""
+    f = compiled(lambda x: x.new_ones(int(function(x.size(0)))), dynamic=True)
+    for rows in (10, 1000, 1024):
+        assert f(torch.randn(rows)).shape == (int(function(rows)),)
+
+
 FLOAT_ITEMS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "size": lambda x, n: x.new_zeros(int(n.item())) + x.sum(),
     "slice": lambda x, n: x[: int(n.item())] * 2,
@@ -171,6 +209,8 @@ FLOAT_ITEMS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "of a sum": lambda x, n: x.new_ones(int((n * 2).bfloat16().item() + n.sum().item()), 2) * x[0, 0],
     "size and value": lambda x, n: x.new_ones(int(n.item())) * n.item() + int(x.sum().item()),
     "value": lambda x, n: x * int(n.item()),
+    "log2": lambda x, n: x.new_ones(math.ceil(math.log2(n.item())), 2) + x.sum(),
+    "decimal": lambda x, n: x.new_ones(int(round(n.item(), 1) * 10)) + x.sum(),
     "integer item": lambda x, n: x.new_ones(int(n.long().item() * 0.5)) + x.sum(),
     "result": lambda x, n: (x + 1, int(n.item()), n.item()),
 }

@@ -1,6 +1,7 @@
 // The algebra of sizes and indices: identities by name, and agreement with brute force over all assignments of small
 // ranges.
 #include "support/ExprBudget.h"
+#include "support/FloatSizes.h"
 #include "support/SizeFacts.h"
 
 #include <gtest/gtest.h>
@@ -147,6 +148,12 @@ TEST_F(SizeExprTest, GoesThroughFloats) {
       {"RoundToInt(IntTrueDiv(s0, 2) + 1.0)", [](double x) { return std::nearbyint(x / 2 + 1); }},
       {"TruncToInt(Max(2.0, ToFloat(s0)**0.5))", [](double x) { return std::trunc(std::max(2.0, std::sqrt(x))); }},
       {"CeilToInt(FloorToInt(1.5*ToFloat(s0)))", [](double x) { return std::floor(1.5 * x); }},
+      {"CeilToInt(OpaqueUnaryFn_log2(ToFloat(s0 + 1)))", [](double x) { return std::ceil(std::log2(x + 1)); }},
+      {"FloorToInt(100.0*OpaqueUnaryFn_tanh(OpaqueUnaryFn_sqrt(ToFloat(s0))))",
+       [](double x) { return std::floor(100 * std::tanh(std::sqrt(x))); }},
+      {"TruncToInt(100.0*RoundDecimal(IntTrueDiv(s0, 8), 1))",
+       [](double x) { return std::trunc(100 * (std::nearbyint(x / 8 * 10) / 10)); }},
+      {"RoundToInt(RoundDecimal(ToFloat(s0), -1))", [](double x) { return 10 * std::nearbyint(x / 10); }},
       {"4*TruncToInt((ToFloat(s0) - 1.0)/2.0e-1) - 1", [](double x) { return 4 * std::trunc((x - 1.0) / 0.2) - 1; }},
   };
   for (const Case &c : cases) {
@@ -171,11 +178,41 @@ TEST_F(SizeExprTest, GoesThroughFloats) {
                    .isValid());
 }
 
+TEST_F(SizeExprTest, RoundsToDecimalsAsPython) {
+  struct Case {
+    double x;
+    int64_t digits;
+    double expected;
+  } cases[] = {{2.675, 2, 2.67}, {0.125, 2, 0.12}, {0.375, 2, 0.38},        {1e22 / 3, 5, 1e22 / 3},
+               {25, -1, 20},     {35, -1, 40},     {25.000001, -1, 30},     {4e21, -22, 0},
+               {-15, -1, -20},   {5e-324, 323, 0}, {1.0 / 3, 400, 1.0 / 3}, {1e300, 2, 1e300},
+               {-0.04, 1, 0}};
+  for (const Case &c : cases)
+    EXPECT_EQ(applyFloatFn(FloatFn::RoundDecimal, bitsOfFloat(c.x), c.digits), bitsOfFloat(c.expected))
+        << c.x << " to " << c.digits;
+}
+
+TEST_F(SizeExprTest, FunctionsOfFloatsHaveNoValueWherePythonRaises) {
+  struct Case {
+    const char *name;
+    double x;
+  } cases[] = {{"log2", 0}, {"log", -1}, {"sqrt", -1}, {"exp", 1000}, {"sinh", 1000}, {"sin", INFINITY}, {"acos", 2}};
+  for (const Case &c : cases) {
+    auto function = unaryFloatOf(std::string("OpaqueUnaryFn_") + c.name);
+    ASSERT_TRUE(function) << c.name;
+    EXPECT_FALSE(applyFloatFn(FloatFn::Unary, bitsOfFloat(c.x), static_cast<int64_t>(*function))) << c.name;
+  }
+  SizeFacts facts(context);
+  EXPECT_EQ(facts.range(parse("FloorToInt(4.0*OpaqueUnaryFn_sin(ToFloat(s0)))")).min, -4);
+  EXPECT_EQ(facts.range(parse("FloorToInt(OpaqueUnaryFn_sqrt(ToFloat(s0)))")).min, 0);
+}
+
 TEST_F(SizeExprTest, SaysWhyTextIsRefused) {
   EXPECT_NE(parseError("s0/2").find("true division"), std::string::npos);
   EXPECT_NE(parseError("TruncToInt(s0)").find("unsupported function 's0' of floats"), std::string::npos);
   EXPECT_NE(parseError("RoundToInt(1.5*ToFloat(s0)").find("expected ')'"), std::string::npos);
   EXPECT_NE(parseError("FloorToInt(FloatPow(ToFloat(s0)))").find("expects 2 arguments"), std::string::npos);
+  EXPECT_NE(parseError("TruncToInt(RoundDecimal(ToFloat(s0), -23))").find("number of digits"), std::string::npos);
   EXPECT_NE(parseError("s0**s1").find("constant exponent"), std::string::npos);
   EXPECT_NE(parseError("Mod(s0)").find("expects 2 arguments, got 1"), std::string::npos);
   EXPECT_NE(parseError("1.5*s0").find("expected an integer"), std::string::npos);

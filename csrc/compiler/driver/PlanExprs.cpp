@@ -84,6 +84,10 @@ static ExprOp opOfFloatFn(FloatFn fn) {
     return ExprOp::FloatMax;
   case FloatFn::ToInt:
     return ExprOp::FloatToInt;
+  case FloatFn::Unary:
+    return ExprOp::FloatUnary;
+  case FloatFn::RoundDecimal:
+    return ExprOp::FloatRoundDecimal;
   }
   return ExprOp::Add;
 }

@@ -61,6 +61,13 @@ int64_t applyFloat(ExprOp op, int64_t a, int64_t b) {
     return bitsOfFloat(std::min(x, y));
   case ExprOp::FloatMax:
     return bitsOfFloat(std::max(x, y));
+  case ExprOp::FloatUnary:
+  case ExprOp::FloatRoundDecimal: {
+    auto result = applyFloatFn(op == ExprOp::FloatUnary ? FloatFn::Unary : FloatFn::RoundDecimal, a, b);
+    if (!result)
+      fail("a size expression is a function of a float beyond its domain: " + std::to_string(x));
+    return *result;
+  }
   default: {
     auto rounded = roundToInt(x, b);
     if (!rounded)

@@ -1,0 +1,1 @@
+// Only the precompiled header of this target is used.
