@@ -252,6 +252,10 @@ private:
 
   SizeExpr power(SizeExpr base, SizeExpr exponent) {
     auto n = exponent.constant();
+    if (!n && base.constant() == 2) {
+      SizeExpr asFloat = context.call(sizeFn(FloatFn::IntTrueDiv), {exponent, context.constant(1)});
+      return rounded(context.call(sizeFn(FloatFn::Pow), {floatConstant(2), asFloat}), Rounding::Truncate); // exact
+    }
     if (!n || *n < 0 || *n > maxExponent)
       return fail("expected a constant exponent of 0 to " + std::to_string(maxExponent) + ", got '" + exponent.str() +
                   "'");
@@ -310,6 +314,10 @@ private:
       return x;
     if (!accept(")"))
       return fail("expected ')'");
+    return rounded(x, rounding);
+  }
+
+  SizeExpr rounded(SizeExpr x, Rounding rounding) {
     return context.call(sizeFn(FloatFn::ToInt), {x, context.constant(static_cast<int64_t>(rounding))});
   }
 

@@ -167,6 +167,8 @@ ROWS = (4, 8, 9, 15, 16, 17, 31, 32, 33, 1000, 1024)
 FUNCTIONS: dict[str, Callable[[torch.Tensor], Any]] = {
     "log2": lambda x: x.new_ones(int(math.log2(x.size(0)))),
     "ceil log2": lambda x: x.new_ones(math.ceil(math.log2(x.size(0)))),
+    "next power of two": lambda x: x.new_ones(2 ** math.ceil(math.log2(x.size(0)))),
+    "padded": lambda x: torch.nn.functional.pad(x, (0, 0, 0, 2 ** math.ceil(math.log2(x.size(0))) - x.size(0))),
     "floor sqrt": lambda x: x.new_ones(math.floor(math.sqrt(x.size(0)))),
     "sqrt of another": lambda x: x.new_ones(int(math.sqrt(x.size(1)))),
     "sines": lambda x: x.new_ones(int(9 * math.sin(x.size(0)) + 12), int(9 * math.cos(x.size(0)) + 12)),
