@@ -23,6 +23,8 @@ class Backend:
 
 VARIANTS = {
     "inductor-max-autotune": Backend("inductor", mode="max-autotune"),
+    "inductor-max-autotune-no-cudagraphs": Backend("inductor", mode="max-autotune-no-cudagraphs"),
+    "tile-max-autotune-no-cudagraphs": Backend("tile", mode="max-autotune-no-cudagraphs"),
     "tile-no-pool": Backend("tile", keeps_buffers=False),
     "tile-aten": Backend("tile", options={"matmul_library": "aten"}),
 }

@@ -21,7 +21,7 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 SUITES = ["kernels", "models", "freezing", "compile_time", "call_overhead", "language", "layouts", "flex"]
-GPU_SUITES = ["gpu_kernels", "gpu_rows", "gpu_models"]
+GPU_SUITES = ["gpu_kernels", "gpu_rows", "gpu_models", "gpu_products"]
 console = Console()
 
 
@@ -52,7 +52,7 @@ def table(suite: str, rows: list[harness.Row], statistic: str) -> Table:
     """Times by case; how many times as fast as Inductor and as the best of all alternatives ours is."""
     records = [dataclasses.asdict(row) for row in rows]
     backends = list(dict.fromkeys(row.backend for row in rows))
-    ours = next((b for b in backends if b == "tile"), backends[0])
+    ours = next((b for b in backends if b.startswith("tile")), backends[0])
     reference = next((b for b in ("inductor", "eager", "aot_eager") if b in backends and b != ours), None)
     result = Table(
         title=f"{suite}: {statistic} of the rounds, per call",
@@ -91,7 +91,7 @@ def main() -> int:
     parser.add_argument(
         "--backend",
         default="tile,inductor,inductor-max-autotune,eager",
-        help="comma-separated names of torch.compile backends; eager; inductor-max-autotune, tile-no-pool, tile-aten",
+        help="comma-separated names of torch.compile backends; eager; and the variants of backends.py",
     )
     parser.add_argument("--filter", default="", help="only cases whose name holds this text (a|b: one of these)")
     parser.add_argument("--rounds", type=int, default=7)

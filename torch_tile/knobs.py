@@ -239,7 +239,16 @@ KNOBS: dict[str, Knob] = {
             bool,
             False,
             ("TORCH_TILE_MAX_AUTOTUNE",),
-            "Time graphs without gradients with each library for matrix products (CPU), and keep the fastest.",
+            "Time matrix products, with what surrounds them, as kernels of several block sizes and as calls of the "
+            "library, and keep the fastest; on the CPU also each library for products.",
+        ),
+        Knob(
+            "autotune_seconds",
+            int,
+            120,
+            ("TORCH_TILE_AUTOTUNE_SECONDS",),
+            "How long `max_autotune` may time products of one graph; those that are left are calls of the library.",
+            minimum=0,
         ),
         Knob(
             "deterministic",

@@ -96,7 +96,7 @@ def simulated(target: str, num_multiprocessors: int = 1) -> Iterator[list[Compil
     def compile_graph(gm: GraphModule, inputs: Any, kind: str, settings: Any) -> Any:
         gm, compiled = compile._prepare_and_compile(gm, kind, settings, None, {})
         found.append(compiled)  # type: ignore[arg-type]
-        _simulate_kernels(gm, found[-1], target)
+        simulate_kernels(gm, found[-1], target)
         return make_boxed_func(gm.forward)
 
     init, shared_bytes = launches.Launcher.__init__, targets.shared_bytes
@@ -117,7 +117,7 @@ def simulated(target: str, num_multiprocessors: int = 1) -> Iterator[list[Compil
         yield found
 
 
-def _simulate_kernels(gm: GraphModule, compiled: Compiled, target: str) -> None:
+def simulate_kernels(gm: GraphModule, compiled: Compiled, target: str) -> None:
     if not compiled.kernels:
         return
     pieces = re.split(r"^; (\w+) = tile_\w+\n", compiled.files["50-kernel.ll"], flags=re.M)

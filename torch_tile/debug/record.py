@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from torch_tile.debug.calls import CallRecord
 
+# In a graph's meta: what was timed, in words.
+TUNING_NOTES = "torch_tile_tuning"
 _KEPT_STAGES = ("20-fusion.txt", "timing.json")
 
 
@@ -82,7 +84,7 @@ class GraphRecord:
             calls=calls.call_records(gm, graph.externs),
             peak_bytes=plan.peak_bytes,
             operations={line: (name, found.get(line, "")) for line, name in graph.lines},
-            notes=[note.partition(" ")[2] for note in program.notes.splitlines()],
+            notes=[*(note.partition(" ")[2] for note in program.notes.splitlines()), *gm.meta.get(TUNING_NOTES, [])],
             stages=stages,
             loaded_from=program.loaded_from,
             import_ms=import_ms,

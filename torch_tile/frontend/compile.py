@@ -29,6 +29,7 @@ from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.number_arguments import as_torch_calls_it
+from torch_tile.frontend.products.fuse import fuse_products
 from torch_tile.frontend.pycalls import make_pycalls
 from torch_tile.frontend.random_states import give_random_results
 from torch_tile.frontend.reload import ask_remote, count, give_remote, names_of, sink
@@ -201,6 +202,7 @@ def _prepare_and_compile(
         faults.point("replace_kernels")
         limits.limit_operators(gm, settings)
         faults.make_wrong(gm, settings)
+        gm = fuse_products(gm, settings, _compiling_alone(kind, settings))
         try:
             return gm, _print_and_compile(gm, kind, settings, dump, stages)
         except OutOfResources as error:
@@ -208,6 +210,12 @@ def _prepare_and_compile(
                 raise
             log.info("smaller blocks of flex_attention: %s", error)
             smaller += 1
+
+
+def _compiling_alone(kind: str, settings: Settings) -> Callable[[GraphModule], tuple[_C.GraphText, _C.Program]]:
+    """Compiles a part of a graph for `fuse_products`."""
+    plain = settings.changed(max_autotune=False)
+    return lambda gm: _print_and_compile(gm, kind, plain, None, {})[:2]
 
 
 def _print_and_compile(

@@ -16,22 +16,12 @@ from torch_tile.frontend.flex.call import BlockLists, FlexCall, OnTiles
 from torch_tile.frontend.flex.forward import LOG2_E, flex_combine, flex_forward
 from torch_tile.frontend.flex.numbers import Numbers
 from torch_tile.frontend.launches.embed_kernels import GivenKernel
-from torch_tile.frontend.launches.options import attributes_on_gpu, is_tensor
+from torch_tile.frontend.launches.insert import Result, insert_launch
 from torch_tile.frontend.launches.trace import NotNative
-from torch_tile.language.compile_time_values import constexpr
 
 aten = torch.ops.aten
 # Its values are of types that Python does not see.
 tl: Any = language
-# An integer that stands for one whose value is not known: kernels see int64.
-_UNKNOWN = 1 << 40
-
-
-class Result:
-    """A tensor that a kernel makes."""
-
-    def __init__(self, index: int, value: torch.Tensor) -> None:
-        self.index, self.value = index, value
 
 
 class Steps:
@@ -132,40 +122,10 @@ class Launcher:
     def launch(
         self, kernel: Any, values: dict[str, Any], programs: Any, chosen: blocks.Blocks, results: list[torch.Tensor]
     ) -> list[Node]:
-        """A launch of the kernel before the node, and the nodes of its results.
-
-        Args:
-            values: by parameter; nodes, numbers, results, and tuples of them.
-        """
-        from torch_tile.language.compile import trace
-
-        actual: list[Any] = []
-        bound = {name: _stand_in(values[name], actual) for name in kernel.arg_names}
-        on_gpu = self.device.type == "cuda"
-        text = trace(kernel, bound, self.device if on_gpu else None).text
-        attributes = ["tile.noalias_args"]
-        if on_gpu:  # kernels of graphs for GPU take their pointers first
-            actual.sort(key=lambda value: not is_tensor(value))
-            attributes += attributes_on_gpu(actual, True, chosen.options())
-        graph = self.gm.graph
-        with graph.inserting_before(self.call.node):
-            node = graph.call_function(self._given(kernel, text, attributes), (actual, [programs, 1, 1], []))
-        node.meta.update({k: v for k, v in self.call.node.meta.items() if k not in ("val", "tensor_meta")})
-        node.meta["val"] = tuple(results)
-        made = []
-        for index, value in enumerate(results):
-            with graph.inserting_before(self.call.node):
-                made.append(graph.call_function(operator.getitem, (node, index)))
-            made[-1].meta["val"] = value
-        return made
-
-    def _given(self, kernel: Any, text: str, attributes: list[str]) -> GivenKernel:
-        key = f"{attributes}{text}"
-        if key not in self.kernels:
-            name = f"{kernel.fn.__name__}_{len(self.kernels)}"
-            module = f"module @{name} attributes {{{', '.join(attributes)}}} {{\n{text}}}\n"
-            self.kernels[key] = GivenKernel(name, module)
-        return self.kernels[key]
+        """A launch of the kernel before the node, and the nodes of its results."""
+        grid = [programs, 1, 1]
+        options, device, kernels = chosen.options(), self.device, self.kernels
+        return insert_launch(self.gm, self.call.node, kernel, values, grid, options, results, device, kernels)
 
     def programs(self, length: Any, size: int, batch: Any, heads: int) -> Any:
         rounded = self.numbers.call(operator.add, self.numbers.of(length), size - 1)
@@ -303,22 +263,6 @@ class Launcher:
 def multiprocessors(device: torch.device) -> int:
     """How many blocks a device runs side by side; 1 of a processor, whose programs gain nothing from being short."""
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
-
-
-def _stand_in(value: Any, actual: list[Any]) -> Any:
-    """What the tracer sees of an argument; `actual` gets what the launch passes, in the order of the kernel's text."""
-    if isinstance(value, tuple):
-        return tuple(_stand_in(item, actual) for item in value)
-    if isinstance(value, Result):
-        actual.append(str(value.index))
-        return torch.empty((), dtype=value.value.dtype)
-    if isinstance(value, Node):
-        actual.append(value)
-        held = value.meta["val"]
-        return torch.empty((), dtype=held.dtype) if isinstance(held, torch.Tensor) else _UNKNOWN
-    if isinstance(value, bool) or not isinstance(value, int):
-        return value
-    return constexpr(value)
 
 
 def launch_instead(gm: GraphModule, node: Node, kernels: dict[str, GivenKernel], smaller: int = 0) -> None:

@@ -12,10 +12,10 @@ from torch_tile.frontend.flex.blocks import LEAST as LEAST_ROWS
 from torch_tile.frontend.flex.blocks import MOST_HALVINGS
 from torch_tile.frontend.flex.call import is_flex_attention
 from torch_tile.frontend.flex.dense import inline_flex_attention
-from torch_tile.frontend.flex.functions import UnsupportedFunctionError
 from torch_tile.frontend.flex.launches import launch_instead
 from torch_tile.frontend.launches.embed_kernels import GivenKernel
 from torch_tile.frontend.launches.trace import NotNative
+from torch_tile.frontend.tile_operators import UnsupportedFunctionError
 
 log = logging.getLogger(__name__)
 # Devices that have kernels of it.

@@ -1,0 +1,105 @@
+"""The pass: products of a graph, with what surrounds them, become kernels where those are faster than the library."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import torch
+from torch.fx import GraphModule, Node
+
+from torch_tile import _C, targets
+from torch_tile.config import Settings
+from torch_tile.debug.record import TUNING_NOTES
+from torch_tile.frontend.launches.embed_kernels import GivenKernel, own_copy
+from torch_tile.frontend.products import blocks
+from torch_tile.frontend.products.launch import activated_by_library
+from torch_tile.frontend.products.prologue import inlined_operands
+from torch_tile.frontend.products.region import PRODUCTS, Region, find_regions
+from torch_tile.frontend.products.tune import ACTIVATED, Candidate, Tuner, put
+
+log = logging.getLogger(__name__)
+
+
+def fuse_products(
+    gm: GraphModule, settings: Settings, compile_with: Callable[[GraphModule], tuple[_C.GraphText, _C.Program]]
+) -> GraphModule:
+    """The graph with kernels for products that are faster so; as it is where there are none.
+
+    Args:
+        settings: of this torch.compile call; without `max_autotune` nothing is done.
+        compile_with: makes the program of a graph, and its text, without this pass.
+    """
+    if not settings["max_autotune"] or _asks_for_eager_bits(settings):
+        return gm
+    if not any(node.target in PRODUCTS for node in gm.graph.nodes):
+        return gm
+    gm = own_copy(gm)
+    tuner = Tuner(compile_with, settings["autotune_seconds"])
+    kernels: dict[str, GivenKernel] = {}
+    count = 0
+    notes = gm.meta[TUNING_NOTES] = []
+    for region in list(find_regions(gm.graph)):
+        inlined = inlined_operands(region)
+        candidates = candidates_for(region, inlined)
+        if not candidates:
+            continue
+        name = region.products[0].node.name
+        try:
+            choice = tuner.choose(region, inlined, candidates)
+            if choice is None:
+                log.info("%s is the library's: autotune_seconds are over", name)
+                continue
+            notes.append(f"max_autotune, {name} with {len(region.inner) - 1} operators: {choice.table()}")
+            if choice.fastest is not None:
+                put(gm, region, inlined, choice.fastest, kernels)
+                count += 1
+        except Exception as reason:  # the call of the library is right, too
+            if settings["strict"]:
+                raise
+            log.warning("%s is a call of the library, since timing kernels for it failed: %r", name, reason)
+    if count:
+        gm.graph.eliminate_dead_code()
+        gm.recompile()
+    return gm
+
+
+def _asks_for_eager_bits(settings: Settings) -> bool:
+    """Whether roundings or the order of sums matter; what is fastest may differ from run to run."""
+    is_eager = (
+        settings["matmul_library"] == "aten"
+        or settings["deterministic"]
+        or torch.are_deterministic_algorithms_enabled()
+    )
+    return bool(is_eager or settings.compiler_options().get("emulate_precision_casts"))
+
+
+def candidates_for(region: Region, inlined: list[Node]) -> list[Candidate]:
+    """What is worth trying; nothing where the library cannot be beaten."""
+    found: list[Candidate] = [*_blocks_for(region, inlined)]
+    return [ACTIVATED, *found] if activated_by_library(region) is not None else found
+
+
+def _blocks_for(region: Region, inlined: list[Node]) -> list[blocks.Blocks]:
+    first = region.products[0]
+    value = first.value
+    if value.device.type == "cuda" and value.dtype.itemsize != 2:  # no matrix instructions with float32's precision
+        return []
+    rows, columns, depth = region.sizes
+    problem = blocks.Problem(
+        region.batch, rows, columns, depth, len(region.products), _bytes_read(first.left, inlined),
+        _bytes_read(first.right, inlined), value.dtype.itemsize,
+    )  # fmt: skip
+    if value.device.type == "cpu":
+        return blocks.on_cpu(problem)
+    properties = torch.cuda.get_device_properties(value.device)
+    shared = targets.shared_bytes(str(value.device))
+    return blocks.on_gpu(problem, blocks.Gpu(properties.multi_processor_count, shared))
+
+
+def _bytes_read(operand: Node, inlined: list[Node]) -> int:
+    """Of an element of an operand, in memory."""
+    if operand not in inlined:
+        return int(operand.meta["val"].dtype.itemsize)
+    read = [n for node in inlined for n in node.all_input_nodes if n not in inlined]
+    return max((int(n.meta["val"].dtype.itemsize) for n in read if n.meta["val"].dim() > 1), default=1)
