@@ -172,7 +172,7 @@ def _predicted(problem: Problem, blocks: Blocks, gpu: Gpu) -> float:
     partial = 8 * problem.batch * problem.rows * problem.columns * blocks.splits if blocks.splits > 1 else 0
     fraction = min(1.0, programs / gpu.multiprocessors)
     busy = on_one * max(work, near) + begun
-    return max(busy, whole / (gpu.far_bytes * fraction)) + partial / gpu.far_bytes
+    return float(max(busy, whole / (gpu.far_bytes * fraction)) + partial / gpu.far_bytes)
 
 
 def on_cpu(problem: Problem) -> list[Blocks]:
