@@ -61,6 +61,18 @@ def sigmoid_gate(x, weight, bias, other):
     return torch.sigmoid(F.linear(x, weight, bias)) * other
 
 
+def attention(q, k, v):
+    return F.softmax(q @ k.transpose(-2, -1) * 0.125, dim=-1) @ v
+
+
+def masked_attention(q, k, v, mask):
+    return (q @ k.transpose(-2, -1) * 0.125).masked_fill(mask == 0, float("-inf")).softmax(-1) @ v
+
+
+def biased_attention(q, k, v, bias):
+    return F.softmax((q @ k.transpose(-2, -1) + bias).float(), dim=-1).type_as(q) @ v
+
+
 def _weights(*shape: int) -> torch.Tensor:
     return randn(*shape, dtype=bf16) * shape[-1] ** -0.5
 
@@ -111,6 +123,21 @@ CASES = [
     _case("scaled q @ k.T + mask 64x1024x64", bmm_scaled, (64, 1024, 64), (64, 1024, 64), (1024, 1024)),
     _case("relu(linear)^2 4096x2048 to 8192", relu_squared, *_rows(4096, 2048, 8192)),
     _case("sigmoid(linear) * other 4096x2048 to 2048", sigmoid_gate, (4096, 2048), (2048, 2048), (2048,), (4096, 2048)),
+]
+
+_HEADS = (4, 16, 2048, 64)
+CASES += [
+    _case("attention written out 4x16x2048x64", attention, _HEADS, _HEADS, _HEADS),
+    _case("attention written out, bias, 8x12x512x64", biased_attention, *[(8, 12, 512, 64)] * 3, (1, 12, 512, 512)),
+    _case("attention written out, windows of 49", biased_attention, *[(1024, 6, 49, 32)] * 3, (6, 49, 49)),
+    GpuCase(
+        "attention written out, causal mask, 4x16x2048x64",
+        masked_attention,
+        lambda: [*(randn(*_HEADS, dtype=bf16) for _ in range(3)), torch.ones(2048, 2048, device="cuda").tril()],
+        8 * math.prod(_HEADS),
+        rtol=3e-2,
+        atol=3e-2,
+    ),
 ]
 
 

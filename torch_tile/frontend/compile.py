@@ -25,6 +25,7 @@ from torch_tile.frontend import containment, cudagraphs, time_libraries
 from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.flex.blocks import MOST_HALVINGS
 from torch_tile.frontend.flex.call import is_flex_attention
+from torch_tile.frontend.flex.written import launch_written_attention
 from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
@@ -194,11 +195,12 @@ def _prepare_and_compile(
     given: GraphModule, kind: str, settings: Settings, dump: Dump | None, stages: dict[str, str]
 ) -> tuple[GraphModule, tuple[_C.GraphText, _C.Program, str]]:
     """The graph without its higher-order operators, and what `_print_and_compile` makes of it. A device that has no
-    room for kernels of `flex_attention` gets some with smaller blocks, and then none."""
+    room for kernels of attention gets some with smaller blocks, and then none."""
     has_flex = any(is_flex_attention(node) for node in given.graph.nodes)
     smaller = 0
     while True:
         gm = prepare_higher_order(given, lambda: decomposition_table(kind != "inference"), smaller)
+        gm, num_written = launch_written_attention(gm, kind, settings, smaller)
         faults.point("replace_kernels")
         limits.limit_operators(gm, settings)
         faults.make_wrong(gm, settings)
@@ -206,9 +208,9 @@ def _prepare_and_compile(
         try:
             return gm, _print_and_compile(gm, kind, settings, dump, stages)
         except OutOfResources as error:
-            if not has_flex or smaller > MOST_HALVINGS:
+            if not (has_flex or num_written) or smaller > MOST_HALVINGS:
                 raise
-            log.info("smaller blocks of flex_attention: %s", error)
+            log.info("smaller blocks of attention: %s", error)
             smaller += 1
 
 

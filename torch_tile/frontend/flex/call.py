@@ -55,8 +55,11 @@ class FlexCall:
         score, mask: functions of elements; None for a score function that changes nothing, and a mask that is true.
         partial, full: blocks of keys that a block of rows sees, with and without the mask function.
         partial_rows, full_rows: blocks of rows that see a block of keys.
+        zeroes_empty_rows: whether a row that sees no key gives 0, and not NaN.
         block_rows, block_keys: sizes of the mask's blocks.
     """
+
+    zeroes_empty_rows = True
 
     def __init__(self, gm: GraphModule, node: Node) -> None:
         self.gm, self.node = gm, node
@@ -128,25 +131,39 @@ class FlexCall:
         batch, heads, length, _ = self.query.meta["val"].shape
         return batch, heads, length, self.key.meta["val"].shape[2]
 
+    def results(self) -> dict[int, Any]:
+        """Fake tensors of the forward's results that are used, and of the first, by position."""
+        values = self.node.meta["val"]
+        return {k: values[k] for k in range(len(values)) if k == 0 or self.result(k) is not None}
+
     def result(self, index: int) -> Any:
         """The fake tensor of a result that is used, else None."""
         used = any(user.args[1] == index and user.users for user in self.node.users)
         return self.node.meta["val"][index] if used else None
 
 
-class OnTiles:
-    """A score or mask function as kernels call it: with positions first and what it captures last."""
+# Above all positions that 32 bits hold.
+_UNBOUNDED = 1 << 31
 
-    def __init__(self, function: ElementFunction, batch: Any, heads: int) -> None:
+
+class OnTiles:
+    """A score or mask function as kernels call it: with positions first and what it captures last.
+
+    Args:
+        lengths: numbers that positions of rows and keys are below; None where blocks may begin outside of all of them.
+    """
+
+    def __init__(self, function: ElementFunction, batch: Any, heads: int, lengths: tuple[Any, Any]) -> None:
         self.function, self.batch, self.heads = function, batch, heads
+        self.lengths = [length if isinstance(length, int) else _UNBOUNDED for length in lengths]
 
     def __call__(self, *values: Any) -> Any:
         """Values: (score), b, h, rows, keys, (gradient), captured; `captured` holds (pointer, sizes, strides) or a
         number for each."""
         *elements, captured = values
-        count = self.function.num_values
-        b, h = elements[count - 4 :][:2] if count < 6 else elements[1:3]
-        bounds = {id(h): self.heads}
+        first = 0 if self.function.num_values < 5 else 1
+        b, h, rows, keys = elements[first : first + 4]
+        bounds = {id(h): self.heads, id(rows): self.lengths[0], id(keys): self.lengths[1]}
         if isinstance(self.batch, int):
             bounds[id(b)] = self.batch
         tensors = [Captured(*each) if isinstance(each, tuple) else each for each in captured]

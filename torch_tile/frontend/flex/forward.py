@@ -95,6 +95,8 @@ def listed(lists, block, b, h, length, PART: tl.constexpr, C: tl.constexpr):
 
     lists: (pointer to counts, pointer to numbers, strides of both over batch, head and block).
     """
+    if C.IS_DENSE:  # all keys
+        return lists, tl.cdiv(length, PART.SIZE)
     counts, numbers, count_strides, number_strides = lists
     b = b % C.MASK_BATCH
     h = h % C.MASK_HEADS
@@ -155,7 +157,8 @@ def flex_forward(
         steps = part_of(steps, split, C)
         carried = attend(carried, q, k_base, v_base, indices, steps, place, sizes, captured, C, False)
     acc, total, top = carried
-    total = tl.where(total == 0.0, 1.0, total)  # of rows that see no key: 0, as in eager mode
+    if C.ZERO_EMPTY or C.SPLITS > 1:  # rows that see no key
+        total = tl.where(total == 0.0, 1.0, total)
     acc = acc / total[:, None]
     out = out_ptr + b.to(tl.int64) * out_strides[0] + h.to(tl.int64) * out_strides[1]
     if C.SPLITS > 1:
@@ -185,7 +188,7 @@ def flex_combine(part_ptr, sums_ptr, tops_ptr, out_ptr, lse_ptr, max_ptr, length
     total = tl.sum(weights, 0)
     inside = (splits < C.SPLITS)[:, None] & (dims < C.V_WIDTH)[None, :]
     parts = tl.load(part_ptr + at[:, None] * C.V_WIDTH + dims[None, :], mask=inside, other=0.0)
-    value = tl.sum(parts * weights[:, None], 0) / tl.where(total == 0.0, 1.0, total)
+    value = tl.sum(parts * weights[:, None], 0) / (tl.where(total == 0.0, 1.0, total) if C.ZERO_EMPTY else total)
     b, h = (head // heads).to(tl.int64), (head % heads).to(tl.int64)
     out = out_ptr + b * out_strides[0] + h * out_strides[1] + row * out_strides[2] + dims
     tl.store(out, value.to(out_ptr.dtype.element_ty), mask=dims < C.V_WIDTH)

@@ -46,7 +46,7 @@ class Captured:
         """Its part at these indices of the leading dimensions.
 
         Args:
-            bounds: by identity of an index, a number that it is below; such an index is not negative.
+            bounds: by identity of an index that is not negative, a number that it is below.
         """
         found = Captured(self.pointer, self.sizes[len(indices) :], self.strides[len(indices) :])
         found.offset, found.inside, found.is_small = self.offset, self.inside, self.is_small
@@ -55,8 +55,11 @@ class Captured:
             if isinstance(index, int):
                 index = index + size if index < 0 else index
             elif not (isinstance(bound, int) and isinstance(size, int) and bound <= size):
-                index = tl.where(index < 0, index + size, index)
-                is_inside = (index >= 0) & (index < size)
+                if bound is None:
+                    index = tl.where(index < 0, index + size, index)
+                    is_inside = (index >= 0) & (index < size)
+                else:
+                    is_inside = index < size
                 found.inside = is_inside if found.inside is None else found.inside & is_inside
             if not self.is_small and isinstance(index, tensor):
                 index = index.to(tl.int64)

@@ -40,7 +40,9 @@ class Steps:
 class Constants:
     """What a kernel is compiled for: see its uses in `forward.py` and `backward.py`."""
 
-    def __init__(self, call: FlexCall, chosen: blocks.Blocks, full: BlockLists | None, splits: int = 1) -> None:
+    def __init__(
+        self, call: Any, chosen: blocks.Blocks, full: BlockLists | None, splits: int = 1
+    ) -> None:
         query, key, value = (node.meta["val"] for node in (call.query, call.key, call.value))
         batch, heads, q_length, kv_length = call.sizes()
         self.BLOCK_M, self.BLOCK_N = chosen.rows, chosen.keys
@@ -58,13 +60,16 @@ class Constants:
         self.MASK_M, self.MASK_N = call.block_rows, call.block_keys
         self.EVEN_M = _is_multiple(q_length, chosen.rows if self.ROWS.COUNT == 0 else call.block_rows)
         self.EVEN_N = _is_multiple(kv_length, chosen.keys if self.KEYS.COUNT == 0 else call.block_keys)
-        lists = call.partial
-        assert lists is not None
-        self.MASK_BATCH, self.MASK_HEADS = lists.counts.meta["val"].shape[:2]
+        self.IS_DENSE = call.partial is None
+        if call.partial is not None:
+            self.MASK_BATCH, self.MASK_HEADS = call.partial.counts.meta["val"].shape[:2]
+        self.ZERO_EMPTY = call.zeroes_empty_rows
         self.HAS_FULL = full is not None
-        self.score = OnTiles(call.score, batch, heads) if call.score else None
-        self.mask = OnTiles(call.mask, batch, heads) if call.mask else None
-        self.gradient = OnTiles(call.joint, batch, heads) if call.joint else None
+        lengths = (q_length if self.EVEN_M else None, kv_length if self.EVEN_N else None)
+        self.score, self.mask, self.gradient = (
+            OnTiles(function, batch, heads, lengths) if function else None
+            for function in (call.score, call.mask, call.joint)
+        )
 
 
 def _is_multiple(length: Any, size: int) -> bool:
@@ -72,9 +77,15 @@ def _is_multiple(length: Any, size: int) -> bool:
 
 
 class Launcher:
-    """Puts launches in the place of a node."""
+    """Puts launches in the place of a node.
 
-    def __init__(self, gm: GraphModule, call: FlexCall, kernels: dict[str, GivenKernel], smaller: int = 0) -> None:
+    Args:
+        call: a `FlexCall`, or, for the forward alone, a `written.WrittenCall`.
+    """
+
+    def __init__(
+        self, gm: GraphModule, call: Any, kernels: dict[str, GivenKernel], smaller: int = 0
+    ) -> None:
         self.gm, self.call, self.kernels, self.smaller = gm, call, kernels, smaller
         self.numbers = Numbers(gm, call.node)
         self.device: torch.device = call.query.meta["val"].device
@@ -145,8 +156,7 @@ class Launcher:
         call = self.call
         chosen = self.choose("forward")
         query, key, value = (self.rows_of(node) for node in (call.query, call.key, call.value))
-        used = {k: call.result(k) for k in range(len(call.node.meta["val"])) if k == 0 or call.result(k) is not None}
-        used[0] = call.node.meta["val"][0]
+        used = call.results()
         batch, heads, q_length, kv_length = call.sizes()
         splits = self._splits(chosen)
         wanted = used if splits == 1 else self._parts(used, splits)
