@@ -14,6 +14,7 @@ import torch_tile
 from tests.compiling import IS_TILE, fresh
 from torch_tile.debug.record import recording
 from torch_tile.frontend.products import fuse, tune
+from torch_tile.frontend.products.blocks import Blocks
 
 pytestmark = pytest.mark.skipif(not IS_TILE, reason="kernels of this backend")
 MODE = "max-autotune-no-cudagraphs"
@@ -66,7 +67,11 @@ FUNCTIONS = [
 def _choosing(monkeypatch: pytest.MonkeyPatch, number: int, most: int = 1) -> list[int]:
     """Has the candidate of this number (0: the library) win, if there are so many; gives how many there were."""
     candidates_for = fuse.candidates_for
-    monkeypatch.setattr(fuse, "candidates_for", lambda *args: candidates_for(*args)[:most])
+
+    def blocks_of_kernels(*args: Any) -> list[Any]:
+        return [each for each in candidates_for(*args) if isinstance(each, Blocks)][:most]
+
+    monkeypatch.setattr(fuse, "candidates_for", blocks_of_kernels)
     counts: list[int] = []
 
     def measured(programs: list[Any], values: Any) -> list[float]:
@@ -122,6 +127,18 @@ def test_a_kernel_computes_what_eager_mode_does(
     graphs = _check(function, _operands(*sizes, dtype))
     externs = [op for graph in graphs for _, op, _ in graph.externs]
     assert not any("mm" in op for op in externs)
+
+
+@pytest.mark.parametrize("function", [gelu_linear, gated])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_one_row_as_a_sum(function: Any, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(programs: list[Any], _: Any) -> list[float]:
+        return [2.0, 1.0, *[3.0] * (len(programs) - 2)]
+
+    monkeypatch.setattr(tune, "measured", measured)
+    graphs = _check(function, _operands(1, 96, 40, dtype))
+    assert not any("mm" in op for graph in graphs for _, op, _ in graph.externs)
+    assert not any("fused_product" in kernel.name for graph in graphs for kernel in graph.kernels)
 
 
 @pytest.mark.parametrize("number", [2, 3, 4])

@@ -79,12 +79,25 @@ def _is_worth_it(row: Node, matrix: Node) -> bool:
     return whole is not None and read is not None and read < whole
 
 
-def _sum(emit: Callable[..., Node], row: Node, matrix: Node) -> Node:
+def sum_of_row(emit: Callable[..., Node], row: Node, matrix: Node) -> Node:
     """row @ matrix in float32: [1, K] and [K, N] give [1, N]."""
     convert = torch.ops.prims.convert_element_type.default
     columns = emit(aten.permute.default, matrix, [1, 0])  # each is summed along memory, if weights are [N, K]
     left, right = (emit(convert, operand, torch.float32) for operand in (row, columns))
     return emit(aten.permute.default, emit(aten.sum.dim_IntList, emit(aten.mul.Tensor, right, left), [1], True), [1, 0])
+
+
+def replace_by_sum(gm: GraphModule, node: Node) -> None:
+    """Rewrites `mm` or `addmm` of one row as a fused sum."""
+    row, matrix = node.args[-2:]
+    emit = functools.partial(emit_before, gm, node)
+    result = sum_of_row(emit, row, matrix)  # type: ignore[arg-type]
+    if node.target is aten.addmm.default:
+        convert = torch.ops.prims.convert_element_type.default
+        result = emit(aten.add.Tensor, result, emit(convert, node.args[0], torch.float32))
+    result = emit(torch.ops.prims.convert_element_type.default, result, node.meta["val"].dtype)
+    node.replace_all_uses_with(result)
+    gm.graph.erase_node(node)
 
 
 def replace_thin_products(gm: GraphModule) -> int:
@@ -99,15 +112,7 @@ def replace_thin_products(gm: GraphModule) -> int:
             continue
         if not _is_worth_it(row, matrix):
             continue
-        emit = functools.partial(emit_before, gm, node)
-        result = _sum(emit, row, matrix)
-        if node.target is aten.addmm.default:
-            convert = torch.ops.prims.convert_element_type.default
-            result = emit(aten.add.Tensor, result, emit(convert, node.args[0], torch.float32))
-        dtype = node.meta["val"].dtype
-        result = emit(torch.ops.prims.convert_element_type.default, result, dtype)
-        node.replace_all_uses_with(result)
-        gm.graph.erase_node(node)
+        replace_by_sum(gm, node)
         count += 1
     if count:
         gm.recompile()

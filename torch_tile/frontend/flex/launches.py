@@ -40,9 +40,7 @@ class Steps:
 class Constants:
     """What a kernel is compiled for: see its uses in `forward.py` and `backward.py`."""
 
-    def __init__(
-        self, call: Any, chosen: blocks.Blocks, full: BlockLists | None, splits: int = 1
-    ) -> None:
+    def __init__(self, call: Any, chosen: blocks.Blocks, full: BlockLists | None, splits: int = 1) -> None:
         query, key, value = (node.meta["val"] for node in (call.query, call.key, call.value))
         batch, heads, q_length, kv_length = call.sizes()
         self.BLOCK_M, self.BLOCK_N = chosen.rows, chosen.keys
@@ -83,9 +81,7 @@ class Launcher:
         call: a `FlexCall`, or, for the forward alone, a `written.WrittenCall`.
     """
 
-    def __init__(
-        self, gm: GraphModule, call: Any, kernels: dict[str, GivenKernel], smaller: int = 0
-    ) -> None:
+    def __init__(self, gm: GraphModule, call: Any, kernels: dict[str, GivenKernel], smaller: int = 0) -> None:
         self.gm, self.call, self.kernels, self.smaller = gm, call, kernels, smaller
         self.numbers = Numbers(gm, call.node)
         self.device: torch.device = call.query.meta["val"].device

@@ -15,8 +15,8 @@ from torch_tile.frontend.launches.embed_kernels import GivenKernel, own_copy
 from torch_tile.frontend.products import blocks
 from torch_tile.frontend.products.launch import activated_by_library
 from torch_tile.frontend.products.prologue import inlined_operands
-from torch_tile.frontend.products.region import PRODUCTS, Region, find_regions
-from torch_tile.frontend.products.tune import ACTIVATED, Candidate, Tuner, put
+from torch_tile.frontend.products.region import PRODUCTS, Product, Region, find_regions
+from torch_tile.frontend.products.tune import ACTIVATED, SUMMED, Candidate, Tuner, put
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,16 @@ def _asks_for_eager_bits(settings: Settings) -> bool:
 def candidates_for(region: Region, inlined: list[Node]) -> list[Candidate]:
     """What is worth trying; nothing where the library cannot be beaten."""
     found: list[Candidate] = [*_blocks_for(region, inlined)]
-    return [ACTIVATED, *found] if activated_by_library(region) is not None else found
+    if found and activated_by_library(region) is not None:
+        found.insert(0, ACTIVATED)
+    if found and all(_is_one_row(product) for product in region.products):
+        found.insert(0, SUMMED)
+    return found
+
+
+def _is_one_row(product: Product) -> bool:
+    is_plain = product.alpha == 1 and product.beta == 1 and product.value.dim() == 2
+    return is_plain and product.value.shape[0] == 1
 
 
 def _blocks_for(region: Region, inlined: list[Node]) -> list[blocks.Blocks]:

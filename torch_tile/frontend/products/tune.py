@@ -26,6 +26,7 @@ from torch_tile.frontend.launches.embed_kernels import GivenKernel
 from torch_tile.frontend.products.blocks import Blocks
 from torch_tile.frontend.products.launch import activate_by_library, launch_instead
 from torch_tile.frontend.products.region import CONVERSIONS, Region, is_static
+from torch_tile.frontend.thin_products import replace_by_sum
 from torch_tile.frontend.tile_operators import UnsupportedFunctionError
 from torch_tile.language import choices_on_disk
 
@@ -47,8 +48,11 @@ _ROUND_MS = 3.0
 _WAKING_SECONDS = 0.05
 
 
-# A call of the library that computes an activation, too; other candidates are blocks of a kernel.
+# A call of the library that computes an activation, too.
 ACTIVATED = "library with activation"
+# Products of one row as sums that the compiler fuses.
+SUMMED = "sum"
+# Blocks of a kernel, or one of the names above.
 Candidate = Blocks | str
 
 
@@ -132,8 +136,11 @@ def put(
     """Puts a candidate in the place of a region; see `launch_instead`."""
     if isinstance(candidate, Blocks):
         launch_instead(gm, region, inlined, candidate, kernels)
-    else:
+    elif candidate == ACTIVATED:
         activate_by_library(gm, region)
+    else:
+        for product in region.products:
+            replace_by_sum(gm, product.node)
 
 
 class Extracted:
