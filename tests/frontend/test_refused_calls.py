@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.compiling import assert_same, compiled, tile_only
+from tests.compiling import BACKEND, assert_same, compiled, tile_only
 
 Function = Callable[..., Any]
 INTEGERS = torch.arange(-4, 5, dtype=torch.int8)
@@ -114,3 +114,20 @@ def test_strided_scatter_into_an_expanded_tensor() -> None:
 
     arguments = torch.randn(1, 3).expand(4, 3), torch.randn(2)
     assert_same(compiled(function)(*arguments), function(*arguments))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("targets", [[[3, 0, -1, 1], [1, -1, 0, 0]], [[-1, 0, 1, 2], [0, 1, 2, 3]]])
+def test_labels_behind_the_last_one_do_not_count(targets: list[list[int]], reduction: str) -> None:
+    """torch takes the loss apart before a backend sees it, and counts them."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.multilabel_margin_loss(x, torch.tensor(targets), reduction=reduction) * 2
+
+    values = torch.randn(2, 4)
+    results = []
+    for f in (torch.compile(function, backend=BACKEND), function):
+        x = values.clone().requires_grad_()
+        y = f(x)
+        results.append((y, *torch.autograd.grad(y.sum(), x)))
+    assert_same(*results)

@@ -1,7 +1,8 @@
-"""Calls that eager mode refuses and tracing computes: a graph with one runs in eager mode, which says what is wrong.
+"""Calls that tracing does not take as eager mode does: a graph with one runs in eager mode.
 
-Functionalization takes the operands of a write apart, so that no kernel sees them in one memory. Some operators have
-decompositions that torch applies before a backend can decline them.
+Eager mode refuses some that tracing computes. Functionalization takes the operands of a write apart, so that no kernel
+sees them in one memory. Some operators have decompositions that torch applies before a backend can decline them; that
+of `multilabel_margin_loss` counts labels behind the first -1.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from torch.utils import _pytree as pytree
 from torch_tile.errors import UnsupportedError
 
 _FLOATS_ONLY = ("hardshrink",)
+_MISTAKEN = ("multilabel_margin_loss",)
 _OPERATORS = {getattr(operator, name) for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow")}
 
 
@@ -85,7 +87,7 @@ def check_calls(gm: Any) -> None:
     """Looks at the calls of a graph of Dynamo's.
 
     Raises:
-        UnsupportedError: eager mode has to say something about one of them.
+        UnsupportedError: eager mode refuses one of them, or computes something else.
     """
     for node in gm.graph.nodes if isinstance(gm, GraphModule) else ():
         if node.op not in ("call_function", "call_method"):
@@ -95,6 +97,8 @@ def check_calls(gm: Any) -> None:
             raise UnsupportedError("import", f"{name} of a tensor that has no floating-point dtype")
         if name.startswith("quantize_per") and any(not x.is_quantized for x in _tensors(node)):
             raise UnsupportedError("import", f"{name}, whose result tracing takes for a tensor of floats")
+        if name.partition(".")[0] in _MISTAKEN:
+            raise UnsupportedError("import", f"{name}, of which tracing makes another function")
         for written in _tensors(_written(node)):
             if any(_overlap_in_part(written, x) for x in _tensors((node.args, node.kwargs))):
                 raise UnsupportedError("import", f"{name} reads part of the memory that it writes")
