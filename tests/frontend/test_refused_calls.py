@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.compiling import assert_same, compiled, tile_only
+from tests.compiling import BACKEND, assert_same, compiled, tile_only
 
 Function = Callable[..., Any]
 INTEGERS = torch.arange(-4, 5, dtype=torch.int8)
@@ -114,3 +114,70 @@ def test_strided_scatter_into_an_expanded_tensor() -> None:
 
     arguments = torch.randn(1, 3).expand(4, 3), torch.randn(2)
     assert_same(compiled(function)(*arguments), function(*arguments))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("targets", [[[3, 0, -1, 1], [1, -1, 0, 0]], [[-1, 0, 1, 2], [0, 1, 2, 3]]])
+def test_labels_behind_the_last_one_do_not_count(targets: list[list[int]], reduction: str) -> None:
+    """torch takes the loss apart before a backend sees it, and counts them."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.multilabel_margin_loss(x, torch.tensor(targets), reduction=reduction) * 2
+
+    values = torch.randn(2, 4)
+    results = []
+    for f in (torch.compile(function, backend=BACKEND), function):
+        x = values.clone().requires_grad_()
+        y = f(x)
+        results.append((y, *torch.autograd.grad(y.sum(), x)))
+    assert_same(*results)
+
+
+COPIED = [(1, "linear"), (2, "bilinear"), (2, "nearest"), (3, "trilinear"), (3, "nearest")]
+SAMPLED = [(1, "nearest"), (2, "nearest-exact"), (2, "bicubic")]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("dims", "mode"), COPIED)
+def test_interpolation_by_a_factor_that_keeps_a_size(dims: int, mode: str, dynamic: bool) -> None:
+    """3 becomes 3 by 1.3, and 5 becomes 6: eager mode copies the one and samples the other."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, scale_factor=(1.3, 1.3, 2.0)[:dims], mode=mode)
+
+    compiled_function = torch.compile(function, backend=BACKEND, dynamic=dynamic)
+    for sizes in ((5, 3, 4), (4, 7, 2), (3, 3, 3)):
+        x = torch.randn(2, 3, *sizes[:dims], requires_grad=True)
+        y, expected = compiled_function(x), function(x)
+        weights = torch.randn_like(y)
+        assert_same(y, expected, rtol=1e-5, atol=1e-5)
+        gradients = [torch.autograd.grad(z, x, weights) for z in (y, expected)]
+        assert_same(*gradients, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dims", "mode"), SAMPLED)
+def test_interpolation_that_samples_a_kept_size(dims: int, mode: str) -> None:
+    """Values alone: the gradients of eager mode copy, where the functions sample."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, scale_factor=1.3, mode=mode)
+
+    x = torch.randn(2, 3, *(3, 5)[:dims])
+    assert_same(compiled(function)(x), function(x), rtol=1e-5, atol=1e-5)
+
+
+def test_interpolation_of_bytes_that_keeps_a_size() -> None:
+    for mode in ("bilinear", "bicubic"):
+        x = torch.randint(0, 256, (1, 3, 3, 6), dtype=torch.uint8)
+        result = torch.compile(F.interpolate, backend=BACKEND)(x, scale_factor=1.2, mode=mode)
+        assert_same(result, F.interpolate(x, scale_factor=1.2, mode=mode))
+
+
+@pytest.mark.parametrize("options", [{"scale_factor": (1.5, 2.0)}, {"scale_factor": 1.3, "align_corners": True},
+                                     {"scale_factor": 1.3, "recompute_scale_factor": True}])  # fmt: skip
+def test_other_interpolations_are_compiled(options: dict[str, Any]) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, mode="bilinear", **options)
+
+    x = torch.randn(1, 2, 3, 5)
+    assert_same(compiled(function)(x), function(x), rtol=1e-5, atol=1e-5)

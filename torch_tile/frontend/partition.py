@@ -9,6 +9,7 @@ from torch._functorch import config as functorch_config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from torch_tile.frontend.common_subexpressions import merge_common_subexpressions
+from torch_tile.frontend.written_inputs import save_copies, written_inputs
 
 
 def partition(
@@ -24,7 +25,10 @@ def partition(
     """
     if functorch_config.cse and is_merged:
         merge_common_subexpressions(joint.graph)
+    written = written_inputs(joint.graph)
     with functorch_config.patch(cse=False):
         # "inductor" selects the heuristics for backends that fuse.
         forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
+    if written:
+        save_copies(forward, backward, written, kwargs["num_fwd_outputs"])
     return forward, backward

@@ -1,7 +1,9 @@
-"""Calls that eager mode refuses and tracing computes: a graph with one runs in eager mode, which says what is wrong.
+"""Calls that tracing does not take as eager mode does: a graph with one runs in eager mode.
 
-Functionalization takes the operands of a write apart, so that no kernel sees them in one memory. Some operators have
-decompositions that torch applies before a backend can decline them.
+Eager mode refuses some that tracing computes. Functionalization takes the operands of a write apart, so that no kernel
+sees them in one memory. Some operators have decompositions that torch applies before a backend can decline them; that
+of `multilabel_margin_loss` counts labels behind the first -1, and those of interpolations sample what eager mode
+copies.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from torch.utils import _pytree as pytree
 from torch_tile.errors import UnsupportedError
 
 _FLOATS_ONLY = ("hardshrink",)
+_MISTAKEN = ("multilabel_margin_loss",)
 _OPERATORS = {getattr(operator, name) for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow")}
 
 
@@ -68,6 +71,34 @@ def _overlap_in_part(a: torch.Tensor, b: torch.Tensor) -> bool:
     return one != other or a.stride() != b.stride()
 
 
+def _keeps_a_size(node: Node) -> bool:
+    """Whether an interpolation scales a dimension by a factor that leaves its size.
+
+    ATen's kernels for the CPU copy such a dimension. torch's decompositions sample it at the factor's positions. Where
+    sizes are symbols, this adds a guard.
+    """
+    name = _name_of(node).partition(".")[0]
+    if name != "interpolate" and not name.startswith("upsample_"):
+        return False
+    result, x = node.meta.get("example_value"), next(_tensors(node.args[:1] or node.kwargs.get("input")), None)
+    if not isinstance(result, torch.Tensor) or x is None or x.device.type != "cpu" or x.dim() != result.dim():
+        return False
+    options = [*node.args[1:], *node.kwargs.values()]
+    if any(option is True for option in options):  # corners are aligned, or the factor is computed from the sizes
+        return False
+    mode = next((option for option in options if isinstance(option, str)), name)
+    is_sampled = "linear" in mode or (x.dtype == torch.uint8 and "bicubic" in mode)
+    if not is_sampled and not (
+        x.dim() > 3 and mode.startswith(("nearest", "upsample_nearest")) and "exact" not in mode
+    ):
+        return False
+    factors = [f for f in pytree.tree_leaves(options) if isinstance(f, (float, torch.SymFloat))]
+    # 1 <= factor * size - size < 1 of a factor from 2 on, or below 1, is never true.
+    if not any(isinstance(f, torch.SymFloat) or 1 < f < 2 for f in factors):
+        return False
+    return any(bool(new == old) and bool(old > 1) for new, old in zip(result.shape[2:], x.shape[2:], strict=True))
+
+
 def check_level() -> None:
     """A graph that is called within a level of forward-mode differentiation runs in eager mode.
 
@@ -85,7 +116,7 @@ def check_calls(gm: Any) -> None:
     """Looks at the calls of a graph of Dynamo's.
 
     Raises:
-        UnsupportedError: eager mode has to say something about one of them.
+        UnsupportedError: eager mode refuses one of them, or computes something else.
     """
     for node in gm.graph.nodes if isinstance(gm, GraphModule) else ():
         if node.op not in ("call_function", "call_method"):
@@ -95,6 +126,10 @@ def check_calls(gm: Any) -> None:
             raise UnsupportedError("import", f"{name} of a tensor that has no floating-point dtype")
         if name.startswith("quantize_per") and any(not x.is_quantized for x in _tensors(node)):
             raise UnsupportedError("import", f"{name}, whose result tracing takes for a tensor of floats")
+        if name.partition(".")[0] in _MISTAKEN:
+            raise UnsupportedError("import", f"{name}, of which tracing makes another function")
+        if _keeps_a_size(node):
+            raise UnsupportedError("import", f"{name} by a factor that keeps a size, which eager mode does not sample")
         for written in _tensors(_written(node)):
             if any(_overlap_in_part(written, x) for x in _tensors((node.args, node.kwargs))):
                 raise UnsupportedError("import", f"{name} reads part of the memory that it writes")
