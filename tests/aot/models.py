@@ -51,6 +51,21 @@ class Counter(torch.nn.Module):
         return self.total * 2
 
 
+class Equals(torch.nn.Module):
+    """Buffers that are written and begin with equal bytes, as a parameter does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+        self.register_buffer("first", torch.ones(4))
+        self.register_buffer("second", torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.first.add_(1)
+        self.second.mul_(self.first)
+        return x * self.weight + self.first + 10 * self.second
+
+
 class Branches(torch.nn.Module):
     """A branch on a value, with a parameter and a constant of its own."""
 
