@@ -174,6 +174,10 @@ class Settings(Mapping[str, Any]):
         """Why CUDA graphs are off for what is compiled later under these settings."""
         self.writes_inputs = False
         """Whether a graph compiled under these settings writes an input."""
+        self.real_inputs: Any = None
+        """Tensors behind the fake ones that a graph is compiled with."""
+        self.after_loading: Settings | None = None
+        """Settings of what a loaded artifact compiles later, when its files are gone."""
         self.artifact_key: str | None = None
         """The key under which the graph is kept although nobody looks it up (frontend/standalone.py)."""
         self.reason_against_keeping = ""
