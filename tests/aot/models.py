@@ -81,3 +81,16 @@ class Branches(torch.nn.Module):
 def export(model: torch.nn.Module, args: tuple[Any, ...], dynamic: Any = None) -> torch.export.ExportedProgram:
     with torch.no_grad():
         return torch.export.export(model.eval(), args, dynamic_shapes=dynamic, strict=False)
+
+
+class Tied(torch.nn.Module):
+    """One tensor under two names, which is written by one of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("one", torch.zeros(4))
+        self.register_buffer("other", self.one)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.one.add_(1)
+        return x + self.other

@@ -169,19 +169,12 @@ def test_gpu_targets_without_a_gpu(tmp_path: Path) -> None:
 def test_what_cannot_be_packaged(tmp_path: Path) -> None:
     exported = export(Pointwise(), (torch.randn(6, 24), torch.randn(6, 24)))
     for targets, message in [
-        (["x86-64-v5"], "unknown target 'x86-64-v5'; known targets: host"),
+        (["x86-64-v5"], "unknown target 'x86-64-v5' .*; known targets: host"),
         ([], "at least one"),
     ]:
         with pytest.raises(OptionError, match=message):
             torch_tile.aot.package(exported, tmp_path / "m.tile", targets=targets)
     assert list(tmp_path.iterdir()) == []
-
-    class Nothing(torch.nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x
-
-    with pytest.raises(UnsupportedError, match="computes nothing"):
-        torch_tile.aot.package(export(Nothing(), (torch.randn(2),)), tmp_path / "m.tile")
 
 
 # ===- files that are not what they should be

@@ -65,6 +65,18 @@ def test_buffers_of_equal_bytes(tmp_path: Path) -> None:
 
 
 @torch.no_grad()
+def test_an_argument_as_result(tmp_path: Path) -> None:
+    class Identity(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+    x = torch.randn(3, 4)
+    path = torch_tile.aot.package(export(Identity(), (x,)), tmp_path / "m.tile")
+    found, uses_torch = runner.run(path, [x], tmp_path, has_torch=False)
+    assert not uses_torch and torch.equal(found[0], x)
+
+
+@torch.no_grad()
 def test_with_libtorch(tmp_path: Path) -> None:
     torch.manual_seed(0)
     x, y = torch.randn(8, 16), torch.randn(8, 3)
