@@ -77,7 +77,7 @@ def get(name: str) -> Any:
     """The value for the process: as set, else from the environment, else the default."""
     if name in _values:
         return _values[name]
-    knob = KNOBS[name]
+    knob = _find(name)
     for variable in (*knob.environment, *_old_names(knob)):
         if variable in os.environ:
             try:
@@ -359,8 +359,8 @@ def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> d
     """
     if mode is None:
         return {name: dict(options) for name, options in _MODE_OPTIONS.items()}
-    if mode not in _MODE_OPTIONS:
-        nearest = _nearest(mode, MODES)
+    if not isinstance(mode, str) or mode not in _MODE_OPTIONS:
+        nearest = _nearest(str(mode), MODES)
         hint = f"; the nearest is {nearest[0]!r}" if nearest else ""
         raise OptionError(f"unknown mode {mode!r}{hint}; known modes: {', '.join(MODES)}")
     return dict(_MODE_OPTIONS[mode])
