@@ -121,7 +121,7 @@ def _refuse_gradients(name: str, value: torch.Tensor) -> None:
             f"argument `{name}` needs a gradient, which a packaged model does not compute: call it under "
             "torch.no_grad()"
         )
-    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(value).tangent is not None:
+    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(value).tangent is not None:  # type: ignore[no-untyped-call]
         raise RuntimeError(f"argument `{name}` has a tangent, which a packaged model does not carry on")
 
 

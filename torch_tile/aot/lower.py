@@ -75,7 +75,8 @@ def _decompositions(device: str) -> dict[Any, Any]:
 def _decomposed(exported: ExportedProgram, device: str) -> ExportedProgram:
     try:
         with torch.no_grad():
-            return exported.run_decompositions(_decompositions(device))
+            decomposed: ExportedProgram = exported.run_decompositions(_decompositions(device))
+            return decomposed
     except Exception as error:
         if not (shared := _sharing(exported)):
             raise
