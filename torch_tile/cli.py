@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -35,9 +36,14 @@ def _env(_: argparse.Namespace) -> int:
     return status
 
 
+def _program() -> str:
+    """How this was called: `torch-tile`, or by module."""
+    return "python -m torch_tile" if os.path.basename(sys.argv[0]) in ("__main__.py", "-m") else "torch-tile"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="torch_tile", description=__doc__)
+    parser = argparse.ArgumentParser(prog=_program(), description=__doc__)
     commands = parser.add_subparsers(required=True)
     cli_cache.add_arguments(commands.add_parser("cache", help="show, check or clear the disk cache"))
     cli_bisect.add_arguments(commands.add_parser("bisect", help="which pass, graph and operator make a script fail"))

@@ -83,6 +83,13 @@ def _prune(folder: str, arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _limit(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"expected at least 0, got {text}")
+    return number
+
+
 def _clear(folder: str, arguments: argparse.Namespace) -> int:
     if not arguments.yes:
         entries: list[Entry] = _library().cache_entries(folder)
@@ -131,5 +138,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if name == "clear":
             action.add_argument("--yes", action="store_true", help="do not ask")
         if name == "prune":
-            action.add_argument("--limit-bytes", type=int, help="in place of the setting cache_limit_bytes")
+            action.add_argument("--limit-bytes", type=_limit, help="in place of the setting cache_limit_bytes")
     parser.set_defaults(run=run)

@@ -50,7 +50,7 @@ def _versions(found: Findings) -> Any:
         found.problems.append(f"the extension cannot be imported: {error}")
         return None
     try:
-        found.say("compiler library", _C.version()["compiler"].strip().replace("\n", ", "))
+        found.say("compiler library", _named(_C.version()["compiler"]))
     except Exception as error:
         found.problems.append(f"the compiler library cannot be opened: {str(error).splitlines()[0]}")
     try:
@@ -64,6 +64,11 @@ def _versions(found: Findings) -> Any:
             "run pip install, or pass backend=torch_tile.backend.tile"
         )
     return _C
+
+
+def _named(version: str) -> str:
+    """Library, LLVM and processor, without the features of the processor, which are lines of their own."""
+    return ", ".join(line.split()[0] if line.count("+") > 4 else line for line in version.strip().splitlines())
 
 
 def _processor(found: Findings, has_torch: bool) -> None:

@@ -27,18 +27,24 @@ def run(arguments: argparse.Namespace) -> int:
     sys.argv = [arguments.script, *arguments.arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(arguments.script))
     status = 0
+    raised = True
     try:
         with recorded() as explanation:
             try:
                 runpy.run_path(arguments.script, run_name="__main__")
+                raised = False
             except SystemExit as end:
+                raised = False
                 status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
                 if isinstance(end.code, str):
                     print(end.code, file=sys.stderr)
     finally:
         sys.argv, sys.path[:] = before
+        if raised and explanation.graphs:  # what came before the traceback
+            print(explanation)
     explanation.verbose = arguments.verbose
-    print(explanation)
-    if not explanation.graphs:
+    if explanation.graphs:
+        print(explanation)
+    else:
         print('the script compiles nothing with torch.compile(backend="tile")')
     return status

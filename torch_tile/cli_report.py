@@ -46,5 +46,6 @@ def run(arguments: argparse.Namespace) -> int:
         return trace.status or 1
     text = page.write_page(trace)
     arguments.output.write_text(text, encoding="utf-8")
-    print(f"{arguments.output}: {len(trace.graphs)} graphs, {len(text.encode()) / 1e6:.2f} MB")
+    count = f"{len(trace.graphs)} graph" + "s" * (len(trace.graphs) != 1)
+    print(f"{arguments.output}: {count}, {len(text.encode()) / 1e6:.2f} MB")
     return trace.status

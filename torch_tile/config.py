@@ -77,7 +77,7 @@ def get(name: str) -> Any:
     """The value for the process: as set, else from the environment, else the default."""
     if name in _values:
         return _values[name]
-    knob = KNOBS[name]
+    knob = _find(name)
     for variable in (*knob.environment, *_old_names(knob)):
         if variable in os.environ:
             try:
@@ -174,6 +174,10 @@ class Settings(Mapping[str, Any]):
         """Why CUDA graphs are off for what is compiled later under these settings."""
         self.writes_inputs = False
         """Whether a graph compiled under these settings writes an input."""
+        self.real_inputs: Any = None
+        """Tensors behind the fake ones that a graph is compiled with."""
+        self.after_loading: Settings | None = None
+        """Settings of what a loaded artifact compiles later, when its files are gone."""
         self.artifact_key: str | None = None
         """The key under which the graph is kept although nobody looks it up (frontend/standalone.py)."""
         self.reason_against_keeping = ""
@@ -355,8 +359,8 @@ def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> d
     """
     if mode is None:
         return {name: dict(options) for name, options in _MODE_OPTIONS.items()}
-    if mode not in _MODE_OPTIONS:
-        nearest = _nearest(mode, MODES)
+    if not isinstance(mode, str) or mode not in _MODE_OPTIONS:
+        nearest = _nearest(str(mode), MODES)
         hint = f"; the nearest is {nearest[0]!r}" if nearest else ""
         raise OptionError(f"unknown mode {mode!r}{hint}; known modes: {', '.join(MODES)}")
     return dict(_MODE_OPTIONS[mode])

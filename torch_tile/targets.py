@@ -23,6 +23,12 @@ def _name(major: int, minor: int) -> str:
     return f"sm_{major}{minor}" + ("a" if (major, minor) in _SPECIAL else "")
 
 
+def gpu_targets() -> list[str]:
+    """Names of the GPUs that the compiler knows."""
+    plain = [f"sm_{major}{minor}" for major, minor in _KNOWN]
+    return sorted({*plain, *(_name(*each) for each in _SPECIAL)}, key=lambda name: (len(name.rstrip("a")), name))
+
+
 @functools.cache
 def _capability(device: str) -> tuple[int, int]:
     if torch.version.cuda is None:

@@ -175,6 +175,19 @@ Variant readVariant(ByteReader &in, const Package &package) {
   return variant;
 }
 
+/// Programs write where the file is mapped, so what is written has bytes of its own.
+void checkWritten(ByteReader &in, const Package &package) {
+  std::vector<const PackageConstant *> users(package.blobs.size());
+  for (const PackageConstant &constant : package.constants) {
+    if (package.blobs[constant.blob].sizeBytes == 0)
+      continue;
+    const PackageConstant *&user = users[constant.blob];
+    if (user && (user->isWritten || constant.isWritten))
+      in.fail("constants '" + user->name + "' and '" + constant.name + "' share bytes, and one of them is written");
+    user = &constant;
+  }
+}
+
 Status readAll(std::span<const uint8_t> index, uint64_t endOfBlobs, Package &package) {
   ByteReader in(index);
   package.producer = readText(in);
@@ -191,6 +204,8 @@ Status readAll(std::span<const uint8_t> index, uint64_t endOfBlobs, Package &pac
   readList(package.variants, [&] { return readVariant(in, package); });
   if (!in.hasFailed() && !in.isAtEnd())
     in.fail("bytes left over");
+  if (!in.hasFailed())
+    checkWritten(in, package);
   return in.hasFailed() ? bad("the package is damaged: " + in.failure() + " of its index") : Status::ok();
 }
 

@@ -51,6 +51,21 @@ class Counter(torch.nn.Module):
         return self.total * 2
 
 
+class Equals(torch.nn.Module):
+    """Buffers that are written and begin with equal bytes, as a parameter does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+        self.register_buffer("first", torch.ones(4))
+        self.register_buffer("second", torch.ones(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.first.add_(1)
+        self.second.mul_(self.first)
+        return x * self.weight + self.first + 10 * self.second
+
+
 class Branches(torch.nn.Module):
     """A branch on a value, with a parameter and a constant of its own."""
 
@@ -66,3 +81,16 @@ class Branches(torch.nn.Module):
 def export(model: torch.nn.Module, args: tuple[Any, ...], dynamic: Any = None) -> torch.export.ExportedProgram:
     with torch.no_grad():
         return torch.export.export(model.eval(), args, dynamic_shapes=dynamic, strict=False)
+
+
+class Tied(torch.nn.Module):
+    """One tensor under two names, which is written by one of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("one", torch.zeros(4))
+        self.register_buffer("other", self.one)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.one.add_(1)
+        return x + self.other

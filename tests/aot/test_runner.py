@@ -11,7 +11,7 @@ import torch
 
 import torch_tile
 from tests.aot import runner
-from tests.aot.models import Branches, Counter, Mixed, Pointwise, export
+from tests.aot.models import Branches, Counter, Equals, Mixed, Pointwise, export
 from torch_tile import _C
 
 pytestmark = pytest.mark.skipif(bool(runner.reason_to_skip()), reason=runner.reason_to_skip() or "-")
@@ -55,6 +55,25 @@ def test_state_of_the_core(tmp_path: Path) -> None:
     path = torch_tile.aot.package(export(Counter(), (torch.ones(2, 4),)), tmp_path / "m.tile")
     found, uses_torch = runner.run(path, [torch.ones(2, 4)], tmp_path, threads=4, has_torch=False)
     assert not uses_torch and found[0].tolist() == [4.0 * 81] * 4
+
+
+@torch.no_grad()
+def test_buffers_of_equal_bytes(tmp_path: Path) -> None:
+    path = torch_tile.aot.package(export(Equals(), (torch.zeros(2, 4),)), tmp_path / "m.tile")
+    found, uses_torch = runner.run(path, [torch.zeros(2, 4)], tmp_path, has_torch=False)
+    assert not uses_torch and found[0].tolist() == torch_tile.aot.load(path)(torch.zeros(2, 4)).tolist()
+
+
+@torch.no_grad()
+def test_an_argument_as_result(tmp_path: Path) -> None:
+    class Identity(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x
+
+    x = torch.randn(3, 4)
+    path = torch_tile.aot.package(export(Identity(), (x,)), tmp_path / "m.tile")
+    found, uses_torch = runner.run(path, [x], tmp_path, has_torch=False)
+    assert not uses_torch and torch.equal(found[0], x)
 
 
 @torch.no_grad()

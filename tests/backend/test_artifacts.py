@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Literal
 
@@ -99,9 +100,9 @@ def test_options(tmp_path: Path) -> None:
 
 def test_what_cannot_be_kept_says_why(tmp_path: Path) -> None:
     gm = captured(double, X)
-    artifact = torch_tile.standalone_compile(gm, [X], options={"deterministic": True})
+    artifact = torch_tile.standalone_compile(gm, [X], options={"only_first_graphs": 0})
     assert_same(artifact(X)[0], X * 2)
-    with pytest.raises(ArtifactError, match="the graph cannot be kept: option 'deterministic' is set"):
+    with pytest.raises(ArtifactError, match="the graph cannot be kept: it runs in eager mode"):
         artifact.save(path=tmp_path / "artifact")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "precious.txt").write_text("mine")
@@ -135,6 +136,30 @@ def test_files_that_are_not_whole(tmp_path: Path) -> None:
         torch_tile.CompiledArtifact.load(path=tmp_path / "missing")
 
 
+def test_headers_that_are_not_whole(tmp_path: Path) -> None:
+    path = tmp_path / "artifact"
+    torch_tile.standalone_compile(captured(double, X), [X]).save(path=path, format="unpacked")
+    header = json.loads((path / "header.json").read_text())
+    cases: dict[str, Any] = {
+        "does not hold 'torch'": {name: value for name, value in header.items() if name != "torch"},
+        "does not hold 'key'": {name: value for name, value in header.items() if name != "key"},
+        "options of type list": {**header, "options": []},
+        "list indices must be integers": [],
+        "made by another version of torch_tile: unknown option 'fusoin'": {**header, "options": {"fusoin": 1}},
+        "does not hold 'conditions'": {**header, "guards": {"names": [], "kinds": [], "needs_grad": []}},
+        "invalid syntax": {**header, "guards": {**header["guards"], "conditions": ["1 +* 2"]}},
+    }
+    for reason, content in cases.items():
+        (path / "header.json").write_text(json.dumps(content))
+        with pytest.raises(ArtifactError, match=reason):
+            torch_tile.CompiledArtifact.load(path=path, format="unpacked")
+    with pytest.raises(ArtifactError, match="is a folder: load it with format='unpacked'"):
+        torch_tile.CompiledArtifact.load(path=path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtifactError, match="is a file: load it with format='binary'"):
+        torch_tile.CompiledArtifact.load(path=tmp_path / "file", format="unpacked")
+
+
 def test_another_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "artifact"
     torch_tile.standalone_compile(captured(double, X), [X]).save(path=path)
@@ -146,21 +171,28 @@ def test_another_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # torch.compile(...).aot_compile
 
 
-def test_aot_compile(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [{}, {"freezing": True}, {"cudagraphs": True, "deterministic": True}])
+def test_aot_compile(tmp_path: Path, options: dict[str, Any]) -> None:
     """Saved here and loaded in a process with an empty cache."""
     module = tmp_path / "model_of_test.py"
     module.write_text(
         "import torch\n"
-        "def model(x, w):\n"
-        "    return torch.nn.functional.gelu(torch.softmax(x @ w, -1)) + x.shape[0]\n"
+        "class Model(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.scale = torch.nn.Parameter(torch.linspace(1, 2, 9))\n"
+        "    def forward(self, x, w):\n"
+        "        return torch.nn.functional.gelu(torch.softmax(x @ w, -1)) * (self.scale + 1) + x.shape[0]\n"
     )  # fmt: skip
     path = tmp_path / "compiled"
-    common = f"import sys, torch; sys.path.insert(0, {str(tmp_path)!r}); from model_of_test import model\n"
+    common = f"import sys, torch; sys.path.insert(0, {str(tmp_path)!r}); from model_of_test import Model\n"
+    common += "model = Model(); torch.set_grad_enabled(False)\n"
     common += "x, w = torch.linspace(-1, 1, 35).reshape(5, 7), torch.linspace(0, 1, 63).reshape(7, 9)\n"
     first = f"""
 with torch._dynamo.config.patch(enable_aot_compile=True):
-    function = torch.compile(model, backend="tile", fullgraph=True).aot_compile(((x, w), {{}}))
-torch.testing.assert_close(function(x, w), model(x, w))
+    compiled = torch.compile(model, backend="tile", fullgraph=True, options={options!r} or None)
+    function = compiled.forward.aot_compile(((x, w), {{}}))
+torch.testing.assert_close(function(model, x, w), model(x, w))
 function.save_compiled_function({str(path)!r})
 """
     run_python(common + first, TORCH_TILE_CACHE_DIR=str(tmp_path / "one"))
@@ -168,10 +200,12 @@ function.save_compiled_function({str(path)!r})
 import torch_tile
 with open({str(path)!r}, "rb") as file, torch._dynamo.config.patch(enable_aot_compile=True):
     function = torch.compiler.load_compiled_function(file)
-torch.testing.assert_close(function(x, w), model(x, w))
+torch.testing.assert_close(function(model, x, w), model(x, w))
 assert torch_tile.counters["graphs"] == torch_tile.counters["graphs_from_disk"] == 1
+model.scale.add_(1)
+torch.testing.assert_close(function(model, x, w), model(x, w))
 try:
-    function(x.double(), w.double())
+    function(model, x.double(), w.double())
 except RuntimeError as error:
     assert "GuardManager check failed" in str(error)
 else:

@@ -70,6 +70,10 @@ def test_verify(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_prune(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["cache", "prune"]) == 0
     assert capsys.readouterr().out == f"removed 0 entries, 0 B, from {filled}\n"
+    for number in ("-3", "x"):
+        with pytest.raises(SystemExit):
+            cli.main(["cache", "prune", "--limit-bytes", number])
+    assert "argument --limit-bytes: expected at least 0, got -3" in capsys.readouterr().err
     assert cli.main(["cache", "prune", "--limit-bytes", "1"]) == 0
     assert capsys.readouterr().out.startswith("removed 3 entries, ")
     assert count(filled) == 2

@@ -255,6 +255,10 @@ def test_lists() -> None:
     assert torch_tile.list_mode_options("max-autotune") == {"max_autotune": True, "cudagraphs": True}
     with pytest.raises(OptionError, match=r"unknown mode 'fastest'.*reduce-overhead"):
         torch_tile.list_mode_options("fastest")
+    with pytest.raises(OptionError, match="unknown mode 3; known modes: default"):
+        torch_tile.list_mode_options(3)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="unknown option 'fusio'; the nearest known: 'fusion'"):
+        torch_tile.config.get("fusio")
 
 
 @pytest.mark.parametrize("mode", config.MODES)

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
+import torch_tile
 from tests.compiling import fresh, tile_only
 from torch_tile.frontend import aot, compile, cudagraphs, time_libraries
 
@@ -180,3 +182,18 @@ def test_the_library_that_was_the_fastest(cache_dir: Path, traced: list[str], mo
             torch.compile(lambda x, w: torch.relu(x @ w), backend="tile", mode="max-autotune")(x, w)
     assert traced == ["inference"]
     assert libraries[-1] == "onednn"
+
+
+@pytest.mark.parametrize("options", [{}, {"freezing": True}])
+def test_artifacts(cache_dir: Path, recorded: list[dict[str, Any]], tmp_path: Path, options: dict[str, bool]) -> None:
+    """A saved graph is recorded where it is loaded."""
+    x, w = torch.randn(8, 4), torch.nn.Parameter(torch.randn(4, 4))
+    with torch.no_grad():
+        gm = make_fx(lambda x, w: (torch.softmax(x @ (w * 2), -1),), tracing_mode="fake")(x, w)
+        artifact = torch_tile.standalone_compile(gm, [x, w], options={"triton.cudagraphs": True, **options})
+        first = artifact(x, w)[0]
+        artifact.save(path=tmp_path / "artifact")
+        fresh()
+        loaded = torch_tile.CompiledArtifact.load(path=tmp_path / "artifact")
+        assert len(recorded) == 1 and torch.equal(first, loaded(x, w)[0])
+    assert len(recorded) == 2 and recorded[0] == recorded[1] and recorded[0]["is_inference"]

@@ -31,12 +31,22 @@ def test_help_lists_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
         assert len(line.split()) > 3
 
 
+def test_usage_names_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for called, name in (("/x/torch_tile/__main__.py", "python -m torch_tile"), ("/bin/torch-tile", "torch-tile")):
+        monkeypatch.setattr(sys, "argv", [called])
+        with pytest.raises(SystemExit):
+            cli.main(["--help"])
+        assert capsys.readouterr().out.startswith(f"usage: {name} [-h]")
+
+
 def test_doctor(capsys: pytest.CaptureFixture[str], cache_dir: Path) -> None:
     status, text = run(capsys, "doctor")
     assert status == 0 and text.rstrip().endswith("no problems"), text
     for name in ("torch-tile", "torch", "compiler library", "processor", "threads", "GPU", "cache"):
         assert any(line.startswith(name) for line in text.splitlines()), name
     assert "this torch-tile was built for" in text
+    (library,) = [line for line in text.splitlines() if line.startswith("compiler library")]
+    assert "LLVM" in library and "+" not in library.partition("LLVM")[2] and len(library) < 120
     status, text = run(capsys, "doctor")
     assert f"cache             {cache_dir}, mode 0700, " in text and " entries of " in text
 
@@ -94,7 +104,15 @@ def test_explains_a_script(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert "1 graph (inference), compiled in " in text and "aten::sort: library call (sorting), from " in text
     script.write_text("print('nothing')\n")
     status, text = run(capsys, "explain", str(script))
-    assert status == 0 and 'the script compiles nothing with torch.compile(backend="tile")' in text
+    assert status == 0 and text == 'nothing\nthe script compiles nothing with torch.compile(backend="tile")\n'
+    script.write_text(
+        "import torch\n"
+        "torch.compile(lambda x: x + 1, backend='tile')(torch.ones(3))\n"
+        "raise ValueError('of the script')\n"
+    )
+    with pytest.raises(ValueError, match="of the script"):
+        cli.main(["explain", str(script)])
+    assert capsys.readouterr().out.startswith("1 graph (inference), compiled in ")
 
 
 def test_files_that_cannot_be_used(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -113,6 +131,7 @@ def test_files_that_cannot_be_used(capsys: pytest.CaptureFixture[str], tmp_path:
     )
     assert cli.main(["report", str(script), "-o", str(tmp_path / "report.html")]) == 4
     assert (tmp_path / "report.html").exists()
+    assert "report.html: 1 graph, " in capsys.readouterr().out
 
 
 def tile_compile(*arguments: str, text: str = "") -> subprocess.CompletedProcess[bytes]:

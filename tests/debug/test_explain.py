@@ -190,6 +190,15 @@ def test_a_function_compiled_for_another_backend(backend: str) -> None:
     assert torch_tile.explain(torch.compile(fused, backend=own), x).other_backend == "own"
 
 
+def test_what_cannot_be_explained() -> None:
+    fn: Any = 3
+    with pytest.raises(TypeError, match=r"fn expected a function or module, got int: call it as explain\(fn, \*arg"):
+        torch_tile.explain(fn)
+    disabled = torch.compiler.disable(lambda x: x.sin() + 1)
+    text = str(torch_tile.explain(disabled, torch.ones(3)))
+    assert text.startswith("1 graph (inference)") and "is compiled for" not in text
+
+
 def test_what_falls_back_says_why() -> None:
     from torch_tile.debug import faults
 
@@ -233,7 +242,13 @@ def failure(**expected: Any) -> str:
 
 
 def test_expectations_of_another_kind() -> None:
-    cases: list[tuple[str, Any]] = [("kernels", "1"), ("graphs", 1.5), ("outside", "mm"), ("outside", {"mm", 3})]
+    cases: list[tuple[str, Any]] = [
+        ("kernels", "1"),
+        ("kernels", True),
+        ("graphs", 1.5),
+        ("outside", "mm"),
+        ("outside", {"mm", 3}),
+    ]
     for name, expected in cases:
         with (
             pytest.raises(TypeError, match=f"{name} expected an int, a range or .*, got "),

@@ -105,36 +105,36 @@ class Writer:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._blobs: list[tuple[int, int, int, bytes]] = []
-        self._numbers: dict[bytes, int] = {}
+        self._numbers: dict[tuple[str, bytes], int] = {}
         self._constants: dict[tuple[Any, ...], int] = {}
         self._names: list[str] = []
         self._file.write(bytes(HEADER_BYTES))
 
-    def blob(self, data: bytes | memoryview) -> int:
-        """Number of a blob of these bytes; equal ones are one."""
+    def blob(self, data: bytes | memoryview, owner: str = "") -> int:
+        """Number of a blob of these bytes; equal ones of one owner are one."""
         digest = hashlib.sha256(data).digest()
-        if digest in self._numbers:
-            return self._numbers[digest]
+        if (owner, digest) in self._numbers:
+            return self._numbers[owner, digest]
         align = _PAGE if len(data) >= 1 << 16 else _ALIGN
         self._file.write(bytes(-self._file.tell() % align))
         self._blobs.append((self._file.tell(), len(data), zlib.crc32(data), digest))
         self._file.write(data)
-        self._numbers[digest] = len(self._blobs) - 1
+        self._numbers[owner, digest] = len(self._blobs) - 1
         return len(self._blobs) - 1
 
     def constant(self, name: str, tensor: torch.Tensor, is_written: bool) -> int:
         """Number of a constant; its memory is stored as it lies, with its strides.
 
-        Constants that programs write are kept apart under their names; others with equal bytes, sizes and strides are
-        one.
+        Constants that programs write have bytes of their own, for a program writes where the file is mapped; others
+        with equal bytes, sizes and strides are one.
         """
         tensor = tensor.detach().cpu()
         extent = 0
         if tensor.numel() > 0:
             extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
         span = tensor.as_strided((extent,), (1,)).view(torch.uint8)
-        number = self.blob(memoryview(cast(Any, span.numpy())) if extent else b"")
         own = name if is_written else ""
+        number = self.blob(memoryview(cast(Any, span.numpy())) if extent else b"", own)
         key = (own, number, ELEMENT_TYPES[tensor.dtype], tuple(tensor.shape), tuple(tensor.stride()), is_written)
         if key not in self._constants:
             self._constants[key] = len(self._constants)

@@ -7,17 +7,19 @@ import os
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 from torch_tile import _C, config
-from torch_tile.errors import InvalidKernelError, PackageError
+from torch_tile.errors import InvalidKernelError, PackageError, UnsupportedError
 
 
 class LoadedModel:
     """A packaged model. Call it as the module that was exported; calls on several threads may overlap, but for those of
     a model that writes its buffers, which wait for each other."""
 
-    def __init__(self, file: _C.PackageFile, variant: int, device: str) -> None:
+    def __init__(self, file: _C.PackageFile, variant: int, device: str, path: str = "") -> None:
+        self._path = path
         self._metadata = json.loads(file.metadata)
         self._file = file
         self._model = file.load(variant, device, config.get("matmul_library"))
@@ -47,12 +49,17 @@ class LoadedModel:
         """Parameters and buffers as they are now."""
         return {row[0]: self._model.constant(number) for number, row in enumerate(self._file.constants)}
 
+    def __repr__(self) -> str:
+        names = ", ".join(name for name, *_ in self.arguments)
+        return f"LoadedModel({self._path!r}, target {self.target!r}, arguments: {names or 'none'})"
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run.
 
         Raises:
             ValueError: an argument has another dtype, or a size that the model was not exported for; names both.
             TypeError: the number, names, structure or kinds of arguments are others.
+            RuntimeError: an argument needs a gradient; or what an operator of the model raises.
         """
         values = self._flat(args, kwargs)
         results = self._model.run(values)
@@ -75,6 +82,8 @@ class LoadedModel:
         for (name, dtype, _), value in zip(self._file.inputs, values, strict=True):
             if not isinstance(value, (torch.Tensor, int, torch.SymInt)):
                 raise TypeError(f"argument `{name}`: expected {_kind(dtype)}, got {_text(value)}")
+            if isinstance(value, torch.Tensor):
+                _refuse_gradients(name, value)
         return values
 
     def _matched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -83,7 +92,10 @@ class LoadedModel:
 
         positional, named = self._in_spec.children()
         if len(args) != positional.num_children:
-            raise TypeError(f"expected {_counted(positional.num_children)}, got {len(args)}{_by_name(named.context)}")
+            by_position = " by position" if kwargs and not named.context else ""
+            raise TypeError(
+                f"expected {_counted(positional.num_children)}{by_position}, got {len(args)}{_by_name(named.context)}"
+            )
         if kwargs.keys() != {*named.context}:
             expected, found = [", ".join(map(str, names)) or "none" for names in (named.context, kwargs)]
             raise TypeError(f"expected keyword arguments {expected}, got {found}")
@@ -101,6 +113,16 @@ class LoadedModel:
             if wanted != got:
                 raise TypeError(f"argument {place}: expected {_structure(wanted)}, got {_structure(got)}")
         raise TypeError(f"expected arguments of the structure {self._in_spec}, got {spec}")
+
+
+def _refuse_gradients(name: str, value: torch.Tensor) -> None:
+    if value.requires_grad and torch.is_grad_enabled():
+        raise RuntimeError(
+            f"argument `{name}` needs a gradient, which a packaged model does not compute: call it under "
+            "torch.no_grad()"
+        )
+    if forward_ad._current_level >= 0 and forward_ad.unpack_dual(value).tangent is not None:  # type: ignore[no-untyped-call]
+        raise RuntimeError(f"argument `{name}` has a tangent, which a packaged model does not carry on")
 
 
 def _counted(number: int) -> str:
@@ -121,7 +143,14 @@ def _text(value: Any) -> str:
 
 def _structure(spec: Any) -> str:
     """A structure of arguments, with * for each value."""
-    return str(pytree.tree_unflatten([_STAR] * spec.num_leaves, spec))
+    return _cut(str(pytree.tree_unflatten([_STAR] * spec.num_leaves, spec)))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + " ..."
+
+
+_MOST_CHARACTERS = 120
 
 
 class _Star:
@@ -137,10 +166,35 @@ def _loaded(spec: str | None) -> Any:
 
 
 def _open(path: str | os.PathLike[str]) -> _C.PackageFile:
+    given = os.fspath(path)
+    if ("\0" if isinstance(given, str) else b"\0") in given:
+        raise ValueError(f"path {given!r} has a null character")
     try:
-        return _C.open_package(os.fspath(path))
+        return _C.open_package(given)
     except InvalidKernelError as error:
         raise PackageError(error.stage, error.text) from None
+
+
+def _found(device: str | torch.device) -> tuple[torch.device, int]:
+    """The device, and its compute capability: 90 for 9.0, 0 for the CPU."""
+    try:
+        chosen = torch.device(device)
+    except RuntimeError:
+        chosen = torch.device("meta")
+    if chosen.type not in ("cpu", "cuda"):
+        raise ValueError(f"device expected 'cpu' or a CUDA device, got {str(device)!r}")
+    if chosen.type == "cpu":
+        return torch.device("cpu"), 0
+    count = torch.cuda.device_count()
+    if (chosen.index or 0) >= count:
+        why = f"this machine has {count} devices"
+        if not torch.cuda.is_available():
+            why = "this torch is built without CUDA" if torch.version.cuda is None else "no device is there"
+        raise UnsupportedError("load", f"device '{chosen}' cannot be used: {why}")
+    major, minor = torch.cuda.get_device_capability(chosen)
+    return torch.device("cuda", torch.cuda.current_device() if chosen.index is None else chosen.index), (
+        10 * major + minor
+    )
 
 
 def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> LoadedModel:
@@ -152,17 +206,13 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Lo
 
     Raises:
         PackageError: the file is no package, damaged, cut short, or of another version.
-        UnsupportedError: the package has no program for this machine; the message lists what it has.
+        UnsupportedError: there is no such device, or the package has no program for it; the message lists what it has.
+        ValueError: `device` is another kind of device.
     """
     file = _open(path)
-    chosen = torch.device(device)
-    capability = 0
-    if chosen.type == "cuda":
-        major, minor = torch.cuda.get_device_capability(chosen)
-        capability = 10 * major + minor
-        chosen = torch.device("cuda", torch.cuda.current_device() if chosen.index is None else chosen.index)
+    chosen, capability = _found(device)
     try:
-        return LoadedModel(file, file.choose(capability), str(chosen))
+        return LoadedModel(file, file.choose(capability), str(chosen), os.fsdecode(path))
     except InvalidKernelError as error:
         raise PackageError(error.stage, f"{os.fspath(path)!r}: {error.text}") from None
 

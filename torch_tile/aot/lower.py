@@ -72,6 +72,29 @@ def _decompositions(device: str) -> dict[Any, Any]:
     return {**composite, **decomposition_table(False, False)}
 
 
+def _decomposed(exported: ExportedProgram, device: str) -> ExportedProgram:
+    try:
+        with torch.no_grad():
+            decomposed: ExportedProgram = exported.run_decompositions(_decompositions(device))
+            return decomposed
+    except Exception as error:
+        if not (shared := _sharing(exported)):
+            raise
+        raise _unsupported(
+            f"{', '.join(shared)} share memory, and torch does not take a program apart that writes one of them; make "
+            "them one buffer"
+        ) from error
+
+
+def _sharing(exported: ExportedProgram) -> list[str]:
+    """Names of the first parameters and buffers that share memory."""
+    places: dict[int, list[str]] = {}
+    for name, value in {**exported.state_dict, **exported.constants}.items():
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+            places.setdefault(value.untyped_storage().data_ptr(), []).append(name)
+    return next((names for names in places.values() if len(names) > 1), [])
+
+
 def _move(gm: GraphModule, device: str) -> None:
     """Says that all of the graph is on another device. No memory is moved, so the device need not be there."""
     wanted = torch.device(device)
@@ -168,8 +191,7 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
     Raises:
         UnsupportedError: something that a program without Python cannot do; names it.
     """
-    with torch.no_grad():
-        exported = exported.run_decompositions(_decompositions(device))
+    exported = _decomposed(exported, device)
     gm = GraphModule(exported.graph_module, copy.deepcopy(exported.graph_module.graph))
     gm.meta.update(exported.graph_module.meta)
     results, written = _make_mutation_explicit(exported, gm)
@@ -209,8 +231,6 @@ def _print(
     gm: GraphModule, settings: Settings, sources: dict[str, int | Constant], device: str
 ) -> tuple[str, list[int | Constant]]:
     run_passes(gm, settings)
-    if not any(node.op == "call_function" for node in gm.graph.nodes):
-        raise _unsupported("the exported program computes nothing")
     constants, report = Constants(gm), Report()
     sizes_before = _dynamic_sizes(gm)
     known = [sources[node.name] for node in gm.graph.find_nodes(op="placeholder")]

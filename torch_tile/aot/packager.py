@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import errno
 import json
 import logging
 import os
@@ -19,8 +21,10 @@ from torch_tile.aot.format import Source, Variant, Writer
 from torch_tile.aot.lower import Lowered, lower
 from torch_tile.config import Settings
 from torch_tile.errors import OptionError, UnsupportedError
+from torch_tile.targets import gpu_targets
 
 log = logging.getLogger(__name__)
+_PROCESSORS = ("host", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
 def package(
@@ -45,6 +49,7 @@ def package(
         UnsupportedError: the program needs Python, or another kind of machine than the targets name.
         OptionError: an unknown target or option, or an option that a package cannot obey.
         TypeError: `exported` is no exported program.
+        OSError: there is no folder to write the file into, or `path` is one.
     """
     if not isinstance(exported, ExportedProgram):
         raise TypeError(
@@ -53,13 +58,11 @@ def package(
         )
     settings = config.resolve(options=options)
     _check_options(options or {})
-    targets = [targets] if isinstance(targets, str) else list(targets)
-    if not targets:
-        raise OptionError("targets expected at least one, got none")
-    path = Path(path)
+    wanted = _names(targets)
+    path = _checked(path)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         try:
-            _write(exported, file, list(dict.fromkeys(targets)), settings)
+            _write(exported, file, wanted, settings)
             file.flush()
             os.fchmod(file.fileno(), 0o666 & ~_umask())
             os.replace(file.name, path)
@@ -69,19 +72,57 @@ def package(
     return str(path)
 
 
+# What a package cannot obey, and why.
+_REFUSED = {
+    "target": "its argument targets says what to compile for",
+    "cudagraphs": "a packaged program is not recorded",
+    "max_autotune": "libraries are chosen where the model is loaded, by rule",
+    "matmul_library": "torch_tile.config.matmul_library says it in the process that loads the model",
+    "deterministic": "call torch.use_deterministic_algorithms(True) in the process that loads the model",
+    "nan_asserts": "results of a packaged program are not looked at",
+    "poison": "buffers are those of the process that loads the model",
+    "debug": "stages are not written; torch.compile of the same model writes them",
+    "interpret": "kernels are compiled",
+    **dict.fromkeys(
+        ("only_first_graphs", "only_first_kernels", "only_first_operators", "bisect_report"),
+        "bisection runs the model by torch.compile",
+    ),
+}
+_WITHOUT_EFFECT = frozenset(
+    ("cache", "cache_dir", "cache_layers", "cache_limit_bytes", "remote_cache", "force_compile", "threads")
+)
+
+
 def _check_options(options: Mapping[str, Any]) -> None:
     """Refuse what has no meaning for a package, rather than ignore it."""
-    for given, knob, value in config.translated(options):
-        if config.KNOBS[knob].is_pass and value is not None:
-            raise OptionError(
-                f"option {given!r} is not obeyed by package: call the pass on the exported program's graph before"
-            )
-        if knob == "target":
-            raise OptionError(
-                f"option {given!r} is not obeyed by package: its argument targets says what to compile for"
-            )
-        if knob == "cudagraphs" and value:
-            raise OptionError(f"option {given!r} is not obeyed by package: a packaged program is not recorded")
+    for given, name, value in config.translated(options):
+        knob = config.KNOBS[name]
+        reason = "call the pass on the exported program's graph before" if knob.is_pass else _REFUSED.get(name)
+        if reason is not None and (value != knob.default or name == "target"):
+            raise OptionError(f"option {given!r} is not obeyed by package: {reason}")
+        if name in _WITHOUT_EFFECT and value != knob.default:
+            log.warning("option %r has no effect on package: the model is compiled anew, without a cache", given)
+
+
+def _names(targets: Any) -> list[str]:
+    names = [targets] if isinstance(targets, str) else targets
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"targets expected a name or a list of names, got {targets!r}")
+    if not names:
+        raise OptionError("targets expected at least one, got none")
+    for name in names:
+        _facts(name)
+    return list(dict.fromkeys(names))
+
+
+def _checked(path: str | os.PathLike[str]) -> Path:
+    """A place where a file can be, before the model is compiled for it."""
+    checked = Path(path)
+    if checked.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "package writes a file, and this is a folder", str(checked))
+    if not checked.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no folder to write the package into", str(checked.parent))
+    return checked
 
 
 def _umask() -> int:
@@ -124,14 +165,14 @@ def _dumped(spec: Any) -> str | None:
 
 def _facts(target: str) -> tuple[list[str], str, str]:
     """Features that a machine must have, its architecture, and the device of tensors."""
-    if target.startswith("sm_"):
+    if target in gpu_targets():
         return [], "cuda", "cuda"
-    features = _C.processor_features(target)
+    features = None if target.startswith("sm_") else _C.processor_features(target)
     if features is None:
-        raise OptionError(
-            f"unknown target {target!r}; known targets: host, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, "
-            "and GPUs as sm_80, sm_90, sm_90a, sm_100"
-        )
+        known = [*_PROCESSORS, *gpu_targets()]
+        nearest = difflib.get_close_matches(target.lower(), known, n=1, cutoff=0.85)
+        hint = f" (the nearest: {nearest[0]})" if nearest else ""
+        raise OptionError(f"unknown target {target!r}{hint}; known targets: {', '.join(known)}")
     architecture = _C.processor_architecture()
     if target != "host" and architecture != "x86_64":
         raise OptionError(f"target {target!r} is compiled for on x86-64 alone, and this is {architecture}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import sys
@@ -159,6 +160,7 @@ class Dump:
         """The boxed callable, which keeps the arguments of its first call for the script."""
         is_first = True
 
+        @functools.wraps(function)  # what caches know of it, too
         def call(inputs: list[Any]) -> Any:
             nonlocal is_first
             if is_first:

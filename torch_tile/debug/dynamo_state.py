@@ -158,7 +158,8 @@ class CompiledFor:
 
 
 def compiled_for(function: Any) -> CompiledFor | None:
-    """Backend and arguments of the torch.compile call that `function` came of; None if it came of none."""
+    """Backend and arguments of the torch.compile call that `function` came of; None if it came of none, or of
+    torch.compiler.disable."""
     try:
         context = getattr(function, "dynamo_ctx", None)
         if context is None:
@@ -167,6 +168,8 @@ def compiled_for(function: Any) -> CompiledFor | None:
                 return None
             context = inspect.getclosurevars(call).nonlocals["self"]
         wrapper = context.callback
+        if not callable(wrapper):  # torch.compiler.disable
+            return None
         while hasattr(wrapper, "_torchdynamo_orig_backend"):
             wrapper = wrapper._torchdynamo_orig_backend
         given = getattr(wrapper, "kwargs", {})

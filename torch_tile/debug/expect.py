@@ -62,7 +62,7 @@ def expect(
 
 
 def _check_number(name: str, expected: Any, more: str = "") -> None:
-    is_number = expected is None or isinstance(expected, int) or callable(expected)
+    is_number = expected is None or (isinstance(expected, int) and not isinstance(expected, bool)) or callable(expected)
     is_container = hasattr(expected, "__contains__") and not isinstance(expected, (str, bytes))
     if isinstance(expected, (set, frozenset, list, tuple)):
         is_container = all(isinstance(item, int) for item in expected)

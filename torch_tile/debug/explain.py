@@ -222,12 +222,17 @@ def explain(
 
     Raises:
         torch_tile.errors.OptionError: an unknown mode or option.
+        TypeError: `fn` cannot be called.
     """
     import torch
 
     from torch_tile.debug import memory
     from torch_tile.frontend.aot import compile_with_autograd
 
+    if not callable(fn):
+        raise TypeError(
+            f"fn expected a function or module, got {type(fn).__name__}: call it as explain(fn, *arguments)"
+        )
     known_for = compiled_for(fn)
     other_backend = None
     if known_for is not None:

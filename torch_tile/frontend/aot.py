@@ -133,13 +133,41 @@ def _compile_with_attention(
         return _compile(gm, example_inputs, settings)
 
 
+def finished(
+    compiled: Callable[..., Any], kind: str, settings: Settings, name: str | None = None
+) -> Callable[..., Any]:
+    """A graph that was compiled or loaded, with what options want of its calls."""
+    if settings["nan_asserts"]:
+        compiled = asserts_finite(compiled, kind, name)
+    return called_deterministically(compiled) if settings["deterministic"] else compiled
+
+
+def reloaded(
+    payload: str, settings: Settings, parameters: Sequence[torch.Tensor | None] | None = None
+) -> Callable[..., Any]:
+    """A graph again, from the `_fx_graph_cache_key` that it was given.
+
+    Args:
+        payload: text that `compile_graph` has written.
+        settings: of the call that loads it.
+        parameters: for each input the parameter behind it, if the graph was frozen; None if only a call will tell.
+    """
+    graph = json.loads(payload)
+    if "frozen" not in graph:
+        return finished(reload_graph(payload, settings), graph["kind"], settings, graph["name"])
+    from torch_tile.frontend.freezing import load_frozen, reload_frozen
+
+    frozen = load_frozen(graph, settings) if parameters is None else reload_frozen(graph, settings, parameters)
+    return finished(frozen, graph["kind"], settings, graph["name"])
+
+
 def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings) -> Callable[..., Any]:
     is_training = _is_training(example_inputs)
     parameters: list[torch.Tensor | None] = []
     if settings["freezing"]:
         from torch_tile.frontend.freezing import parameters_of
 
-        parameters = parameters_of(gm, example_inputs)
+        parameters = parameters_of(gm, settings.real_inputs or example_inputs)
     if settings["freezing"] and is_training:
         log.info("parameters are not frozen: gradients are enabled, and an input asks for one (torch.no_grad())")
 
@@ -149,9 +177,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
             compiled = minify.checked(
                 lambda graph, inputs: compile_graph(graph, inputs, kind, settings), gm, example_inputs
             )
-        if settings["nan_asserts"]:
-            compiled = asserts_finite(compiled, kind)
-        return called_deterministically(compiled) if settings["deterministic"] else compiled
+        return finished(compiled, kind, settings)
 
     def forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         run_user_passes("post_grad_pass", gm, settings)
@@ -179,8 +205,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
             from torch_tile.frontend.freezing import compile_frozen
 
             run_user_passes("post_grad_post_pass", gm, settings, True)
-            frozen = compile_frozen(gm, example_inputs, parameters, settings)
-            return called_deterministically(frozen) if settings["deterministic"] else frozen
+            return finished(compile_frozen(gm, example_inputs, parameters, settings), "inference", settings)
         if settings["fusion"] and limits.is_on(settings, "channels_last"):
             from torch_tile.frontend.channels_last import put_channels_last
             from torch_tile.frontend.constant_folding import Constants, Report, outside_of_tracing
@@ -205,12 +230,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         return parts
 
     def reload(payload: str, settings: Settings) -> Any:
-        graph = json.loads(payload)
-        if "frozen" in graph:
-            from torch_tile.frontend.freezing import reload_frozen
-
-            return reload_frozen(graph, settings, parameters)
-        return reload_graph(payload, settings)
+        return reloaded(payload, settings, parameters)
 
     compilers: dict[str, Any] = {
         "fw_compiler": forward,

@@ -55,8 +55,6 @@ def is_wanted(settings: Settings) -> bool:
         disk_cache.open_cache(settings) is None
         or settings["debug"]
         or settings["force_compile"]
-        or settings["nan_asserts"]
-        or settings["deterministic"]
         or limits.are_set(settings)
         or minify.is_wanted()
         or faults.is_wrong()
@@ -70,9 +68,7 @@ def _reason_against(settings: Settings) -> str:
     """Why a graph cannot be part of an artifact, as far as options say; empty if it can."""
     if disk_cache.open_cache(settings) is None:
         return "torch's switch force_disable_caches is on"
-    asked = ("nan_asserts", "deterministic", "cudagraphs", "freezing", "debug")
-    against = [name for name in asked if settings[name]]
-    return f"option {against[0]!r} is set" if against else ""
+    return ""
 
 
 class _Code:

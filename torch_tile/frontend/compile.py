@@ -182,11 +182,12 @@ def _compile(
         if recorded_calls is not None:
             return recorded_calls
     if binding is not None:
-        return _bind(program, graph, binding, entry)
+        return _bind(program, graph, binding, entry, settings)
     if views := views_to_track(gm) if kind != "backward" else []:
         return tracking(as_torch_calls_it(program, graph), views)
-    if not (graph.constants or graph.pycalls or graph.number_inputs or graph.number_outputs):
-        # All that the program is made of; Python callables and tensors would have to be kept too.
+    # All that the program is made of; Python callables and tensors would have to be kept too.
+    settings.reason_against_keeping = _reason_against_keeping(graph)
+    if not settings.reason_against_keeping:
         _keep(program, entry)
     return as_torch_calls_it(program, graph)
 
@@ -283,9 +284,9 @@ def _recorded(
             recorded = cudagraphs.record(as_torch_calls_it(program, graph), recording)
             recorded.__name__ = entry["name"]
             entry["recording"] = dataclasses.asdict(recording)
-            if binding is not None:
+            if binding is not None and binding.frozen:
                 recorded = without_frozen(recorded, binding)
-                _keep_frozen(recorded, graph, binding, entry)
+                _keep_frozen(recorded, graph, binding, entry, settings)
             elif not (graph.constants or graph.pycalls or (kind != "backward" and views_to_track(gm))):
                 _keep(recorded, entry)
             return recorded
@@ -300,6 +301,16 @@ def _recorded(
     return None
 
 
+def _reason_against_keeping(graph: _C.GraphText) -> str:
+    if graph.pycalls:
+        return f"it calls {graph.pycalls[0]} in Python"
+    if graph.constants:
+        return "it holds tensors that are no inputs of it"
+    if graph.number_inputs or graph.number_outputs:
+        return "it takes or returns floats or bools"
+    return ""
+
+
 def _keep(program: Any, entry: dict[str, Any]) -> None:
     """Lets torch keep the program as part of an entry of AOTAutograd."""
     program._fx_graph_cache_key = json.dumps(entry)
@@ -307,7 +318,11 @@ def _keep(program: Any, entry: dict[str, Any]) -> None:
     program._boxed_call = True  # wrappers copy what an object has, not what its type has
 
 
-def _bind(program: _C.Program, graph: _C.GraphText, binding: Binding, entry: dict[str, Any]) -> Callable[..., Any]:
+def _bind(
+    program: _C.Program, graph: _C.GraphText, binding: Binding, entry: dict[str, Any], settings: Settings
+) -> Callable[..., Any]:
+    if not binding.frozen and not _reason_against_keeping(graph):
+        _keep(program, entry)
     if not binding.frozen or binding.otherwise is None or graph.number_inputs or graph.number_outputs:
         return without_frozen(as_torch_calls_it(program, graph), binding)
     packable = _packable(graph, binding)
@@ -315,7 +330,7 @@ def _bind(program: _C.Program, graph: _C.GraphText, binding: Binding, entry: dic
     bound.__name__ = program.__name__
     bound._input_names = program._input_names
     bound._note_step = program._note_step
-    _keep_frozen(bound, graph, binding, entry)
+    _keep_frozen(bound, graph, binding, entry, settings)
     return bound
 
 
@@ -323,12 +338,16 @@ def _packable(graph: _C.GraphText, binding: Binding) -> list[int]:
     return [i for i, constant in enumerate(graph.constants) if id(constant) in binding.packable]
 
 
-def _keep_frozen(program: Any, graph: _C.GraphText, binding: Binding, entry: dict[str, Any]) -> None:
+def _keep_frozen(
+    program: Any, graph: _C.GraphText, binding: Binding, entry: dict[str, Any], settings: Settings
+) -> None:
     """As `_keep`, with what computes the constants again."""
     if not binding.frozen or binding.otherwise is None or binding.entry is None or graph.pycalls:
         return
     frozen = binding.entry(graph.constants)
-    if frozen is not None:
+    if frozen is None:
+        settings.reason_against_keeping = "its constants are not computed of parameters alone"
+    else:
         _keep(program, {**entry, "frozen": {**frozen, "packable": _packable(graph, binding)}})
 
 

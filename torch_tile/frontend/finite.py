@@ -19,13 +19,13 @@ def _is_finite(values: Sequence[Any]) -> list[bool]:
     ]
 
 
-def asserts_finite(compiled: Callable[..., Any], kind: str) -> Callable[..., Any]:
+def asserts_finite(compiled: Callable[..., Any], kind: str, name: str | None = None) -> Callable[..., Any]:
     """A compiled graph whose results are looked at after each call. What takes in NaN or infinity may return it.
 
     Raises:
         AssertionError: by the function returned; names the graph and the result.
     """
-    name = get_aot_graph_name()
+    name = name or get_aot_graph_name()
 
     @functools.wraps(compiled)
     def call(inputs: list[Any]) -> Any:

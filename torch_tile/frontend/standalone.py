@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -33,14 +34,15 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from torch_tile import _C, config, disk_cache
 from torch_tile.config import Settings
-from torch_tile.errors import ArtifactError
+from torch_tile.errors import ArtifactError, OptionError
 from torch_tile.frontend import autograd_cache
-from torch_tile.frontend.aot import compile_with_autograd
+from torch_tile.frontend.aot import compile_with_autograd, reloaded
+from torch_tile.frontend.artifact_guards import ArgumentGuards, check_inputs, fake_inputs, static
 from torch_tile.frontend.options import settings_of
-from torch_tile.frontend.reload import reload_graph
 
 _MAGIC = b"torch_tile artifact 1\n"
 _HEADER = "header.json"
+_PARAMETERS = "parameters.pt"
 # They say where and how much is kept, not what is compiled.
 _OF_THIS_MACHINE = frozenset(
     (
@@ -51,7 +53,7 @@ _OF_THIS_MACHINE = frozenset(
 
 Format = Literal["binary", "unpacked"]
 Entries = dict[str, bytes]
-"""By "kind/name", as in the disk cache."""
+"""By "kind/name", as in the disk cache; and the tensors that the graph itself holds."""
 
 
 class CompiledArtifact(SerializableCallable):
@@ -64,9 +66,18 @@ class CompiledArtifact(SerializableCallable):
         self._header = header
         self._entries = entries
         self._reason = reason
+        self._guards = _guards_of(header)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function(*args, **kwargs)
+    def __call__(self, *args: Any) -> Any:
+        """Run.
+
+        Raises:
+            TypeError: another number of arguments, or one of another kind.
+            ValueError: sizes that the graph was not compiled for; names the argument.
+        """
+        if self._guards is not None:
+            self._guards.check(args)
+        return self._function(*args)
 
     def save(self, *, path: str | os.PathLike[str], format: Format = "binary") -> None:
         """Write the artifact.
@@ -94,6 +105,8 @@ class CompiledArtifact(SerializableCallable):
         place.mkdir(parents=True)
         (place / _HEADER).write_text(json.dumps(self._header, indent=1), encoding="utf-8")
         _write_entries(place / "cache", self._entries)
+        if _PARAMETERS in self._entries:
+            (place / _PARAMETERS).write_bytes(self._entries[_PARAMETERS])
 
     def _check(self) -> None:
         if self._reason:
@@ -119,6 +132,9 @@ class CompiledArtifact(SerializableCallable):
         """For torch._dynamo.aot_compile."""
         return _from_bytes(data, "the artifact")
 
+    def _take(self, guards: ArgumentGuards) -> None:
+        self._guards, self._header["guards"] = guards, guards.data
+
     @staticmethod
     def load(*, path: str | os.PathLike[str], format: Format = "binary") -> CompiledArtifact:
         """Read what `save` wrote.
@@ -130,12 +146,16 @@ class CompiledArtifact(SerializableCallable):
         _check_format(format)
         place = Path(path)
         if format == "binary":
+            if (place / _HEADER).is_file():
+                raise ArtifactError("load", f"{place} is a folder: load it with format='unpacked'")
             return _from_bytes(place.read_bytes(), str(place))
-        try:
-            header = json.loads((place / _HEADER).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ArtifactError("load", f"{place / _HEADER} is damaged: {error}") from None
-        return CompiledArtifact(_load(header, str(place / "cache"), str(place)), header, _entries_of(place / "cache"))
+        if place.is_file():
+            raise ArtifactError("load", f"{place} is a file: load it with format='binary'")
+        header = _read_header((place / _HEADER).read_bytes(), str(place / _HEADER))
+        entries = _entries_of(place / "cache")
+        if (place / _PARAMETERS).is_file():
+            entries[_PARAMETERS] = (place / _PARAMETERS).read_bytes()
+        return CompiledArtifact(_load(header, entries, str(place / "cache"), str(place)), header, entries)
 
 
 def _check_format(format: str) -> None:
@@ -143,10 +163,32 @@ def _check_format(format: str) -> None:
         raise ValueError(f"format expected 'binary' or 'unpacked', got {format!r}")
 
 
+def _guards_of(header: dict[str, Any]) -> ArgumentGuards | None:
+    """None for a graph that Dynamo guards."""
+    return None if header.get("guards") is None else ArgumentGuards(header["guards"])
+
+
+def _read_header(data: bytes, source: str) -> dict[str, Any]:
+    """A header that says all that it has to."""
+    try:
+        header: Any = json.loads(data.decode())
+        kinds = {name: type(header[name]) for name in ("torch", "key", "options")}
+        if kinds != {"torch": str, "key": str, "options": dict}:
+            raise TypeError(f"it holds {', '.join(f'{name} of type {kind.__name__}' for name, kind in kinds.items())}")
+        _guards_of(header)
+    except KeyError as error:
+        raise ArtifactError("load", f"{source} is damaged: it does not hold {error}") from None
+    except (ValueError, TypeError, SyntaxError) as error:
+        raise ArtifactError("load", f"{source} is damaged: {error}") from None
+    return dict(header)
+
+
 def _write_entries(folder: Path, entries: Entries) -> None:
     cache = _C.DiskCache(str(folder), 0, [])
     for name, content in entries.items():
         kind, _, key = name.partition("/")
+        if name == _PARAMETERS:
+            continue
         cache.write(kind, bytes.fromhex(key), content)
     _C.flush_disk_cache()
 
@@ -182,7 +224,7 @@ def _from_bytes(data: bytes, source: str) -> CompiledArtifact:
         return body[offset - length : offset]
 
     (length,) = struct.unpack("<Q", take(8))
-    header = json.loads(take(length))
+    header = _read_header(take(length), source)
     entries = {}
     for _ in range(struct.unpack("<Q", take(8))[0]):
         name_length, content_length = struct.unpack("<QQ", take(16))
@@ -190,28 +232,54 @@ def _from_bytes(data: bytes, source: str) -> CompiledArtifact:
         entries[name] = take(content_length)
     with tempfile.TemporaryDirectory(prefix="torch-tile-artifact-") as folder:
         _write_entries(Path(folder) / "cache", entries)
-        return CompiledArtifact(_load(header, str(Path(folder) / "cache"), source), header, entries)
+        return CompiledArtifact(_load(header, entries, str(Path(folder) / "cache"), source), header, entries)
 
 
-def _load(header: dict[str, Any], folder: str, source: str) -> Callable[..., Any]:
+def _load(header: dict[str, Any], entries: Entries, folder: str, source: str) -> Callable[..., Any]:
     if header["torch"] != torch.__version__:
         raise ArtifactError(
             "load", f"{source} was made with torch {header['torch']}, and this is torch {torch.__version__}"
         )
-    settings = config.resolve(None, header["options"])
+    try:
+        settings = config.resolve(None, header["options"])
+    except OptionError as error:
+        raise ArtifactError("load", f"{source} is damaged, or made by another version of torch_tile: {error}") from None
+    later = settings
     settings = settings.changed(cache_layers=os.pathsep.join([folder, *settings.cache_layers()]))
+    settings.after_loading = later
     cache = _C.DiskCache("", 0, [folder])
     context = TracingContext.try_get() or TracingContext(FakeTensorMode(shape_env=ShapeEnv()))
     with tracing(context):
-        loaded = autograd_cache.load_artifact(header["key"], cache, settings, reload_graph)
+        loaded = autograd_cache.load_artifact(header["key"], cache, settings, reloaded)
     disk_cache.report()
     if loaded is None:
         raise ArtifactError("load", f"{source} holds no sound entry of its graph")
 
+    parameters = _loaded_parameters(entries[_PARAMETERS], source) if _PARAMETERS in entries else []
+
     def call(*arguments: Any) -> Any:
-        return loaded(list(arguments))
+        return loaded([*parameters, *arguments])
 
     return call
+
+
+def _saved_parameters(gm: Any) -> bytes | None:
+    """What AOTAutograd puts before the inputs of a graph: tensors that the graph holds itself; None if it has none."""
+    if not isinstance(gm, GraphModule):
+        return None
+    named = dict([*gm.named_parameters(remove_duplicate=False), *gm.named_buffers(remove_duplicate=False)])
+    if not named:
+        return None
+    buffer = io.BytesIO()
+    torch.save([(value.detach(), value.requires_grad) for value in named.values()], buffer)
+    return buffer.getvalue()
+
+
+def _loaded_parameters(data: bytes, source: str) -> list[torch.Tensor]:
+    try:
+        return [value.requires_grad_(flag) for value, flag in torch.load(io.BytesIO(data), weights_only=True)]
+    except Exception as error:
+        raise ArtifactError("load", f"{source} is damaged: its parameters cannot be read: {error}") from None
 
 
 @contextlib.contextmanager
@@ -220,7 +288,7 @@ def _recorded(settings: Settings) -> Iterator[tuple[Settings, Path]]:
     with tempfile.TemporaryDirectory(prefix="torch-tile-artifact-") as folder:
         place = Path(folder) / "cache"
         recorded = settings.changed(cache=True, cache_dir=str(place), cache_layers="", cache_limit_bytes=0)
-        recorded.artifact_key = uuid.uuid4().hex
+        recorded.artifact_key, recorded.real_inputs = uuid.uuid4().hex, settings.real_inputs
         yield recorded, place
 
 
@@ -232,6 +300,8 @@ def compile_artifact(gm: GraphModule, example_inputs: Sequence[Any], settings: S
         ):
             function = compile_with_autograd(gm, example_inputs, recorded)
         entries = _entries_of(folder)
+        if (parameters := _saved_parameters(gm)) is not None:
+            entries[_PARAMETERS] = parameters
         options = {
             name: value
             for name, value in settings.items()
@@ -244,7 +314,17 @@ def compile_artifact(gm: GraphModule, example_inputs: Sequence[Any], settings: S
         return CompiledArtifact(function, header, entries, reason)
 
 
-def _fake_mode(gm: GraphModule, dynamic_shapes: str) -> Any:
+def _inputs_of(gm: GraphModule, inputs: Sequence[Any], dynamic_shapes: str, mode: Any) -> list[Any]:
+    """Example inputs as they are traced: which of their sizes are symbols is what `dynamic_shapes` says."""
+    check_inputs(gm, inputs)
+    if dynamic_shapes == "from_graph":
+        return fake_inputs(gm, inputs, mode)
+    if dynamic_shapes == "from_example_inputs":
+        return [static(x, mode) if isinstance(x, torch.Tensor) and not isinstance(x, FakeTensor) else x for x in inputs]
+    return [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in inputs]
+
+
+def _fake_mode(gm: GraphModule, inputs: Sequence[Any], dynamic_shapes: str) -> Any:
     if dynamic_shapes == "from_tracing_context":
         return TracingContext.get().fake_mode
     if dynamic_shapes == "from_graph":
@@ -253,7 +333,7 @@ def _fake_mode(gm: GraphModule, dynamic_shapes: str) -> Any:
         # A graph that was traced with real tensors has a mode for each value, and no size of it is dynamic.
         return next(iter(modes.values())) if len(modes) == 1 else FakeTensorMode(shape_env=ShapeEnv())
     if dynamic_shapes == "from_example_inputs":
-        return FakeTensorMode(shape_env=ShapeEnv())
+        return next((x.fake_mode for x in inputs if isinstance(x, FakeTensor)), FakeTensorMode(shape_env=ShapeEnv()))
     raise ValueError(
         f"dynamic_shapes expected 'from_graph', 'from_example_inputs' or 'from_tracing_context', got {dynamic_shapes!r}"
     )
@@ -272,7 +352,8 @@ def standalone_compile(
         gm: a graph with flat inputs and outputs, as Dynamo captures it or make_fx makes it. It is not changed.
         example_inputs: its inputs.
         dynamic_shapes: where it is said which sizes are dynamic: the fake tensors of the graph, the example inputs
-            themselves (none is), or the tracing context of the caller.
+            themselves (those of fake tensors that are symbols), or the tracing context of the caller. Calls with other
+            sizes are refused.
         options: as for torch.compile.
 
     Returns:
@@ -281,7 +362,7 @@ def standalone_compile(
     Raises:
         torch_tile.OptionError: an option that is not known, or a value that is not accepted.
         TypeError: `gm` is no graph.
-        ValueError: the graph does not return a tuple or list.
+        ValueError: the graph does not return a tuple or list, or has other inputs.
     """
     settings = settings_of(None, options)
     if not isinstance(gm, GraphModule):
@@ -290,7 +371,11 @@ def standalone_compile(
         )
     if not isinstance(gm.graph.output_node().args[0], (list, tuple)):
         raise ValueError("gm expected to return a tuple or list, got a graph that returns one value")
-    mode = _fake_mode(gm, dynamic_shapes)
+    mode = _fake_mode(gm, example_inputs, dynamic_shapes)
+    inputs = _inputs_of(gm, example_inputs, dynamic_shapes, mode)
     gm = copy.deepcopy(gm)
+    settings.real_inputs = example_inputs
     with tracing(TracingContext(mode)):
-        return compile_artifact(gm, example_inputs, settings)
+        artifact = compile_artifact(gm, inputs, settings)
+    artifact._take(ArgumentGuards.of(gm, inputs, mode.shape_env))
+    return artifact

@@ -31,8 +31,8 @@ public:
       std::vector<c10::IValue> arguments;
       for (size_t i = 0; i < inputs.size(); ++i)
         arguments.push_back(toArgument(inputs[i], file->package().inputs[i]));
-      for (c10::IValue &value : model->run(arguments))
-        results.push_back(toResult(std::move(value), arguments));
+      for (c10::IValue &value : model->run(arguments, PackagedModel::Results::Copies))
+        results.push_back(toResult(std::move(value)));
       return Status::ok();
     } catch (const c10::ValueError &error) {
       return Status::invalidInput("call", error.what_without_backtrace());
@@ -77,21 +77,13 @@ private:
     return at::from_blob(data, sizes, options);
   }
 
-  /// Results own their memory: what lies in an argument or in the file is copied.
-  Result toResult(c10::IValue value, const std::vector<c10::IValue> &arguments) const {
+  static Result toResult(c10::IValue value) {
     Result result;
     if (value.isNone()) {
       result.tensor.ndim = -1;
       return result;
     }
     at::Tensor tensor = value.isInt() ? at::scalar_tensor(value.toInt(), at::kLong) : value.toTensor();
-    auto *address = static_cast<const uint8_t *>(tensor.storage().data());
-    std::span<const uint8_t> mapped = file->bytes();
-    bool isForeign = address >= mapped.data() && address < mapped.data() + mapped.size();
-    for (const c10::IValue &argument : arguments)
-      isForeign |= argument.isTensor() && argument.toTensor().storage().data() == address;
-    if (isForeign)
-      tensor = tensor.clone();
     auto owner = std::make_shared<at::Tensor>(tensor);
     result.sizes = tensor.sizes().vec();
     result.strides = tensor.strides().vec();

@@ -16,6 +16,8 @@ std::string reasonAgainst(const at::Tensor &tensor, c10::Device device) {
     return "is a nested tensor; torch-tile takes dense tensors: call .to_padded_tensor()";
   if (keys.has(c10::DispatchKey::FuncTorchBatched))
     return "belongs to torch.vmap; compile the function that calls it";
+  if (keys.has(c10::DispatchKey::FuncTorchGradWrapper))
+    return "belongs to a transform of torch.func; compile the function that calls it";
   if (keys.has(c10::DispatchKey::Python))
     return "is of a class that computes by itself (__torch_dispatch__); pass the tensors that it holds";
   if (tensor.is_meta())

@@ -2,6 +2,7 @@
 
 #include "runtime/compiler/KernelTable.h"
 #include "runtime/executor/ExternCall.h"
+#include "runtime/executor/RefusedInput.h"
 #include "runtime/launch/gpu/Assemble.h"
 
 #include <ATen/core/grad_mode.h>
@@ -43,16 +44,17 @@ ElementType toElementType(at::ScalarType type) {
   TORCH_CHECK(false, "tensors of dtype ", scalarTypeName(type), " are not taken");
 }
 
-ArgumentView viewOf(const c10::IValue &value, size_t number) {
+ArgumentView viewOf(const c10::IValue &value, const std::string &name, c10::Device device) {
   ArgumentView view;
   view.isTensor = value.isTensor();
   if (!view.isTensor) {
-    TORCH_CHECK(value.isInt(), "argument ", number, " expected to be a tensor or an integer, got ", value.tagKind());
+    TORCH_CHECK(value.isInt(), "argument `", name, "` expected to be a tensor or an integer, got ", value.tagKind());
     view.value = value.toInt();
     return view;
   }
   const at::Tensor &tensor = value.toTensor();
-  TORCH_CHECK(tensor.defined(), "argument ", number, " is an undefined tensor");
+  if (std::string reason = reasonAgainst(tensor, device); !reason.empty())
+    TORCH_CHECK(false, "argument `", name, "` ", reason);
   view.type = toElementType(tensor.scalar_type());
   view.sizes = {tensor.sizes().data(), tensor.sizes().size()};
   return view;
@@ -87,11 +89,12 @@ Status PackagedModel::link(const ProgramOptions &options) {
     kernel.code = {};
   }
   loaded = std::make_shared<const Program>(source, std::move(kernels), options);
-  makeConstants(options.device);
+  device = options.device;
+  makeConstants();
   return Status::ok();
 }
 
-void PackagedModel::makeConstants(const c10::Device &device) {
+void PackagedModel::makeConstants() {
   const Package &package = file->package();
   for (uint32_t i = 0; i < package.constants.size(); ++i) {
     const PackageConstant &constant = package.constants[i];
@@ -133,12 +136,29 @@ at::Tensor PackagedModel::withStrides(const at::Tensor &tensor, const Input &inp
   return copy.copy_(tensor);
 }
 
-std::vector<c10::IValue> PackagedModel::run(std::span<const c10::IValue> arguments) {
+/// A program is done with an argument or a constant that a result lies in; the next call may write it.
+void PackagedModel::copyForeign(std::vector<c10::IValue> &results, std::span<const c10::IValue> arguments) const {
+  std::vector<const c10::StorageImpl *> foreign;
+  for (const c10::IValue &argument : arguments)
+    if (argument.isTensor())
+      foreign.push_back(argument.toTensor().storage().unsafeGetStorageImpl());
+  for (const at::Tensor &constant : constants)
+    foreign.push_back(constant.storage().unsafeGetStorageImpl());
+  for (c10::IValue &result : results)
+    if (result.isTensor()) {
+      const c10::StorageImpl *own = result.toTensor().storage().unsafeGetStorageImpl();
+      if (std::find(foreign.begin(), foreign.end(), own) != foreign.end())
+        result = result.toTensor().clone();
+    }
+}
+
+std::vector<c10::IValue> PackagedModel::run(std::span<const c10::IValue> arguments, Results wanted) {
   at::NoGradGuard noGrad;
+  const std::vector<PackageInput> &expected = file->package().inputs;
   std::vector<ArgumentView> views;
   views.reserve(arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i)
-    views.push_back(viewOf(arguments[i], i));
+    views.push_back(viewOf(arguments[i], i < expected.size() ? expected[i].name : std::to_string(i), device));
   Status status = guards.check(views);
   TORCH_CHECK_VALUE(status.isOk(), status.text);
   std::vector<int64_t> values;
@@ -161,7 +181,10 @@ std::vector<c10::IValue> PackagedModel::run(std::span<const c10::IValue> argumen
       call.setTensor(i, withStrides(value.toTensor(), source.inputs[i], values));
   }
   call.run();
-  return call.results();
+  std::vector<c10::IValue> results = call.results();
+  if (wanted == Results::Copies)
+    copyForeign(results, arguments);
+  return results;
 }
 
 } // namespace torch_tile::runtime

@@ -22,9 +22,12 @@ public:
   static Status load(std::shared_ptr<const PackageFile> file, uint32_t variant, const ProgramOptions &options,
                      std::shared_ptr<PackagedModel> &model);
 
+  /// Results that lie in an argument or a constant: views of it, or copies that no later call changes.
+  enum class Results { Views, Copies };
+
   /// One call; arguments are tensors and integers in the order of the package's inputs, results those of the program.
   /// Any number of threads may call, one after the other where the program writes constants. Throws c10::Error.
-  std::vector<c10::IValue> run(std::span<const c10::IValue> arguments);
+  std::vector<c10::IValue> run(std::span<const c10::IValue> arguments, Results wanted = Results::Views);
 
   const artifact::Variant &variant() const { return file->package().variants[number]; }
   const Program &program() const { return *loaded; }
@@ -34,15 +37,17 @@ public:
 private:
   PackagedModel(std::shared_ptr<const PackageFile> file, uint32_t variant, artifact::Artifact artifact);
   Status link(const ProgramOptions &options);
-  void makeConstants(const c10::Device &device);
+  void makeConstants();
   at::Tensor withStrides(const at::Tensor &tensor, const artifact::Input &input,
                          const std::vector<int64_t> &values) const;
+  void copyForeign(std::vector<c10::IValue> &results, std::span<const c10::IValue> arguments) const;
 
   std::shared_ptr<const PackageFile> file;
   uint32_t number;
   artifact::Artifact source;
   Guards guards;
   std::shared_ptr<const Program> loaded;
+  c10::Device device{c10::kCPU};
   std::vector<at::Tensor> constants; // by number
   std::unique_ptr<FrozenInputs> frozen;
   size_t numPlain = 0; // program inputs before those that `frozen` holds

@@ -174,7 +174,10 @@ def of_script(path: Path, arguments: Sequence[str] = ()) -> Trace:
             except SystemExit as exit_:
                 if exit_.code not in (None, 0):
                     result.status = exit_.code if isinstance(exit_.code, int) else 1
-                    log.warning("%s ended with status %s; the report shows what it did up to there", path, exit_.code)
+                    text = f" ({exit_.code})" if result.status != exit_.code else ""
+                    log.warning(
+                        "%s ended with status %d%s; the report shows what it did up to there", path, result.status, text
+                    )
     finally:
         sys.argv, sys.path[:] = before_argv, before_path
     return result

@@ -208,6 +208,8 @@ class _Replayed(_Programs):
     def __init__(self, payload: dict[str, Any], settings: Settings) -> None:
         super().__init__(GraphModule({}, torch.fx.Graph()), (), settings)
         self.payload = payload
+        self.takes_any = False
+        """Parameters that do not fit are inputs from the first call on."""
         self.name = payload["name"]
         self.prologue = Prologue.loads(payload["frozen"]["prologue"])
         self.frozen: list[int] = payload["frozen"]["frozen"]
@@ -218,7 +220,7 @@ class _Replayed(_Programs):
         try:
             constants = self.prologue.run(sources)
         except UnfitError as reason:
-            if self.first is None:
+            if self.first is None and not self.takes_any:
                 raise
             log.info("%s: parameters are inputs now: %s", self.name, reason)
             return self.give_up()
@@ -271,6 +273,23 @@ def reload_frozen(
     if isinstance(program, _C.Program):
         program._input_names = names_of(payload.get("inputs", ()), settings)
     return program
+
+
+def load_frozen(payload: dict[str, Any], settings: Settings) -> Callable[..., Any]:
+    """The same where parameters come with the first call."""
+    programs = _Replayed(payload, settings)
+    programs.takes_any = True
+    programs.settings = settings.after_loading or settings
+    static = {*programs.prologue.parameters, *programs.frozen}
+
+    def call(arguments: list[Any]) -> Any:
+        if programs.first is not None:
+            return programs.first(arguments)
+        programs.is_static = [place in static for place in range(len(arguments))]
+        return programs(arguments)
+
+    call._boxed_call = True  # type: ignore[attr-defined]
+    return call
 
 
 def optimize(constants: Constants, report: Report, settings: Settings) -> None:

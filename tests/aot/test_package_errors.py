@@ -1,0 +1,164 @@
+"""What packages refuse, and what they say: targets, options, places of files, devices, arguments."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.autograd import forward_ad
+
+import torch_tile
+from tests.aot.models import Tied, export
+from torch_tile.errors import OptionError, UnsupportedError
+
+X = torch.randn(3, 24)
+
+
+class Identity(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 + 1
+
+
+@pytest.fixture(scope="module")
+def exported() -> torch.export.ExportedProgram:
+    return export(Doubled(), (X,))
+
+
+@pytest.fixture(scope="module")
+def path(exported: torch.export.ExportedProgram, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return torch_tile.aot.package(exported, tmp_path_factory.mktemp("päckage of x") / "m.tile")
+
+
+def test_targets(exported: torch.export.ExportedProgram, tmp_path: Path) -> None:
+    targets: Any
+    for targets, error, message in (
+        ("foo", OptionError, "unknown target 'foo'; known targets: host, x86-64, .*, sm_80, .*, sm_90, sm_90a, sm_100"),
+        ("sm_70", OptionError, "unknown target 'sm_70'; known targets: host"),
+        ("sm_80a", OptionError, r"unknown target 'sm_80a' \(the nearest: sm_80\)"),
+        ("SM_90A", OptionError, r"unknown target 'SM_90A' \(the nearest: sm_90a\)"),
+        (["host", "x86-64-v5"], OptionError, r"unknown target 'x86-64-v5' \(the nearest: x86-64-v4\)"),
+        ([], OptionError, "targets expected at least one, got none"),
+        (None, TypeError, "targets expected a name or a list of names, got None"),
+        (["host", 3], TypeError, r"targets expected a name or a list of names, got \['host', 3\]"),
+    ):
+        with pytest.raises(error, match=message):
+            torch_tile.aot.package(exported, tmp_path / "m.tile", targets=targets)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("deterministic", True),
+        ("nan_asserts", True),
+        ("debug", True),
+        ("trace.enabled", True),
+        ("poison", True),
+        ("max_autotune", True),
+        ("matmul_library", "aten"),
+        ("max_autotune_gemm_backends", "ATEN"),
+        ("interpret", True),
+        ("only_first_graphs", 3),
+    ],
+)
+def test_options_that_are_refused(
+    exported: torch.export.ExportedProgram, tmp_path: Path, name: str, value: Any
+) -> None:
+    with pytest.raises(OptionError, match=f"option '{name}' is not obeyed by package: "):
+        torch_tile.aot.package(exported, tmp_path / "m.tile", options={name: value})
+    assert not any(tmp_path.iterdir())
+
+
+def test_options_without_effect_are_said(
+    exported: torch.export.ExportedProgram, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"force_compile": True, "deterministic": False, "triton.cudagraphs": False, "max_autotune": False}
+    with caplog.at_level(logging.WARNING, "torch_tile"):
+        torch_tile.aot.package(exported, tmp_path / "m.tile", options=options)
+    assert [r.getMessage() for r in caplog.records] == [
+        "option 'force_compile' has no effect on package: the model is compiled anew, without a cache"
+    ]
+
+
+def test_places(exported: torch.export.ExportedProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no folder to write the package into: .*missing"):
+        torch_tile.aot.package(exported, tmp_path / "missing" / "m.tile")
+    for folder in (tmp_path, ""):
+        with pytest.raises(IsADirectoryError, match="package writes a file, and this is a folder"):
+            torch_tile.aot.package(exported, folder)
+    with pytest.raises(ValueError, match="has a null character"):
+        torch_tile.aot.load("m.tile\0")
+    monkeypatch.chdir(tmp_path)
+    torch_tile.aot.package(exported, "m.tile")
+    assert torch.equal(torch_tile.aot.load(os.fsencode("m.tile"))(X), X * 2 + 1)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
+def test_devices(exported: torch.export.ExportedProgram, path: str, tmp_path: Path) -> None:
+    why = "this torch is built without CUDA" if torch.version.cuda is None else "no device is there"
+    gpu = torch_tile.aot.package(exported, tmp_path / "m.tile", targets=["sm_80", "sm_90a"])
+    device: Any
+    for device, error, message in (
+        ("cuda", UnsupportedError, f"device 'cuda' cannot be used: {why}"),
+        (torch.device("cuda:3"), UnsupportedError, f"device 'cuda:3' cannot be used: {why}"),
+        ("mps", ValueError, "device expected 'cpu' or a CUDA device, got 'mps'"),
+        ("meta", ValueError, "device expected 'cpu' or a CUDA device, got 'meta'"),
+        ("gpu", ValueError, "device expected 'cpu' or a CUDA device, got 'gpu'"),
+        (0, ValueError, "device expected 'cpu' or a CUDA device, got '0'"),
+    ):
+        for each in (gpu, path):
+            with pytest.raises(error, match=message):
+                torch_tile.aot.load(each, device=device)
+    with pytest.raises(UnsupportedError, match=r"no program for this processor \(.*\); it has sm_80, sm_90a: package"):
+        torch_tile.aot.load(gpu)
+
+
+@torch.no_grad()
+def test_a_program_that_computes_nothing(tmp_path: Path) -> None:
+    batch = torch.export.Dim("batch", min=2, max=64)
+    loaded = torch_tile.aot.load(
+        torch_tile.aot.package(export(Identity(), (X,), {"x": {0: batch}}), tmp_path / "m.tile")
+    )
+    x = torch.randn(7, 24)
+    assert loaded(x).data_ptr() == x.data_ptr()
+    with pytest.raises(ValueError, match="size of dimension 1 expected 24, got 3"):
+        loaded(torch.randn(7, 3))
+
+
+def test_tied_buffers_that_are_written(tmp_path: Path) -> None:
+    exported = torch.export.export(Tied(), (torch.ones(2, 4),))
+    with pytest.raises(UnsupportedError, match="one, other share memory, and torch does not take a program apart"):
+        torch_tile.aot.package(exported, tmp_path / "m.tile")
+
+
+def test_arguments(path: str) -> None:
+    loaded = torch_tile.aot.load(path)
+    assert repr(loaded) == f"LoadedModel({path!r}, target 'host', arguments: x)"
+    x: Any
+    for x, error, message in (
+        (X.clone().requires_grad_(), RuntimeError, "argument `x` needs a gradient, which a packaged model does not"),
+        (X.to_sparse(), RuntimeError, r"argument `x` is a sparse tensor; .*: call .to_dense\(\)"),
+        (torch.nested.nested_tensor([X]), RuntimeError, "argument `x` is a nested tensor"),
+        (torch.quantize_per_tensor(X, 0.1, 0, torch.qint8), RuntimeError, "argument `x` is a quantized tensor"),
+        (X.to("meta"), RuntimeError, "argument `x` is on the meta device"),
+        ([[X] * 99] * 99, TypeError, r"argument number 0: expected \*, got \[\[\*, .{80,140} \.\.\.$"),
+    ):
+        with pytest.raises(error, match=message):
+            loaded(x)
+    with torch.no_grad():
+        assert torch.equal(loaded(X.clone().requires_grad_()), X * 2 + 1)
+        with pytest.raises(RuntimeError, match="argument `x` has a tangent, which a packaged"):
+            torch.func.jvp(loaded, (X,), (X,))
+        with forward_ad.dual_level(), pytest.raises(RuntimeError, match="argument `x` has a tangent"):
+            loaded(forward_ad.make_dual(X, X))
+    with pytest.raises(TypeError, match="expected 1 argument by position, got 0"):
+        loaded(x=X)
