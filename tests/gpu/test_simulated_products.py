@@ -43,7 +43,7 @@ def launch(kernel: Any, grid: tuple[int, int, int], *arguments: Any, target: str
 @torch_tile.jit
 def product(
     a_ptr, b_ptr, c_ptr, M, N, K, sa, ka, kb, nb, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-    PRECISION: tl.constexpr = None, SUM: tl.constexpr = tl.float32,
+    PRECISION: tl.constexpr = None, SUM: tl.constexpr = tl.float32, MOST: tl.constexpr = None,
 ):  # fmt: skip
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     columns = tl.program_id(1) * BN + tl.arange(0, BN)
@@ -54,7 +54,7 @@ def product(
     for k in range(tl.cdiv(K, BK)):
         x = tl.load(a, mask=depth[None, :] < K - k * BK, other=0)
         y = tl.load(b, mask=depth[:, None] < K - k * BK, other=0)
-        acc = tl.dot(x, y, acc, input_precision=PRECISION)
+        acc = tl.dot(x, y, acc, input_precision=PRECISION, max_num_imprecise_acc=MOST)
         a += BK * ka
         b += BK * kb
     inside = (rows[:, None] < M) & (columns[None, :] < N)

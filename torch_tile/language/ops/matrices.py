@@ -47,7 +47,8 @@ def dot(
             the default, as in Triton), "tf32x3", "bf16x3" or "bf16x6" (sums of two or three terms), or "ieee" (not at
             all). On the CPU products are of full precision.
         allow_tf32: False is "ieee"; only without input_precision.
-        max_num_imprecise_acc: without effect.
+        max_num_imprecise_acc: of 8-bit floats, any number has them multiplied as float16, whose sums are those of
+            float32. Without it, tensor cores of compute capability 8.9 and 9.0 add with fewer bits.
         out_dtype: float32, or float16 for operands of float16 or 8 bits.
 
     Returns:
@@ -104,7 +105,7 @@ def dot(
         flat = [reshape(x, (x.numel // (x.dims[-2] * x.dims[-1]), *x.dims[-2:])) for x in (a, b, start)]
         return cast(reshape(dot(*flat, input_precision=precision), dims), result_type)
     if run.tracing:
-        if a.dtype != b.dtype:
+        if a.dtype != b.dtype or (a.dtype.is_fp8() and unwrap(max_num_imprecise_acc) is not None):
             a, b = cast(a, float16), cast(b, float16)
         if a.dtype.name == "uint8":
             a, b = cast(a, int32), cast(b, int32)

@@ -4,7 +4,9 @@
 #include "compiler/codegen/gpu/WarpShare.h"
 #include "compiler/tile/ir/LinearLayout.h"
 #include "compiler/tile/ir/MatrixInstructions.h"
+#include "compiler/tile/ir/MatrixOperands.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -18,8 +20,8 @@ static constexpr int64_t matrixAlignment = 1024;
 ThreadLowering::SharedMatrix ThreadLowering::matrixOf(RankedTensorType type, Value base) {
   SharedMatrix matrix;
   matrix.base = base;
-  matrix.rows = type.getDimSize(0);
-  matrix.columns = type.getDimSize(1);
+  matrix.columns = type.getShape().back();
+  matrix.rows = type.getNumElements() / matrix.columns;
   matrix.element = storageOf(elementOf(type));
   matrix.isTransposed = false;
   return matrix;
@@ -52,7 +54,7 @@ Value ThreadLowering::laneOffset(const SharedMatrix &matrix, RankedTensorType ty
   } else {
     first = piece;
   }
-  SmallVector<Value> place = coordinates(addI32(start(type, first), lane), type.getShape());
+  SmallVector<Value> place = coordinates(addI32(start(type, first), lane), {matrix.rows, matrix.columns});
   Value columnByte = arith::MulIOp::create(b, place[1], i32(matrix.elementBytes()));
   Value word = arith::AndIOp::create(b, columnByte, i32(~(wordBytes - 1)));
   Value inWord = arith::AndIOp::create(b, columnByte, i32(wordBytes - 1));
@@ -106,12 +108,6 @@ RowLowering::Rows ThreadLowering::loadMatrix(const SharedMatrix &matrix, RankedT
 
 //===-- operands ------------------------------------------------------------------------------------------------===//
 
-/// A product reads a transposed tile in the order in which it lies.
-static Value withoutTranspose(Value operand) {
-  auto trans = operand.getDefiningOp<tile::TransOp>();
-  return trans ? trans.getSource() : operand;
-}
-
 /// Whether the left operand's elements are where an instruction takes them from registers.
 bool torch_tile::codegen::isLeftInRegisters(tile::DotOp op) {
   auto encodingOf = [](Value value) {
@@ -129,7 +125,7 @@ ThreadLowering::DotOperands ThreadLowering::placeOperands(tile::DotOp op) {
   SmallVector<std::pair<SharedMatrix, Value>> stored;
   int64_t used = 0;
   auto place = [&](Value operand) {
-    Value source = withoutTranspose(operand);
+    Value source = tile::storedOperand(operand);
     auto type = cast<RankedTensorType>(source.getType());
     SharedMatrix matrix;
     if (auto staged = source.getDefiningOp<tile::StagedOp>()) {
@@ -170,25 +166,38 @@ SmallVector<Value> ThreadLowering::leftFragment(const Rows &pieces, int64_t firs
 LogicalResult ThreadLowering::lowerMatrixDot(tile::DotOp op) {
   auto lhs = cast<RankedTensorType>(op.getLhs().getType()), type = cast<RankedTensorType>(op.getType());
   tile::LinearAttr layout = linearLayoutOf(type);
-  int64_t depth = lhs.getDimSize(1), readDepth = stepBytes * 8 / lhs.getElementTypeBitWidth();
+  int64_t depth = lhs.getShape().back(), readDepth = stepBytes * 8 / lhs.getElementTypeBitWidth();
   DotOperands operands = placeOperands(op);
   if (options.hasWarpGroups() && tile::isWarpGroupLayout(layout, type.getShape()) && tile::hasWarpGroupInstruction(op))
     return lowerWarpGroupDot(op, operands);
 
+  // Rows of several matrices lie one after the other.
+  int64_t matrixRows = type.getShape().end()[-2], columns = type.getShape().back();
+  int64_t shape[] = {type.getNumElements() / columns, columns}, numMatrices = shape[0] / matrixRows;
+
   // Where the warp's share begins: what its threads' bits beyond the first five move by.
   SmallVector<int64_t> rowMoves(layout.getThreads().size(), 0), columnMoves = rowMoves;
   for (auto [bit, move] : llvm::enumerate(layout.getThreads())) {
-    tile::AxisMove along = tile::axisMove(move, type.getShape());
+    tile::AxisMove along = tile::axisMove(move, shape);
     if (bit >= 5 && along.axis >= 0)
       (along.axis == 0 ? rowMoves : columnMoves)[bit] = along.distance;
   }
   Value firstRow = threadStart(tile::LinearAttr::get(b.getContext(), {}, rowMoves));
   Value firstColumn = threadStart(tile::LinearAttr::get(b.getContext(), {}, columnMoves));
-  WarpShare share = warpShareOf(layout, type.getShape());
+  WarpShare share = warpShareOf(layout, shape);
+  Value firstMatrix;
+  if (numMatrices > 1) {
+    firstMatrix = arith::ShRUIOp::create(b, firstRow, i32(llvm::Log2_64(matrixRows)));
+    firstRow = arith::AndIOp::create(b, firstRow, i32(matrixRows - 1));
+  }
+  // Rows of the memory before the matrix.
+  auto rowsBefore = [&](const SharedMatrix &operand) -> Value {
+    return firstMatrix ? arith::MulIOp::create(b, firstMatrix, i32(operand.rows / numMatrices)).getResult() : Value();
+  };
   std::optional<FragmentReader> leftReader;
   if (!operands.isLeftInRegisters)
-    leftReader.emplace(*this, operands.left, /*isLeft=*/true, firstRow);
-  FragmentReader rightReader(*this, operands.right, /*isLeft=*/false, firstColumn);
+    leftReader.emplace(*this, operands.left, /*isLeft=*/true, firstRow, rowsBefore(operands.left));
+  FragmentReader rightReader(*this, operands.right, /*isLeft=*/false, firstColumn, rowsBefore(operands.right));
 
   SmallVector<SmallVector<Value>> sums; // by block of rows, then of columns
   const Rows start = rows(op.getAcc());
@@ -203,8 +212,10 @@ LogicalResult ThreadLowering::lowerMatrixDot(tile::DotOp op) {
   int64_t numReads = product.readsPerStep(), numSteps = depth / (numReads * readDepth);
   using Registers = WarpProduct::Registers;
   auto leftBlock = [&](size_t row, int64_t k) {
-    return operands.isLeftInRegisters ? leftFragment(leftPieces, (row * numSteps + k) * 4)
-                                      : leftReader->read(share.rows[row], k * readDepth);
+    return operands.isLeftInRegisters
+               ? leftFragment(leftPieces, (row * numSteps + k) * 4)
+               : leftReader->read(share.rows[row] % matrixRows, k * readDepth,
+                                  share.rows[row] / matrixRows * (operands.left.rows / numMatrices));
   };
   auto stepOf = [&](int64_t k, bool isLeft, function_ref<Registers(int64_t)> read) {
     SmallVector<Registers> reads;
@@ -217,11 +228,19 @@ LogicalResult ThreadLowering::lowerMatrixDot(tile::DotOp op) {
     for (size_t row = 0; row < share.rows.size(); ++row)
       lefts.push_back(stepOf(k, /*isLeft=*/true, [&](int64_t at) { return leftBlock(row, at); }));
     for (size_t column = 0; column < share.columns.size(); column += 2) {
-      WarpProduct::Terms both = stepOf(
-          k, /*isLeft=*/false, [&](int64_t at) { return rightReader.read(share.columns[column], at * readDepth); });
+      llvm::MapVector<int64_t, WarpProduct::Terms> rights; // by matrix
+      for (int64_t row : share.rows) {
+        int64_t matrix = row / matrixRows;
+        if (!rights.contains(matrix))
+          rights[matrix] = stepOf(k, /*isLeft=*/false, [&](int64_t at) {
+            return rightReader.read(share.columns[column], at * readDepth,
+                                    matrix * (operands.right.rows / numMatrices));
+          });
+      }
       for (int64_t eight = 0; eight < 2; ++eight)
         for (size_t row = 0; row < share.rows.size(); ++row)
-          product.multiply(lefts[row], both, eight, sums[row * share.columns.size() + column + eight]);
+          product.multiply(lefts[row], rights[share.rows[row] / matrixRows], eight,
+                           sums[row * share.columns.size() + column + eight]);
     }
   }
   Rows result;

@@ -117,6 +117,13 @@ static StringRef intrinsicOf(Type element, bool isSplitToBf16) {
   return element.isInteger(8) ? "llvm.nvvm.mma.m16n8k32.row.col.s8" : "";
 }
 
+/// Assembly of an instruction that LLVM has no name for.
+static std::string assemblyOf(Type element) {
+  std::string type = isa<Float8E4M3FNType>(element) ? "e4m3" : "e5m2";
+  return "mma.sync.aligned.m16n8k32.row.col.f32." + type + "." + type +
+         ".f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};";
+}
+
 /// One instruction.
 void WarpProduct::call(ArrayRef<Value> left, ArrayRef<Value> right, SmallVectorImpl<Value> &sums) {
   SmallVector<Value> operands;
@@ -125,8 +132,14 @@ void WarpProduct::call(ArrayRef<Value> left, ArrayRef<Value> right, SmallVectorI
     operands.push_back(element.isF16() ? LLVM::BitcastOp::create(b, half, word).getResult() : word);
   llvm::append_range(operands, sums);
   auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), SmallVector<Type>(sums.size(), sums[0].getType()));
-  StringRef name = intrinsicOf(element, isBf16());
-  Value all = LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), operands).getResult(0);
+  Value all;
+  if (StringRef name = intrinsicOf(element, isBf16()); !name.empty())
+    all = LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), operands).getResult(0);
+  else
+    all = LLVM::InlineAsmOp::create(b, type, operands, assemblyOf(element), "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f",
+                                    /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
+                                    LLVM::AsmDialectAttr(), ArrayAttr())
+              .getResult(0);
   for (auto [k, sum] : llvm::enumerate(sums))
     sum = LLVM::ExtractValueOp::create(b, all, ArrayRef<int64_t>{(int64_t)k});
 }
@@ -136,6 +149,14 @@ void WarpProduct::multiply(const Terms &left, const Terms &right, int64_t eight,
     size_t count = registers.size() / 2;
     return ArrayRef<Value>(registers).slice(count * eight, count);
   };
+  if (element.isF64()) { // an instruction has 8 rows
+    for (int64_t half = 0; half < 2; ++half) {
+      SmallVector<Value> two(ArrayRef<Value>(sums).slice(2 * half, 2));
+      call(left[0][half], right[0][eight], two);
+      llvm::copy(two, sums.begin() + 2 * half);
+    }
+    return;
+  }
   // Of n terms the products of those that together count n - 1 at most; small ones are added first.
   auto last = (int64_t)left.size() - 2;
   auto inProduct = [&](const Terms &terms, int64_t k) -> const Registers & { return k ? terms[k] : terms.back(); };

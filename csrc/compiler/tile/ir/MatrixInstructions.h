@@ -21,6 +21,17 @@ enum class InputPrecision { Ieee, Tf32, Tf32x3, Bf16x3, Bf16x6 };
 std::optional<InputPrecision> inputPrecisionNamed(StringRef name);
 InputPrecision inputPrecisionOf(DotOp dot);
 
+/// Floats of 8 bits that matrix instructions take, where the GPU has them.
+bool isFloat8(Type element);
+
+/// What a GPU has.
+struct MatrixFeatures {
+  /// Instructions of four warps that read operands from shared memory (wgmma).
+  bool hasWarpGroups = false;
+  /// Products of floats of 8 bits.
+  bool hasFloat8 = false;
+};
+
 /// Whether a product is made by matrix instructions on GPU.
 bool hasMatrixInstruction(DotOp dot);
 

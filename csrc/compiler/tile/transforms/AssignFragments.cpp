@@ -75,7 +75,8 @@ bool FragmentAssigner::isChained(DotOp dot) const {
 
 LinearAttr FragmentAssigner::layoutOf(DotOp dot) const {
   ArrayRef<int64_t> shape = tileOf(dot).getShape();
-  FragmentShape fragments{shape[0], shape[1], 1, 1};
+  // Rows of several matrices lie one after the other.
+  FragmentShape fragments{tileOf(dot).getNumElements() / shape.back(), shape.back(), 1, 1};
   int64_t numWarps = numThreads / warpSize;
   if (hasWarpGroups && numWarps % groupWarps == 0 && hasWarpGroupInstruction(dot)) {
     fragments.isWarpGroup = true;
@@ -93,7 +94,7 @@ LinearAttr FragmentAssigner::layoutOf(DotOp dot) const {
     return fragmentLayout(dot.getContext(), fragments, numThreads);
   }
   for (int64_t warps = 1; warps < numWarps; warps *= 2) {
-    int64_t rows = shape[0] / fragments.warpRows, columns = shape[1] / fragments.warpColumns;
+    int64_t rows = fragments.rows / fragments.warpRows, columns = fragments.columns / fragments.warpColumns;
     bool canSplitRows = rows > leastFragmentSize, canSplitColumns = columns > leastFragmentSize;
     if (canSplitRows && (hasChains || rows >= columns || !canSplitColumns))
       fragments.warpRows *= 2;
