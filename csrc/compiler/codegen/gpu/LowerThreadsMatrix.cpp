@@ -168,7 +168,7 @@ LogicalResult ThreadLowering::lowerMatrixDot(tile::DotOp op) {
   tile::LinearAttr layout = linearLayoutOf(type);
   int64_t depth = lhs.getShape().back(), readDepth = stepBytes * 8 / lhs.getElementTypeBitWidth();
   DotOperands operands = placeOperands(op);
-  if (options.hasWarpGroups() && tile::isWarpGroupLayout(layout, type.getShape()) && tile::hasWarpGroupInstruction(op))
+  if (op->hasAttr(tile::warpGroupAttrName))
     return lowerWarpGroupDot(op, operands);
 
   // Rows of several matrices lie one after the other.

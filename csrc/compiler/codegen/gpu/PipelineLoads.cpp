@@ -221,9 +221,7 @@ void LoopPipeliner::findInFlight() {
   };
   for (auto dot : loop.getBody()->getOps<tile::DotOp>()) {
     auto acc = dyn_cast<BlockArgument>(dot.getAcc());
-    auto type = tileOf(dot.getResult());
-    if (isMatrixDot(dot) && tile::isWarpGroupLayout(cast<tile::LinearAttr>(type.getEncoding()), type.getShape()) &&
-        tile::hasWarpGroupInstruction(dot) && acc && acc.getOwner() == loop.getBody() && acc.hasOneUse() &&
+    if (dot->hasAttr(tile::warpGroupAttrName) && acc && acc.getOwner() == loop.getBody() && acc.hasOneUse() &&
         dot->hasOneUse() && loop.getTiedLoopYieldedValue(acc)->get() == dot.getResult() && isStaged(dot.getLhs()) &&
         isStaged(dot.getRhs()))
       inFlight.push_back(dot);

@@ -151,8 +151,12 @@ static void widenOperands(KernelOp kernel, const MatrixFeatures &features) {
     auto isNarrow = [](Value operand) { return isFloat8(cast<RankedTensorType>(operand.getType()).getElementType()); };
     if (!isNarrow(dot.getLhs()) || !isNarrow(dot.getRhs()) || (features.hasFloat8 && hasMatrixInstruction(dot)))
       return;
-    for (OpOperand *operand : {&dot.getLhsMutable(), &dot.getRhsMutable()})
+    for (OpOperand *operand : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
+      Operation *before = operand->get().getDefiningOp<TransOp>();
       operand->set(widened(operand->get()));
+      if (before && isOpTriviallyDead(before))
+        before->erase();
+    }
   });
 }
 
