@@ -203,6 +203,28 @@ uint32_t sim_shfl_down(uint32_t mask, uint32_t value, uint32_t distance, uint32_
 }
 
 // Instructions that approximate.
+/// Four bytes of eight, by four bits each; the highest repeats the sign.
+uint32_t sim_prmt(uint32_t low, uint32_t high, uint32_t selector) {
+  uint64_t bytes = (uint64_t)high << 32 | low;
+  uint32_t result = 0;
+  for (int32_t k = 0; k < 4; ++k) {
+    uint32_t which = selector >> (4 * k) & 15, byte = (uint32_t)(bytes >> (8 * (which & 7))) & 255;
+    if (which & 8)
+      byte = byte & 128 ? 255 : 0;
+    result |= byte << (8 * k);
+  }
+  return result;
+}
+
+/// To 10 bits of the mantissa, half away from zero. The bits below are undefined: they are 1 here.
+uint32_t sim_f2tf32_rna(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  if (x != x)
+    return 0x7fffffff;
+  return ((bits + 0x1000) & 0xffffe000) | ((bits & 0x7f800000) == 0x7f800000 ? 0 : 0x1fff);
+}
+
 float sim_ex2(float x) { return exp2f(x); }
 float sim_rcp(float x) { return 1 / x; }
 float sim_div(float x, float y) { return x / y; }

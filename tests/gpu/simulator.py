@@ -32,6 +32,8 @@ _NAMES = {
     "llvm.nvvm.shfl.sync.idx.i32": "sim_shfl_idx",
     "llvm.nvvm.shfl.sync.up.i32": "sim_shfl_up",
     "llvm.nvvm.shfl.sync.down.i32": "sim_shfl_down",
+    "llvm.nvvm.prmt(": "sim_prmt(",
+    "llvm.nvvm.f2tf32.rna(": "sim_f2tf32_rna(",
     "@vprintf": "@vprintf_device",
 }
 _SHARED_START = 0x10000000  # see simulator.h

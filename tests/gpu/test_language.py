@@ -116,12 +116,13 @@ def attention(q_ptr, k_ptr, v_ptr, o_ptr, length, scale, D: tl.constexpr, BM: tl
     acc = tl.zeros([BM, D], tl.float32)
     for start in range(0, tl.minimum(first + BM, length), BN):
         columns = start + tl.arange(0, BN)
-        scores = tl.dot(q, k_desc.load([start, 0]).T) * scale
+        scores = tl.dot(q, k_desc.load([start, 0]).T, input_precision="ieee") * scale
         scores = tl.where((columns[None, :] < length) & (rows[:, None] >= columns[None, :]), scores, -float("inf"))
         now = tl.maximum(largest, tl.max(scores, axis=1))
         shrink, weights = tl.exp(largest - now), tl.exp(scores - now[:, None])
         total = total * shrink + tl.sum(weights, axis=1)
-        acc = tl.dot(weights.to(v_ptr.dtype.element_ty), v_desc.load([start, 0]), acc * shrink[:, None])
+        v = v_desc.load([start, 0])
+        acc = tl.dot(weights.to(v.dtype), v, acc * shrink[:, None], input_precision="ieee")
         largest = now
     o_desc.store([first, 0], (acc / total[:, None]).to(o_ptr.dtype.element_ty))
 

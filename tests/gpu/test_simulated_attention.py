@@ -3,7 +3,7 @@ instructions of a warp and of four."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,26 @@ SLOW_MASKS = [pytest.param(*each, marks=slow) for each in MASKS]
 def test_masks(mask: Any, dtype: torch.dtype, target: str) -> None:
     block_mask = create_block_mask(mask, 2, None, 64, 64, device="cpu", BLOCK_SIZE=32) if mask else None
     check(lambda q, k, v: flex_attention(q, k, v, block_mask=block_mask), *small(dtype=dtype), target=target)
+
+
+@pytest.fixture
+def precision(request: pytest.FixtureRequest) -> Iterator[str]:
+    before = torch.backends.cuda.matmul.fp32_precision
+    torch.backends.cuda.matmul.fp32_precision = request.param
+    yield request.param
+    torch.backends.cuda.matmul.fp32_precision = before
+
+
+@pytest.mark.parametrize("precision", ["none", "ieee", "tf32"], indirect=True)
+def test_precision_of_float32(precision: str) -> None:
+    """Tensor cores round float32 only if torch's own products do."""
+    q, k, v = small(dtype=f32)
+    with simulated("sm_80") as graphs:
+        found = _results(compiled(lambda *x: flex_attention(*x)), (q, k, v))[0]
+    exact = flex_attention(q.double(), k.double(), v.double())
+    assert ("mma.m16n8k8.row.col.tf32" in graphs[0].files["50-kernel.ll"]) == (precision == "tf32")
+    error = (found - exact).abs().max()
+    assert (1e-5 < error < 5e-3) if precision == "tf32" else error < 1e-6
 
 
 @pytest.mark.parametrize(

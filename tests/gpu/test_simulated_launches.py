@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,9 @@ def scaled(rows, x_ptr, scale, o_ptr, columns, B: tl.constexpr):
     tl.store(o_ptr + row * columns + at, tl.load(x_ptr + row * columns + at, mask=inside) * scale, mask=inside)
 
 
-def compile_for_gpu(function: Any, *arguments: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, str]]:
+def compile_for_gpu(
+    function: Any, *arguments: Any, monkeypatch: pytest.MonkeyPatch, target: str = "sm_90"
+) -> tuple[str, dict[str, str]]:
     """Text of the graph, and the stages of its compilation for a GPU."""
     import torch_tile.frontend.aot as aot
 
@@ -43,7 +47,7 @@ def compile_for_gpu(function: Any, *arguments: Any, monkeypatch: pytest.MonkeyPa
     def compile_graph(gm: Any, inputs: Any, kind: str, settings: Any) -> Any:
         text = _C.print_graph(language_kernels.replace_language_kernels(gm)).text
         files: dict[str, str] = {}
-        _C.compile_graph(text, {"target": "sm_90"}, None, 0, files.__setitem__, [None] * 64, device="cuda:0")
+        _C.compile_graph(text, {"target": target}, None, 0, files.__setitem__, [None] * 64, device="cuda:0")
         found.append((text, files))
         return make_boxed_func(gm.forward)
 
@@ -123,3 +127,32 @@ def test_quotients_are_rounded_on_request() -> None:
     assert code.asm["ptx"].count("div.full.f32") == code.asm["ptx"].count("div.rn.f32") == 4
     simulator.SimulatedKernel(code.asm["llir"], code.asm["tile"]).run(1, 1, 1, [x, y, near, rounded])
     assert torch.equal(near, x / y) and torch.equal(rounded, x / y)
+
+
+@torch_tile.jit
+def product(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    tl.store(c_ptr + at, tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at)))
+
+
+@pytest.mark.parametrize("maxnreg, instruction", [(32, "mma.sync"), (96, "wgmma.mma_async"), (None, "wgmma.mma_async")])
+def test_few_registers(maxnreg: int | None, instruction: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Instructions of four warps cannot spill their sums."""
+    N = 64
+
+    def function(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        c = torch.empty(N, N)
+        product[(1,)](a, b, c, N=N, num_warps=4, maxnreg=maxnreg)
+        return c
+
+    a, b, c = torch.randn(N, N).bfloat16(), torch.randn(N, N).bfloat16(), torch.zeros(N, N)
+    _, files = compile_for_gpu(function, a, b, monkeypatch=monkeypatch, target="sm_90a")
+    ptx = files["60-kernel.ptx"]
+    assert (f".maxnreg {maxnreg}\n" in ptx) == (maxnreg is not None)
+    assert [name for name in ("mma.sync", "wgmma.mma_async") if name in ptx] == [instruction]
+    if (ptxas := shutil.which("ptxas")) is not None:
+        (tmp_path / "kernel.ptx").write_text(ptx)
+        command = [ptxas, "-arch=sm_90a", "-o", str(tmp_path / "cubin"), str(tmp_path / "kernel.ptx")]
+        subprocess.run(command, check=True)
+    simulator.Simulated(files["50-kernel.ll"]).run((1, 1, 1), [x.data_ptr() for x in (a, b, c)])
+    torch.testing.assert_close(c.double(), a.double() @ b.double(), rtol=1e-4, atol=1e-3)

@@ -35,22 +35,26 @@ def launch(kernel: Any, grid: tuple[int, int, int], *arguments: Any, target: str
     compiled = kernel.warmup(*arguments, target=target, **constants)
     ir = compiled.asm["llir"]
     simulated = simulator.SimulatedKernel(ir, compiled.asm["tile"])
+    assert compiled.n_regs is None or compiled.n_regs > 0  # what there is of assemblers takes the code
     simulated.run(*grid, [a for a in arguments if not isinstance(a, (str, type(None)))][: len(simulated.types)])
     return str(ir)
 
 
 @torch_tile.jit
-def product(a_ptr, b_ptr, c_ptr, M, N, K, sa, ka, kb, nb, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def product(
+    a_ptr, b_ptr, c_ptr, M, N, K, sa, ka, kb, nb, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+    PRECISION: tl.constexpr = None, SUM: tl.constexpr = tl.float32, MOST: tl.constexpr = None,
+):  # fmt: skip
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     columns = tl.program_id(1) * BN + tl.arange(0, BN)
     depth = tl.arange(0, BK)
     a = a_ptr + (rows[:, None] % M) * sa + depth[None, :] * ka
     b = b_ptr + depth[:, None] * kb + (columns[None, :] % N) * nb
-    acc = tl.zeros((BM, BN), dtype=tl.int32 if a_ptr.dtype.element_ty == tl.int8 else tl.float32)
+    acc = tl.zeros((BM, BN), dtype=SUM)
     for k in range(tl.cdiv(K, BK)):
         x = tl.load(a, mask=depth[None, :] < K - k * BK, other=0)
         y = tl.load(b, mask=depth[:, None] < K - k * BK, other=0)
-        acc = tl.dot(x, y, acc)
+        acc = tl.dot(x, y, acc, input_precision=PRECISION, max_num_imprecise_acc=MOST)
         a += BK * ka
         b += BK * kb
     inside = (rows[:, None] < M) & (columns[None, :] < N)
@@ -77,8 +81,9 @@ def check_product(
     c = torch.full((M, N), 7, dtype=torch.int32 if dtype is s8 else torch.float32)
     grid = (torch_tile.cdiv(M, BM), torch_tile.cdiv(N, BN), 1)
     code = launch(
-        product, grid, a, b, c, M, N, K, *a.stride(), *b.stride(), BM=BM, BN=BN, BK=BK, num_warps=num_warps, **options
-    )
+        product, grid, a, b, c, M, N, K, *a.stride(), *b.stride(), BM=BM, BN=BN, BK=BK, num_warps=num_warps,
+        SUM=tl.int32 if dtype is s8 else tl.float32, **options,
+    )  # fmt: skip
     expected = a.double() @ b.double()
     bound = torch.finfo(torch.float32).eps * K * (a.double().abs() @ b.double().abs())
     assert ((c.double() - expected).abs() <= (0 if dtype is s8 else bound)).all()
@@ -114,10 +119,15 @@ def test_odd_sizes(shape: tuple[int, int, int], blocks: tuple[int, int, int, int
     check_product(bf16, shape, (False, False), blocks)
 
 
-@pytest.mark.parametrize("transposed", [(False, False), (False, True)], ids=["ab", "a bt"])
-@pytest.mark.parametrize("blocks", [(32, 32, 32, 1), (32, 64, 64, 4), (128, 32, 64, 8)], ids=str)
-def test_products_of_bytes(transposed: tuple[bool, bool], blocks: tuple[int, int, int, int]) -> None:
-    check_product(s8, (64, 96, 80), transposed, blocks)
+@pytest.mark.parametrize("order, target", [(False, "sm_80"), (True, "sm_90a")], indirect=["order"])
+@pytest.mark.parametrize(
+    "transposed", [(False, False), (True, False), (False, True), (True, True)], ids=["ab", "at b", "a bt", "at bt"]
+)
+@pytest.mark.parametrize("blocks", [(16, 16, 32, 1), (32, 64, 64, 4), (128, 32, 64, 8)], ids=str)
+def test_products_of_bytes(
+    order: None, target: str, transposed: tuple[bool, bool], blocks: tuple[int, int, int, int]
+) -> None:
+    assert re.search(MATRIX, check_product(s8, (64, 96, 80), transposed, blocks, target=target))
 
 
 @torch_tile.jit

@@ -172,6 +172,12 @@ def dot_precision(x_ptr, n, B: tl.constexpr):
     c = tl.dot(a, a, input_precision="tf64")  # here
 
 
+@wrong("tl.dot expected input_precision or allow_tf32, got both")
+def dot_precision_twice(x_ptr, n, B: tl.constexpr):
+    a = tl.zeros([16, 16], tl.float32)
+    c = tl.dot(a, a, input_precision="ieee", allow_tf32=False)  # here
+
+
 @wrong("tl.make_block_ptr expected order to be a permutation of (0, 1), got (1, 1)")
 def block_order(x_ptr, n, B: tl.constexpr):
     tl.make_block_ptr(x_ptr, (n, n), (n, 1), (0, 0), (16, 16), (1, 1))  # here

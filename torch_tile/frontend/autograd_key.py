@@ -68,7 +68,7 @@ class _Details:
         )
         self.defaults = torch.get_default_dtype(), str(torch.get_default_device())
         self.backends = (
-            torch.backends.cuda.matmul.allow_tf32,
+            torch.backends.cuda.matmul.fp32_precision,
             torch._C._get_cudnn_enabled(),
             torch._C._get_mkldnn_enabled(),
             torch._C._get_math_sdp_enabled(),

@@ -154,7 +154,7 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
   if (options.gpu) {
     stage = "layout";
     for (tile::KernelOp kernel : module->getOps<tile::KernelOp>())
-      if (failed(tile::assignLayouts(kernel, options.gpu->hasWarpGroups())))
+      if (failed(tile::assignLayouts(kernel, {options.gpu->hasWarpGroups(), options.gpu->hasFloat8()})))
         return errors.status(StatusKind::Unsupported);
     stages.done("layout");
     stages.dump("35-layout.mlir", *module);

@@ -72,7 +72,7 @@ static Status compileKernelsOf(ModuleOp module, const CompileOptions &options, c
   if (options.gpu) {
     stage = "layout";
     for (tile::KernelOp kernel : list)
-      if (failed(tile::assignLayouts(kernel, options.gpu->hasWarpGroups())))
+      if (failed(tile::assignLayouts(kernel, {options.gpu->hasWarpGroups(), options.gpu->hasFloat8()})))
         return errors.status(StatusKind::Unsupported);
     stages.done("layout");
     stages.dump("35-layout.mlir", module);

@@ -82,6 +82,14 @@ tile.kernel @dot_shapes(%a: tensor<16x32xf32>, %b: tensor<16x32xf32>, %c: tensor
 
 // -----
 
+tile.kernel @dot_precision(%a: tensor<16x16xf32>) {
+  // expected-error @+1 {{expected tile.input_precision to be one of ieee, tf32, tf32x3, bf16x3, bf16x6, got "tf16"}}
+  %t = tile.dot %a, %a, %a {tile.input_precision = "tf16"} : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+  tile.return
+}
+
+// -----
+
 tile.kernel @scatter_combiner(%v: tensor<16xf32>, %p: !tile.ptr<f32>, %o: tensor<16xi64>) {
   // expected-error @+1 {{expected a combiner of two values of 'f32'}}
   tile.scatter %v, %p[%o] : tensor<16xf32>, !tile.ptr<f32>, tensor<16xi64> combine {

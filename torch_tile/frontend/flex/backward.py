@@ -68,13 +68,13 @@ def visit_keys(
         first = block_of(step, indices, C.KEYS)
         k = load_rows(bases[0], first, strides[0], cols, dims, kv_length, C.WIDTH, C.EVEN_N, C.WIDTH == C.D)
         v = load_rows(bases[1], first, strides[1], cols, v_dims, kv_length, C.V_WIDTH, C.EVEN_N, C.V_WIDTH == C.DV)
-        scores = tl.dot(q, tl.trans(k))
-        of_weights = tl.dot(grad, tl.trans(v))
+        scores = tl.dot(q, tl.trans(k), input_precision=C.PRECISION)
+        of_weights = tl.dot(grad, tl.trans(v), input_precision=C.PRECISION)
         keys = (first + cols)[None, :]
         _, changes = weigh(
             scores, of_weights, lse[:, None], delta[:, None], b, h, rows[:, None], keys, lengths, captured, C, WITH_MASK
         )
-        dq = tl.dot(changes.to(k.dtype), k, dq)
+        dq = tl.dot(changes.to(k.dtype), k, dq, input_precision=C.PRECISION)
     return dq
 
 
@@ -133,14 +133,14 @@ def visit_rows(
         q = load_rows(bases[0], first, strides[0], offsets, dims, q_length, C.WIDTH, C.EVEN_M, C.WIDTH == C.D)
         grad = load_rows(bases[1], first, strides[1], offsets, v_dims, q_length, C.V_WIDTH, C.EVEN_M, C.V_WIDTH == C.DV)
         lse, delta = load_sums(bases[2], bases[3], first, offsets, q_length, C.EVEN_M)
-        scores = tl.dot(k, tl.trans(q))
-        of_weights = tl.dot(v, tl.trans(grad))
+        scores = tl.dot(k, tl.trans(q), input_precision=C.PRECISION)
+        of_weights = tl.dot(v, tl.trans(grad), input_precision=C.PRECISION)
         rows = (first + offsets)[None, :]
         weights, changes = weigh(
             scores, of_weights, lse[None, :], delta[None, :], b, h, rows, keys[:, None], lengths, captured, C, WITH_MASK
         )
-        dv = tl.dot(weights.to(grad.dtype), grad, dv)
-        dk = tl.dot(changes.to(q.dtype), q, dk)
+        dv = tl.dot(weights.to(grad.dtype), grad, dv, input_precision=C.PRECISION)
+        dk = tl.dot(changes.to(q.dtype), q, dk, input_precision=C.PRECISION)
     return dk, dv
 
 

@@ -62,7 +62,7 @@ def attend(
     for step in range(steps[0], steps[1]):
         first = block_of(step, indices, C.KEYS)
         k = load_rows(k_base, first, k_stride, cols, dims, kv_length, C.WIDTH, C.EVEN_N, C.WIDTH == C.D)
-        scores = tl.dot(q, tl.trans(k))
+        scores = tl.dot(q, tl.trans(k), input_precision=C.PRECISION)
         keys = (first + cols)[None, :]
         if C.score is not None:
             scores = C.score(scores * C.SCALE, b, h, rows[:, None], keys, captured[0]) * C.LOG2_E
@@ -84,7 +84,7 @@ def attend(
         total = total * kept + tl.sum(weights, 1)
         acc = acc * kept[:, None]
         v = load_rows(v_base, first, v_stride, cols, v_dims, kv_length, C.V_WIDTH, C.EVEN_N, C.V_WIDTH == C.DV)
-        acc = tl.dot(weights.to(v.dtype), v, acc)
+        acc = tl.dot(weights.to(v.dtype), v, acc, input_precision=C.PRECISION)
         top = new_top
     return acc, total, top
 

@@ -49,7 +49,7 @@ class Constants:
         self.D, self.DV = blocks.padded(self.WIDTH), blocks.padded(self.V_WIDTH)
         self.GROUP = heads // key.shape[1]
         self.IS_BATCHED = int(key.shape[0] == query.shape[0])
-        self.SUM = tl.float32
+        self.SUM, self.PRECISION = tl.float32, matmul_precision()
         self.SCALE, self.LOG2_E = float(call.scale), LOG2_E
         # By a positive factor the maximum of scores is scaled in place of the scores, among which masks put -inf.
         self.SCALES_LATE = call.score is None and float(call.scale) * LOG2_E >= torch.finfo(torch.float32).tiny
@@ -68,6 +68,11 @@ class Constants:
             OnTiles(function, batch, heads, lengths) if function else None
             for function in (call.score, call.mask, call.joint)
         )
+
+
+def matmul_precision() -> str:
+    """How `torch.backends.cuda.matmul` rounds operands of float32, as `input_precision` of `tl.dot`."""
+    return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "ieee"
 
 
 def _is_multiple(length: Any, size: int) -> bool:

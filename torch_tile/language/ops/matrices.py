@@ -19,6 +19,14 @@ SECTION = "Matrices"
 _PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
 
 
+def _precision(wanted: Any, allow_tf32: Any) -> str:
+    if wanted is not None and allow_tf32 is not None:
+        raise error("tl.dot expected input_precision or allow_tf32, got both")
+    if wanted not in (None, *_PRECISIONS):
+        raise error(f"tl.dot expected input_precision to be one of {', '.join(_PRECISIONS)}, got {wanted!r}")
+    return wanted or ("tf32" if allow_tf32 or allow_tf32 is None else "ieee")
+
+
 @named(SECTION)
 def dot(
     input: Any,
@@ -35,7 +43,12 @@ def dot(
         input: tile [M, K], or [..., M, K], of float32, float64, float16, bfloat16, an 8-bit float, or int8.
         other: tile [K, N], or [..., K, N], of the same type.
         acc: tile [M, N], or [..., M, N], to add to; 0 if absent.
-        input_precision, allow_tf32, max_num_imprecise_acc: without effect; products are of full precision.
+        input_precision: what operands of float32 are rounded to for the tensor cores of a CUDA device: "tf32" (11 bits;
+            the default, as in Triton), "tf32x3", "bf16x3" or "bf16x6" (sums of two or three terms), or "ieee" (not at
+            all). On the CPU products are of full precision.
+        allow_tf32: False is "ieee"; only without input_precision.
+        max_num_imprecise_acc: of 8-bit floats, any number has them multiplied as float16, whose sums are those of
+            float32. Without it, tensor cores of compute capability 8.9 and 9.0 add with fewer bits.
         out_dtype: float32, or float16 for operands of float16 or 8 bits.
 
     Returns:
@@ -51,10 +64,7 @@ def dot(
     for operand in (a, b):
         if operand.dtype.is_ptr():
             raise error(f"tl.dot expected a tile of numbers, got {operand.type}; load it first")
-    if unwrap(input_precision) not in (None, *_PRECISIONS):
-        raise error(
-            f"tl.dot expected input_precision to be one of {', '.join(_PRECISIONS)}, got {unwrap(input_precision)!r}"
-        )
+    precision = _precision(unwrap(input_precision), unwrap(allow_tf32))
     if len(a.dims) < 2 or len(a.dims) != len(b.dims):
         raise error(
             f"tl.dot expected two tiles of two axes, or of the same number of more, got {a.type} and {b.type}; add "
@@ -93,14 +103,16 @@ def dot(
     run = current()
     if run.tracing and len(dims) > 3:
         flat = [reshape(x, (x.numel // (x.dims[-2] * x.dims[-1]), *x.dims[-2:])) for x in (a, b, start)]
-        return cast(reshape(dot(*flat), dims), result_type)
+        return cast(reshape(dot(*flat, input_precision=precision), dims), result_type)
     if run.tracing:
-        if a.dtype != b.dtype:
+        if a.dtype != b.dtype or (a.dtype.is_fp8() and unwrap(max_num_imprecise_acc) is not None):
             a, b = cast(a, float16), cast(b, float16)
         if a.dtype.name == "uint8":
             a, b = cast(a, int32), cast(b, int32)
+        rounds = a.dtype is float32 and precision != "ieee"
+        after = f' {{tile.input_precision = "{precision}"}}' if rounds else ""
         text = f"{mlir_type(a)}, {mlir_type(b)} -> {tile_type(sums, dims).mlir}"
-        return cast(tensor(run.op("tile.dot", [a, b, start], text), sums, dims), result_type)
+        return cast(tensor(run.op("tile.dot", [a, b, start], text, after), sums, dims), result_type)
     left, right = np.asarray(a.value).astype(sums.carrier), np.asarray(b.value).astype(sums.carrier)
     return cast(tensor(np.matmul(left, right) + start.value, sums, dims), result_type)
 

@@ -138,13 +138,23 @@ Value RowLowering::broadcast(Value value, Type type) {
   return shuffle(inserted, undef, SmallVector<int32_t>(vector.getNumElements(), 0));
 }
 
+/// Floats of 8 bits are no type of LLVM: their lanes move as integers.
+static bool isFloat8(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8;
+}
+
 Value RowLowering::extract(Value vector, int64_t lane) {
   if (!isa<VectorType>(vector.getType()))
     return vector;
+  if (isFloat8(vector.getType()))
+    return fromStorage(extract(toStorage(vector), lane), vector.getType());
   return LLVM::ExtractElementOp::create(b, vector, constant(b.getI32Type(), lane));
 }
 
 Value RowLowering::shuffle(Value first, Value second, ArrayRef<int32_t> mask) {
+  if (isFloat8(first.getType()))
+    return fromStorage(shuffle(toStorage(first), toStorage(second), mask), first.getType());
   return LLVM::ShuffleVectorOp::create(b, first, second, mask);
 }
 
@@ -160,6 +170,12 @@ Value RowLowering::slice(Value vector, int64_t offset, int64_t size) {
 Value RowLowering::fromScalars(ArrayRef<Value> scalars) {
   if (scalars.size() == 1)
     return scalars[0];
+  if (isFloat8(scalars[0].getType())) {
+    SmallVector<Value> stored;
+    for (Value scalar : scalars)
+      stored.push_back(toStorage(scalar));
+    return fromStorage(fromScalars(stored), scalars[0].getType());
+  }
   Value vector = LLVM::PoisonOp::create(b, withLanes(scalars[0].getType(), scalars.size()));
   for (auto [lane, scalar] : llvm::enumerate(scalars))
     vector = LLVM::InsertElementOp::create(b, vector, scalar, constant(b.getI32Type(), lane));

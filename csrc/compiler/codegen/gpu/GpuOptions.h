@@ -18,6 +18,9 @@ struct GpuOptions {
   /// Whether there are matrix instructions of four warps (wgmma), which this generation alone has.
   bool hasWarpGroups() const { return architecture == "sm_90a"; }
 
+  /// Whether there are matrix instructions of 8-bit floats.
+  bool hasFloat8() const { return architecture != "sm_80" && architecture != "sm_86" && architecture != "sm_87"; }
+
   bool operator==(const GpuOptions &) const = default;
 
   /// Nothing if Targets.def has no such architecture.

@@ -1,16 +1,17 @@
 // Products of matrices by instructions of whole warps: operands in shared memory or in registers, sums in registers.
-#include "compiler/codegen/gpu/ThreadLowering.h"
+#include "compiler/codegen/gpu/FragmentReader.h"
+#include "compiler/codegen/gpu/WarpProduct.h"
 #include "compiler/codegen/gpu/WarpShare.h"
 #include "compiler/tile/ir/LinearLayout.h"
 #include "compiler/tile/ir/MatrixInstructions.h"
+#include "compiler/tile/ir/MatrixOperands.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace torch_tile::codegen;
 
-/// Of shared memory that is read and written at once, and of an instruction's share of the depth.
-static constexpr int64_t wordBytes = 16, stepBytes = 32;
 /// After so many bytes the permutation of words repeats itself.
 static constexpr int64_t matrixAlignment = 1024;
 
@@ -19,8 +20,8 @@ static constexpr int64_t matrixAlignment = 1024;
 ThreadLowering::SharedMatrix ThreadLowering::matrixOf(RankedTensorType type, Value base) {
   SharedMatrix matrix;
   matrix.base = base;
-  matrix.rows = type.getDimSize(0);
-  matrix.columns = type.getDimSize(1);
+  matrix.columns = type.getShape().back();
+  matrix.rows = type.getNumElements() / matrix.columns;
   matrix.element = storageOf(elementOf(type));
   matrix.isTransposed = false;
   return matrix;
@@ -53,7 +54,7 @@ Value ThreadLowering::laneOffset(const SharedMatrix &matrix, RankedTensorType ty
   } else {
     first = piece;
   }
-  SmallVector<Value> place = coordinates(addI32(start(type, first), lane), type.getShape());
+  SmallVector<Value> place = coordinates(addI32(start(type, first), lane), {matrix.rows, matrix.columns});
   Value columnByte = arith::MulIOp::create(b, place[1], i32(matrix.elementBytes()));
   Value word = arith::AndIOp::create(b, columnByte, i32(~(wordBytes - 1)));
   Value inWord = arith::AndIOp::create(b, columnByte, i32(wordBytes - 1));
@@ -107,12 +108,6 @@ RowLowering::Rows ThreadLowering::loadMatrix(const SharedMatrix &matrix, RankedT
 
 //===-- operands ------------------------------------------------------------------------------------------------===//
 
-/// A product reads a transposed tile in the order in which it lies.
-static Value withoutTranspose(Value operand) {
-  auto trans = operand.getDefiningOp<tile::TransOp>();
-  return trans ? trans.getSource() : operand;
-}
-
 /// Whether the left operand's elements are where an instruction takes them from registers.
 bool torch_tile::codegen::isLeftInRegisters(tile::DotOp op) {
   auto encodingOf = [](Value value) {
@@ -130,7 +125,7 @@ ThreadLowering::DotOperands ThreadLowering::placeOperands(tile::DotOp op) {
   SmallVector<std::pair<SharedMatrix, Value>> stored;
   int64_t used = 0;
   auto place = [&](Value operand) {
-    Value source = withoutTranspose(operand);
+    Value source = tile::storedOperand(operand);
     auto type = cast<RankedTensorType>(source.getType());
     SharedMatrix matrix;
     if (auto staged = source.getDefiningOp<tile::StagedOp>()) {
@@ -161,98 +156,6 @@ ThreadLowering::DotOperands ThreadLowering::placeOperands(tile::DotOp op) {
 
 //===-- fragments -----------------------------------------------------------------------------------------------===//
 
-/// Reads blocks of an operand. A block of 16 rows of the left operand by a step of the depth, or of 16 columns of the
-/// right one, is four matrices of eight rows of 16 bytes; each thread of the warp has the address of one row.
-struct ThreadLowering::FragmentReader {
-  ThreadLowering &lowering;
-  const SharedMatrix &matrix;
-  Value rowStart, inPanel; // of this thread: bytes to its row's start, and its word there
-  int64_t panel;
-
-  /// `outer`: where the warp's share of rows (left) or columns (right) begins, a sum of powers of two that no block
-  /// adds.
-  FragmentReader(ThreadLowering &lowering, const SharedMatrix &matrix, bool isLeft, Value outer)
-      : lowering(lowering), matrix(matrix), panel(matrix.panelBytes()) {
-    ImplicitLocOpBuilder &b = lowering.b;
-    auto i32 = [&](int64_t value) { return lowering.i32(value); };
-    auto bit = [&](int64_t which, int64_t value) -> Value {
-      Value set = arith::AndIOp::create(b, arith::ShRUIOp::create(b, lowering.threadId, i32(which)), i32(1));
-      return arith::MulIOp::create(b, set, i32(value));
-    };
-    auto add = [&](Value left, Value right) -> Value { return arith::AddIOp::create(b, left, right); };
-    // Of the four matrices, the second is the next 8 rows of the left operand, and the next 16 bytes of depth of the
-    // right one.
-    bool isDepthAlongRow = isLeft != matrix.isTransposed;
-    Value row = arith::AndIOp::create(b, lowering.threadId, i32(7));
-    Value second = bit(3, 1), fourth = bit(4, 1);
-    Value nextOuter = isLeft ? second : fourth, nextDepth = isLeft ? fourth : second;
-    Value word;
-    if (isDepthAlongRow) {
-      row = add(add(row, arith::MulIOp::create(b, nextOuter, i32(8))), outer);
-      word = arith::MulIOp::create(b, nextDepth, i32(wordBytes));
-    } else {
-      row = add(row, arith::MulIOp::create(b, nextDepth, i32(8)));
-      word = add(arith::MulIOp::create(b, nextOuter, i32(wordBytes)),
-                 arith::MulIOp::create(b, outer, i32(matrix.elementBytes())));
-    }
-    rowStart = arith::ShLIOp::create(b, row, i32(llvm::Log2_64(panel)));
-    Value bits = arith::ShRUIOp::create(b, rowStart, i32(3));
-    bits = arith::AndIOp::create(b, bits, i32((panel / wordBytes - 1) * wordBytes));
-    if (!isDepthAlongRow && matrix.columns * matrix.elementBytes() > panel) {
-      Value number = arith::ShRUIOp::create(b, word, i32(llvm::Log2_64(panel)));
-      rowStart = add(rowStart, arith::MulIOp::create(b, number, i32(matrix.rows * panel)));
-      word = arith::AndIOp::create(b, word, i32(panel - 1));
-    }
-    inPanel = arith::XOrIOp::create(b, word, bits);
-    isTransposedRead = !isDepthAlongRow;
-  }
-
-  /// Four words of this thread. `outer` and `depth` are elements from the warp's share on, as powers of two that the
-  /// share's start has not.
-  SmallVector<Value> read(int64_t outer, int64_t depth) const {
-    ImplicitLocOpBuilder &b = lowering.b;
-    int64_t bytes = matrix.elementBytes();
-    int64_t row = isTransposedRead ? depth : outer, column = (isTransposedRead ? outer : depth) * bytes;
-    Value place = arith::XOrIOp::create(b, inPanel, lowering.i32(column % panel));
-    place = arith::AddIOp::create(b, rowStart, place);
-    auto ptrType = lowering.sharedPtrType;
-    Value ptr = LLVM::GEPOp::create(b, ptrType, b.getI8Type(), matrix.base, ArrayRef<LLVM::GEPArg>{place});
-    int64_t more = (column / panel * matrix.rows + row) * panel;
-    ptr = LLVM::GEPOp::create(b, ptrType, b.getI8Type(), ptr, ArrayRef<LLVM::GEPArg>{int32_t(more)});
-    Type word = b.getI32Type();
-    auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), {word, word, word, word});
-    std::string name =
-        std::string("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4") + (isTransposedRead ? ".trans" : "") + ".b16.p3";
-    Value all = LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), ValueRange{ptr}).getResult(0);
-    SmallVector<Value> words;
-    for (int64_t k = 0; k < 4; ++k)
-      words.push_back(LLVM::ExtractValueOp::create(b, all, ArrayRef<int64_t>{k}));
-    return words;
-  }
-
-  bool isTransposedRead;
-};
-
-/// One instruction: four words of the left operand, two of the right one; four sums.
-static SmallVector<Value> multiply(ImplicitLocOpBuilder &b, Type element, ArrayRef<Value> left, ArrayRef<Value> right,
-                                   ArrayRef<Value> sums) {
-  SmallVector<Value> operands;
-  auto half = VectorType::get({2}, b.getF16Type());
-  for (Value word : llvm::concat<const Value>(left, right))
-    operands.push_back(element.isF16() ? LLVM::BitcastOp::create(b, half, word).getResult() : word);
-  llvm::append_range(operands, sums);
-  StringRef name = element.isF16()    ? "llvm.nvvm.mma.m16n8k16.row.col.f32.f32"
-                   : element.isBF16() ? "llvm.nvvm.mma.m16n8k16.row.col.bf16"
-                                      : "llvm.nvvm.mma.m16n8k32.row.col.s8";
-  Type sum = sums[0].getType();
-  auto type = LLVM::LLVMStructType::getLiteral(b.getContext(), {sum, sum, sum, sum});
-  Value all = LLVM::CallIntrinsicOp::create(b, type, b.getStringAttr(name), operands).getResult(0);
-  SmallVector<Value> result;
-  for (int64_t k = 0; k < 4; ++k)
-    result.push_back(LLVM::ExtractValueOp::create(b, all, ArrayRef<int64_t>{k}));
-  return result;
-}
-
 SmallVector<Value> ThreadLowering::leftFragment(const Rows &pieces, int64_t first) {
   SmallVector<Value> words;
   for (int64_t piece = 0; piece < 4; ++piece)
@@ -263,26 +166,38 @@ SmallVector<Value> ThreadLowering::leftFragment(const Rows &pieces, int64_t firs
 LogicalResult ThreadLowering::lowerMatrixDot(tile::DotOp op) {
   auto lhs = cast<RankedTensorType>(op.getLhs().getType()), type = cast<RankedTensorType>(op.getType());
   tile::LinearAttr layout = linearLayoutOf(type);
-  Type element = lhs.getElementType();
-  int64_t depth = lhs.getDimSize(1), step = stepBytes * 8 / element.getIntOrFloatBitWidth();
+  int64_t depth = lhs.getShape().back(), readDepth = stepBytes * 8 / lhs.getElementTypeBitWidth();
   DotOperands operands = placeOperands(op);
-  if (options.hasWarpGroups() && tile::isWarpGroupLayout(layout, type.getShape()) && tile::hasWarpGroupInstruction(op))
+  if (op->hasAttr(tile::warpGroupAttrName))
     return lowerWarpGroupDot(op, operands);
+
+  // Rows of several matrices lie one after the other.
+  int64_t matrixRows = type.getShape().end()[-2], columns = type.getShape().back();
+  int64_t shape[] = {type.getNumElements() / columns, columns}, numMatrices = shape[0] / matrixRows;
 
   // Where the warp's share begins: what its threads' bits beyond the first five move by.
   SmallVector<int64_t> rowMoves(layout.getThreads().size(), 0), columnMoves = rowMoves;
   for (auto [bit, move] : llvm::enumerate(layout.getThreads())) {
-    tile::AxisMove along = tile::axisMove(move, type.getShape());
+    tile::AxisMove along = tile::axisMove(move, shape);
     if (bit >= 5 && along.axis >= 0)
       (along.axis == 0 ? rowMoves : columnMoves)[bit] = along.distance;
   }
   Value firstRow = threadStart(tile::LinearAttr::get(b.getContext(), {}, rowMoves));
   Value firstColumn = threadStart(tile::LinearAttr::get(b.getContext(), {}, columnMoves));
-  WarpShare share = warpShareOf(layout, type.getShape());
+  WarpShare share = warpShareOf(layout, shape);
+  Value firstMatrix;
+  if (numMatrices > 1) {
+    firstMatrix = arith::ShRUIOp::create(b, firstRow, i32(llvm::Log2_64(matrixRows)));
+    firstRow = arith::AndIOp::create(b, firstRow, i32(matrixRows - 1));
+  }
+  // Rows of the memory before the matrix.
+  auto rowsBefore = [&](const SharedMatrix &operand) -> Value {
+    return firstMatrix ? arith::MulIOp::create(b, firstMatrix, i32(operand.rows / numMatrices)).getResult() : Value();
+  };
   std::optional<FragmentReader> leftReader;
   if (!operands.isLeftInRegisters)
-    leftReader.emplace(*this, operands.left, /*isLeft=*/true, firstRow);
-  FragmentReader rightReader(*this, operands.right, /*isLeft=*/false, firstColumn);
+    leftReader.emplace(*this, operands.left, /*isLeft=*/true, firstRow, rowsBefore(operands.left));
+  FragmentReader rightReader(*this, operands.right, /*isLeft=*/false, firstColumn, rowsBefore(operands.right));
 
   SmallVector<SmallVector<Value>> sums; // by block of rows, then of columns
   const Rows start = rows(op.getAcc());
@@ -293,22 +208,39 @@ LogicalResult ThreadLowering::lowerMatrixDot(tile::DotOp op) {
     sums.push_back(four);
   }
   const Rows leftPieces = operands.isLeftInRegisters ? rows(op.getLhs()) : Rows();
-  int64_t numSteps = depth / step;
+  WarpProduct product(b, op);
+  int64_t numReads = product.readsPerStep(), numSteps = depth / (numReads * readDepth);
+  using Registers = WarpProduct::Registers;
   auto leftBlock = [&](size_t row, int64_t k) {
-    return operands.isLeftInRegisters ? leftFragment(leftPieces, (row * numSteps + k) * 4)
-                                      : leftReader->read(share.rows[row], k * step);
+    return operands.isLeftInRegisters
+               ? leftFragment(leftPieces, (row * numSteps + k) * 4)
+               : leftReader->read(share.rows[row] % matrixRows, k * readDepth,
+                                  share.rows[row] / matrixRows * (operands.left.rows / numMatrices));
+  };
+  auto stepOf = [&](int64_t k, bool isLeft, function_ref<Registers(int64_t)> read) {
+    SmallVector<Registers> reads;
+    for (int64_t next = 0; next < numReads; ++next)
+      reads.push_back(read(k * numReads + next));
+    return product.termsOf(reads, isLeft);
   };
   for (int64_t k = 0; k < numSteps; ++k) {
-    SmallVector<SmallVector<Value>> lefts;
+    SmallVector<WarpProduct::Terms> lefts;
     for (size_t row = 0; row < share.rows.size(); ++row)
-      lefts.push_back(leftBlock(row, k));
+      lefts.push_back(stepOf(k, /*isLeft=*/true, [&](int64_t at) { return leftBlock(row, at); }));
     for (size_t column = 0; column < share.columns.size(); column += 2) {
-      SmallVector<Value> both = rightReader.read(share.columns[column], k * step);
-      for (size_t next = 0; next < 2; ++next)
-        for (size_t row = 0; row < share.rows.size(); ++row) {
-          SmallVector<Value> &four = sums[row * share.columns.size() + column + next];
-          four = multiply(b, element, lefts[row], ArrayRef(both).slice(2 * next, 2), four);
-        }
+      llvm::MapVector<int64_t, WarpProduct::Terms> rights; // by matrix
+      for (int64_t row : share.rows) {
+        int64_t matrix = row / matrixRows;
+        if (!rights.contains(matrix))
+          rights[matrix] = stepOf(k, /*isLeft=*/false, [&](int64_t at) {
+            return rightReader.read(share.columns[column], at * readDepth,
+                                    matrix * (operands.right.rows / numMatrices));
+          });
+      }
+      for (int64_t eight = 0; eight < 2; ++eight)
+        for (size_t row = 0; row < share.rows.size(); ++row)
+          product.multiply(lefts[row], rights[share.rows[row] / matrixRows], eight,
+                           sums[row * share.columns.size() + column + eight]);
     }
   }
   Rows result;

@@ -1,6 +1,7 @@
 // Shapes: what changes the order of elements goes through shared memory.
 #include "compiler/codegen/gpu/ThreadLowering.h"
 #include "compiler/tile/ir/LinearLayout.h"
+#include "compiler/tile/ir/MatrixOperands.h"
 
 using namespace mlir;
 using namespace torch_tile::codegen;
@@ -403,7 +404,10 @@ LogicalResult ThreadLowering::lowerTrans(tile::TransOp op) {
     auto dot = dyn_cast<tile::DotOp>(user);
     return dot && linearLayoutOf(dot.getType());
   };
-  if (llvm::all_of(op->getUsers(), isMatrixDot))
+  bool isRead = tile::storedOperand(op) != op.getResult() && llvm::all_of(op->getUses(), [&](OpOperand &use) {
+                  return isMatrixDot(use.getOwner()) && use.getOperandNumber() < 2;
+                });
+  if (isRead)
     return success();
   auto from = cast<RankedTensorType>(op.getSource().getType()), to = cast<RankedTensorType>(op.getType());
   ArrayRef<int64_t> perm = op.getPerm();

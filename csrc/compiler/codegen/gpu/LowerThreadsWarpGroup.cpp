@@ -92,14 +92,19 @@ static SmallVector<Value> multiply(ImplicitLocOpBuilder &b, Type element, ArrayR
   auto count = (int64_t)sums.size(); // of registers: half as many as columns
   int64_t next = 2 * count;
   std::string columns = std::to_string(2 * count), text;
-  std::string types = element.isF16() ? "k16.f32.f16.f16" : element.isBF16() ? "k16.f32.bf16.bf16" : "k32.s32.s8.s8";
+  std::string types = element.isF16()                  ? "k16.f32.f16.f16"
+                      : element.isBF16()               ? "k16.f32.bf16.bf16"
+                      : isa<Float8E4M3FNType>(element) ? "k32.f32.e4m3.e4m3"
+                      : isa<Float8E5M2Type>(element)   ? "k32.f32.e5m2.e5m2"
+                                                       : "k32.s32.s8.s8";
   text = "{ .reg .pred adds; setp.eq.b32 adds, 0, 0; wgmma.mma_async.sync.aligned.m64n" + columns + types + " " +
          registerList(0, count) + ", ";
   bool isInRegisters = left.size() > 1;
   text += isInRegisters ? registerList(next, (int64_t)left.size()) : "$" + std::to_string(next);
   text += ", $" + std::to_string(next + (int64_t)left.size()) + ", adds";
-  if (!element.isInteger()) {
+  if (!element.isInteger())
     text += ", 1, 1";
+  if (element.getIntOrFloatBitWidth() == 16) {
     if (!isInRegisters)
       text += isLeftTransposed ? ", 1" : ", 0";
     text += isRightTransposed ? ", 1" : ", 0";

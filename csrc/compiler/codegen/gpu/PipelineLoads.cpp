@@ -3,6 +3,7 @@
 #include "compiler/codegen/gpu/ThreadLowering.h"
 #include "compiler/tile/ir/LinearLayout.h"
 #include "compiler/tile/ir/MatrixInstructions.h"
+#include "compiler/tile/ir/MatrixOperands.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -49,7 +50,7 @@ static bool isOperandOnly(Value value, Block *block) {
   return llvm::all_of(value.getUses(), [&](OpOperand &use) {
     Operation *user = use.getOwner();
     if (auto trans = dyn_cast<tile::TransOp>(user))
-      return isOperandOnly(trans.getResult(), block);
+      return tile::storedOperand(trans) == value && isOperandOnly(trans.getResult(), block);
     return isMatrixDot(user) && user->getBlock() == block && use.getOperandNumber() < 2;
   });
 }
@@ -57,7 +58,7 @@ static bool isOperandOnly(Value value, Block *block) {
 /// Whether an op may move elements between threads, through shared memory.
 static bool movesElements(Operation *op) {
   if (auto trans = dyn_cast<tile::TransOp>(op))
-    return !isOperandOnly(trans.getResult(), op->getBlock());
+    return tile::storedOperand(trans) == trans.getResult() || !isOperandOnly(trans.getResult(), op->getBlock());
   if (isa<tile::ReduceOp, tile::BroadcastOp, tile::ExpandDimsOp>(op))
     return !hasLinearLayout(op->getOperand(0));
   return isa<tile::ConvertLayoutOp, tile::ReshapeOp, tile::ScanOp, tile::CatOp, tile::JoinOp, tile::SplitOp,
@@ -137,11 +138,11 @@ bool LoopPipeliner::isPlain() {
 bool LoopPipeliner::canStage(tile::GatherOp load) {
   auto type = tileOf(load.getResult());
   auto layout = type ? dyn_cast_if_present<tile::LayoutAttr>(type.getEncoding()) : tile::LayoutAttr();
-  if (!layout || type.getRank() != 2 || load.getOffsets() || !tileOf(load.getBase()) || load->getUses().empty() ||
+  if (!layout || type.getRank() < 2 || load.getOffsets() || !tileOf(load.getBase()) || load->getUses().empty() ||
       !isOperandOnly(load.getResult(), load->getBlock()))
     return false;
   int64_t lanes = layout.getVector(), bytes = lanes * type.getElementTypeBitWidth() / 8;
-  if (bytes < leastCopyBytes || bytes > mostCopyBytes || type.getDimSize(1) % lanes != 0)
+  if (bytes < leastCopyBytes || bytes > mostCopyBytes || type.getShape().back() % lanes != 0)
     return false;
   Progression known = knownProgression(load.getBase(), lanes);
   if (known.step != 1 || known.multiple % bytes != 0)
@@ -201,8 +202,7 @@ void LoopPipeliner::findFixed() {
     for (Value operand : {dot.getLhs(), dot.getRhs()}) {
       if (operand == dot.getLhs() && isLeftInRegisters(dot))
         continue;
-      auto trans = operand.getDefiningOp<tile::TransOp>();
-      Value source = trans ? trans.getSource() : operand;
+      Value source = tile::storedOperand(operand);
       if (loop.isDefinedOutsideOfLoop(source) && !source.getDefiningOp<tile::StagedOp>() &&
           llvm::none_of(fixed, [&](const Staged &other) { return other.value == source; }))
         fixed.push_back({source});
@@ -215,16 +215,13 @@ void LoopPipeliner::findInFlight() {
   if (!options.hasWarpGroups())
     return;
   auto isStaged = [&](Value operand) {
-    auto trans = operand.getDefiningOp<tile::TransOp>();
-    Value source = trans ? trans.getSource() : operand;
+    Value source = tile::storedOperand(operand);
     auto isSource = [&](const Staged &part) { return part.value == source; };
     return llvm::any_of(staged, isSource) || llvm::any_of(fixed, isSource);
   };
   for (auto dot : loop.getBody()->getOps<tile::DotOp>()) {
     auto acc = dyn_cast<BlockArgument>(dot.getAcc());
-    auto type = tileOf(dot.getResult());
-    if (isMatrixDot(dot) && tile::isWarpGroupLayout(cast<tile::LinearAttr>(type.getEncoding()), type.getShape()) &&
-        tile::hasWarpGroupInstruction(dot) && acc && acc.getOwner() == loop.getBody() && acc.hasOneUse() &&
+    if (dot->hasAttr(tile::warpGroupAttrName) && acc && acc.getOwner() == loop.getBody() && acc.hasOneUse() &&
         dot->hasOneUse() && loop.getTiedLoopYieldedValue(acc)->get() == dot.getResult() && isStaged(dot.getLhs()) &&
         isStaged(dot.getRhs()))
       inFlight.push_back(dot);
@@ -237,8 +234,7 @@ void LoopPipeliner::findInFlight() {
 int64_t LoopPipeliner::otherBytes() {
   int64_t most = 0;
   auto isPlaced = [&](Value operand) {
-    auto trans = operand.getDefiningOp<tile::TransOp>();
-    Value source = trans ? trans.getSource() : operand;
+    Value source = tile::storedOperand(operand);
     auto isSource = [&](const Staged &part) { return part.value == source; };
     return llvm::any_of(staged, isSource) || llvm::any_of(fixed, isSource);
   };
@@ -402,10 +398,10 @@ void LoopPipeliner::replaceFixed() {
       for (OpOperand *operand : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
         if (operand == &dot.getLhsMutable() && isLeftInRegisters(dot))
           continue;
-        auto trans = operand->get().getDefiningOp<tile::TransOp>();
         if (operand->get() == part.value) {
           operand->set(value);
-        } else if (trans && trans.getSource() == part.value) {
+        } else if (tile::storedOperand(operand->get()) == part.value) {
+          auto trans = operand->get().getDefiningOp<tile::TransOp>();
           b.setInsertionPoint(dot);
           operand->set(tile::TransOp::create(b, trans.getType(), value, trans.getPerm()));
         }

@@ -108,16 +108,6 @@ LinearAttr tile::fragmentLayout(MLIRContext *context, const FragmentShape &shape
   return LinearAttr::get(context, registers, threads);
 }
 
-bool tile::isWarpGroupLayout(LinearAttr layout, ArrayRef<int64_t> shape) {
-  ArrayRef<int64_t> registers = layout.getRegisters(), threads = layout.getThreads();
-  if (shape.size() != 2 || shape[0] < 64 || threads.size() < 7)
-    return false;
-  int64_t row = shape[1];
-  if (threads.take_front(7) != ArrayRef<int64_t>{2, 4, row, 2 * row, 4 * row, 16 * row, 32 * row})
-    return false;
-  return registers.take_front(2) == ArrayRef<int64_t>{1, 8 * row};
-}
-
 bool tile::isLeftFragment(LinearAttr layout, ArrayRef<int64_t> shape, LinearAttr results,
                           ArrayRef<int64_t> resultShape) {
   // All of a row's elements are in the four threads that hold the row.

@@ -28,9 +28,6 @@ struct FragmentShape {
 };
 LinearAttr fragmentLayout(MLIRContext *context, const FragmentShape &shape, int64_t numThreads);
 
-/// Whether a layout of results is one that instructions of four warps leave: 64 rows over 128 threads.
-bool isWarpGroupLayout(LinearAttr layout, ArrayRef<int64_t> shape);
-
 /// Whether a tile of `shape` with this layout consists of left operands of matrix instructions with 16-bit elements for
 /// results whose rows lie as `results` has them: so that no element leaves its thread.
 bool isLeftFragment(LinearAttr layout, ArrayRef<int64_t> shape, LinearAttr results, ArrayRef<int64_t> resultShape);

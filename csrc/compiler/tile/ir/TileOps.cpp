@@ -1,3 +1,4 @@
+#include "compiler/tile/ir/MatrixInstructions.h"
 #include "compiler/tile/ir/TileDialect.h"
 
 #include "mlir/IR/Builders.h"
@@ -199,6 +200,12 @@ LogicalResult DotOp::verify() {
       rhs.getDimSize(rank - 1) != acc.getDimSize(rank - 1) ||
       (rank == 3 && (lhs.getDimSize(0) != acc.getDimSize(0) || rhs.getDimSize(0) != acc.getDimSize(0))))
     return emitOpError("expected M x K, K x N and M x N, got ") << lhs << ", " << rhs << " and " << acc;
+  if (Attribute precision = (*this)->getAttr(inputPrecisionAttrName)) {
+    auto name = dyn_cast<StringAttr>(precision);
+    if (!name || !inputPrecisionNamed(name.getValue()))
+      return emitOpError("expected ") << inputPrecisionAttrName
+                                      << " to be one of ieee, tf32, tf32x3, bf16x3, bf16x6, got " << precision;
+  }
   return success();
 }
 

@@ -240,7 +240,8 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, AllTypesMatch<["acc", "result"]>]> {
   let summary = "acc + lhs @ rhs over the last two axes; a leading axis counts matrices";
   let description = [{
     [B,] M x K times [B,] K x N. Products and sums are made in the type of `acc`: f32 for f32, f16, bf16 and f8 operands, f64, or i32 for i8 operands. The order of
-    summation along K is fixed per shape.
+    summation along K is fixed per shape. For f32, `tile.input_precision` ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6") says what matrix instructions of a GPU may
+    round operands to.
 
     ```mlir
     %c = tile.dot %a, %b, %acc : tensor<16x32xbf16>, tensor<32x8xbf16> -> tensor<16x8xf32>

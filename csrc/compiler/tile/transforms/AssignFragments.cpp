@@ -1,6 +1,7 @@
 // Products of matrices get the layout of matrix instructions' results, and so does what is computed from them.
 #include "compiler/tile/ir/LinearLayout.h"
 #include "compiler/tile/ir/MatrixInstructions.h"
+#include "compiler/tile/ir/MatrixOperands.h"
 #include "compiler/tile/transforms/Passes.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -12,6 +13,9 @@ using namespace mlir::tile;
 static constexpr int64_t warpSize = 32;
 /// Of an instruction of four warps: the warps, and the bytes of a row of the right operand that lie together.
 static constexpr int64_t groupWarps = 4, panelBytes = 128;
+/// Most columns of such an instruction, and the registers that a thread needs beside its sums: ptxas cannot spill the
+/// sums, and refuses kernels with less (measured with ptxas 13.0: 16, 32 and 64 sums take 48, 72 and 96 registers).
+static constexpr int64_t groupColumns = 256, otherRegisters = 40;
 /// How far back a tile is computed again in another layout rather than moved.
 static constexpr int maxCloned = 32;
 
@@ -32,7 +36,8 @@ public:
 
 private:
   bool isChained(DotOp dot) const;
-  LinearAttr layoutOf(DotOp dot) const;
+  std::optional<FragmentShape> warpGroupShape(DotOp dot) const;
+  LinearAttr layoutOf(DotOp dot);
   bool choose(Value value, LinearAttr layout);
   bool spread(Operation *op);
   bool spreadReduction(ReduceOp op);
@@ -73,27 +78,42 @@ bool FragmentAssigner::isChained(DotOp dot) const {
   return false;
 }
 
-LinearAttr FragmentAssigner::layoutOf(DotOp dot) const {
-  ArrayRef<int64_t> shape = tileOf(dot).getShape();
-  FragmentShape fragments{shape[0], shape[1], 1, 1};
+/// How groups of four warps share a product; nothing if they cannot, or have too few registers.
+std::optional<FragmentShape> FragmentAssigner::warpGroupShape(DotOp dot) const {
   int64_t numWarps = numThreads / warpSize;
-  if (hasWarpGroups && numWarps % groupWarps == 0 && hasWarpGroupInstruction(dot)) {
-    fragments.isWarpGroup = true;
-    fragments.warpRows = groupWarps;
-    for (int64_t warps = groupWarps; warps < numWarps; warps *= 2) {
-      int64_t rows = shape[0] / (fragments.warpRows / groupWarps), columns = shape[1] / fragments.warpColumns;
-      // An instruction reads whole panels of the right operand.
-      int64_t bytes = tileOf(dot.getRhs()).getElementTypeBitWidth() / 8;
-      bool canSplitRows = rows > warpGroupRows, canSplitColumns = columns * bytes > panelBytes;
-      if (canSplitRows)
-        fragments.warpRows *= 2;
-      else if (canSplitColumns)
-        fragments.warpColumns *= 2;
-    }
-    return fragmentLayout(dot.getContext(), fragments, numThreads);
+  if (!hasWarpGroups || numWarps % groupWarps != 0 || !hasWarpGroupInstruction(dot))
+    return std::nullopt;
+  ArrayRef<int64_t> shape = tileOf(dot).getShape();
+  FragmentShape fragments{shape[0], shape[1], groupWarps, 1, /*isWarpGroup=*/true};
+  for (int64_t warps = groupWarps; warps < numWarps; warps *= 2) {
+    int64_t rows = shape[0] / (fragments.warpRows / groupWarps), columns = shape[1] / fragments.warpColumns;
+    // An instruction reads whole panels of the right operand.
+    int64_t bytes = tileOf(dot.getRhs()).getElementTypeBitWidth() / 8;
+    bool canSplitRows = rows > warpGroupRows, canSplitColumns = columns * bytes > panelBytes;
+    if (canSplitRows)
+      fragments.warpRows *= 2;
+    else if (canSplitColumns)
+      fragments.warpColumns *= 2;
   }
+  // A thread has half as many sums as an instruction has columns.
+  int64_t numSums = std::min(shape[1] / fragments.warpColumns, groupColumns) / 2;
+  auto most = kernel->getAttrOfType<IntegerAttr>("tile.max_registers");
+  if (most && most.getInt() < numSums + otherRegisters)
+    return std::nullopt;
+  return fragments;
+}
+
+LinearAttr FragmentAssigner::layoutOf(DotOp dot) {
+  if (std::optional<FragmentShape> fragments = warpGroupShape(dot)) {
+    dot->setAttr(warpGroupAttrName, UnitAttr::get(dot.getContext()));
+    return fragmentLayout(dot.getContext(), *fragments, numThreads);
+  }
+  ArrayRef<int64_t> shape = tileOf(dot).getShape();
+  // Rows of several matrices lie one after the other.
+  FragmentShape fragments{tileOf(dot).getNumElements() / shape.back(), shape.back(), 1, 1};
+  int64_t numWarps = numThreads / warpSize;
   for (int64_t warps = 1; warps < numWarps; warps *= 2) {
-    int64_t rows = shape[0] / fragments.warpRows, columns = shape[1] / fragments.warpColumns;
+    int64_t rows = fragments.rows / fragments.warpRows, columns = fragments.columns / fragments.warpColumns;
     bool canSplitRows = rows > leastFragmentSize, canSplitColumns = columns > leastFragmentSize;
     if (canSplitRows && (hasChains || rows >= columns || !canSplitColumns))
       fragments.warpRows *= 2;

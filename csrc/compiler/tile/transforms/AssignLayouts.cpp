@@ -23,8 +23,8 @@ static constexpr int64_t accessBytes = 16;
 namespace {
 class LayoutAssigner {
 public:
-  LayoutAssigner(KernelOp kernel, bool hasWarpGroups)
-      : kernel(kernel), context(kernel.getContext()), hasWarpGroups(hasWarpGroups) {}
+  LayoutAssigner(KernelOp kernel, const MatrixFeatures &features)
+      : kernel(kernel), context(kernel.getContext()), features(features) {}
   LogicalResult run();
 
 private:
@@ -35,7 +35,7 @@ private:
 
   KernelOp kernel;
   MLIRContext *context;
-  bool hasWarpGroups;
+  MatrixFeatures features;
   int64_t largestTile = 1, widestBytes = 1;
   /// By number of elements, those of the widest accesses to tiles of so many.
   llvm::SmallDenseMap<int64_t, int64_t> widestOf;
@@ -132,8 +132,37 @@ static void foldTransposes(KernelOp kernel) {
       op.erase();
 }
 
+/// The operand in f16, made before it is transposed.
+static Value widened(Value operand) {
+  if (auto trans = operand.getDefiningOp<TransOp>()) {
+    OpBuilder b(trans);
+    auto type = cast<RankedTensorType>(trans.getType());
+    return TransOp::create(b, trans.getLoc(), type.clone(b.getF16Type()), widened(trans.getSource()), trans.getPerm());
+  }
+  OpBuilder b(operand.getContext());
+  b.setInsertionPointAfterValue(operand);
+  auto type = cast<RankedTensorType>(operand.getType());
+  return arith::ExtFOp::create(b, operand.getLoc(), type.clone(b.getF16Type()), operand, arith::FastMathFlagsAttr());
+}
+
+/// Products of 8-bit floats that no instruction makes are those of f16, which has all their values.
+static void widenOperands(KernelOp kernel, const MatrixFeatures &features) {
+  kernel.walk([&](DotOp dot) {
+    auto isNarrow = [](Value operand) { return isFloat8(cast<RankedTensorType>(operand.getType()).getElementType()); };
+    if (!isNarrow(dot.getLhs()) || !isNarrow(dot.getRhs()) || (features.hasFloat8 && hasMatrixInstruction(dot)))
+      return;
+    for (OpOperand *operand : {&dot.getLhsMutable(), &dot.getRhsMutable()}) {
+      Operation *before = operand->get().getDefiningOp<TransOp>();
+      operand->set(widened(operand->get()));
+      if (before && isOpTriviallyDead(before))
+        before->erase();
+    }
+  });
+}
+
 LogicalResult LayoutAssigner::run() {
   foldTransposes(kernel);
+  widenOperands(kernel, features);
   collectTypes();
   if (failed(chooseThreads()))
     return failure();
@@ -152,19 +181,19 @@ LogicalResult LayoutAssigner::run() {
       constant.setValueAttr(elements.isSplat() ? elements.resizeSplat(type) : elements.reshape(type));
     }
   });
-  assignFragments(kernel, threads, hasWarpGroups, [&](RankedTensorType tile) { return layoutOf(tile); });
+  assignFragments(kernel, threads, features.hasWarpGroups, [&](RankedTensorType tile) { return layoutOf(tile); });
   return success();
 }
 
-LogicalResult tile::assignLayouts(KernelOp kernel, bool hasWarpGroups) {
-  return LayoutAssigner(kernel, hasWarpGroups).run();
+LogicalResult tile::assignLayouts(KernelOp kernel, const MatrixFeatures &features) {
+  return LayoutAssigner(kernel, features).run();
 }
 
 namespace {
 struct AssignLayoutsPass : mlir::tile::impl::AssignLayoutsBase<AssignLayoutsPass> {
   using AssignLayoutsBase::AssignLayoutsBase;
   void runOnOperation() override {
-    if (failed(assignLayouts(getOperation(), warpGroups)))
+    if (failed(assignLayouts(getOperation(), {warpGroups, float8})))
       signalPassFailure();
   }
 };

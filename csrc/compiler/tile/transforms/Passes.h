@@ -1,6 +1,7 @@
 // Passes over tile.kernel. Each is also a plain function, for callers without a pass manager.
 #pragma once
 
+#include "compiler/tile/ir/MatrixInstructions.h"
 #include "compiler/tile/ir/TileDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -14,9 +15,8 @@ namespace mlir::tile {
 
 /// See Passes.td. Fails with a diagnostic at an op it cannot split.
 LogicalResult stripMine(KernelOp kernel, int64_t vectorBits, int64_t lanes = 64);
-/// See Passes.td. Fails with a diagnostic at a tile that does not fit in registers. `hasWarpGroups`: the GPU has matrix
-/// instructions of four warps that read operands from shared memory (wgmma).
-LogicalResult assignLayouts(KernelOp kernel, bool hasWarpGroups = false);
+/// See Passes.td. Fails with a diagnostic at a tile that does not fit in registers.
+LogicalResult assignLayouts(KernelOp kernel, const MatrixFeatures &features = {});
 /// The part of it that is about matrix instructions: the types of all tiles have `usualLayout`.
 void assignFragments(KernelOp kernel, int64_t numThreads, bool hasWarpGroups,
                      function_ref<LayoutAttr(RankedTensorType)> usualLayout);

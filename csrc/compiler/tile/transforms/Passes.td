@@ -34,7 +34,10 @@ def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::tile::KernelOp"> {
     Numerics: the layout decides in which order a reduction combines.
     Why here: last before code generation for GPU, in place of strip-mining.
   }];
-  let options = [Option<"warpGroups", "warp-groups", "bool", "false", "the GPU has matrix instructions of four warps">];
+  let options = [
+    Option<"warpGroups", "warp-groups", "bool", "false", "the GPU has matrix instructions of four warps">,
+    Option<"float8", "float8", "bool", "false", "the GPU has matrix instructions of 8-bit floats">
+  ];
 }
 
 #endif
