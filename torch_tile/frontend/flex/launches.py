@@ -17,6 +17,7 @@ from torch_tile.frontend.flex.forward import LOG2_E, flex_combine, flex_forward
 from torch_tile.frontend.flex.numbers import Numbers
 from torch_tile.frontend.launches.embed_kernels import GivenKernel
 from torch_tile.frontend.launches.insert import Result, insert_launch
+from torch_tile.frontend.launches.options import matmul_precision
 from torch_tile.frontend.launches.trace import NotNative
 
 aten = torch.ops.aten
@@ -68,11 +69,6 @@ class Constants:
             OnTiles(function, batch, heads, lengths) if function else None
             for function in (call.score, call.mask, call.joint)
         )
-
-
-def matmul_precision() -> str:
-    """How `torch.backends.cuda.matmul` rounds operands of float32, as `input_precision` of `tl.dot`."""
-    return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "ieee"
 
 
 def _is_multiple(length: Any, size: int) -> bool:

@@ -35,6 +35,11 @@ def attributes_on_gpu(arguments: list[Any], is_distinct: bool, options: LaunchOp
     return attributes
 
 
+def matmul_precision() -> str:
+    """How `torch.backends.cuda.matmul` rounds operands of float32, as `input_precision` of `tl.dot`."""
+    return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "ieee"
+
+
 def is_tensor(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, Node) and isinstance(value.meta["val"], torch.Tensor))
 

@@ -9,6 +9,7 @@ import torch
 from torch.fx import Node
 
 from torch_tile import language
+from torch_tile.frontend.launches.options import matmul_precision
 from torch_tile.frontend.products.blocks import Blocks
 from torch_tile.frontend.products.prologue import TRANSPOSED, is_conversion, order_of
 from torch_tile.frontend.products.region import VIEWS, Product, Region
@@ -50,6 +51,7 @@ class Constants:
         self.STEPS = -(-self.depth // blocks.depth)
         self.SPLITS = blocks.splits
         self.GROUP = _GROUP
+        self.PRECISION = matmul_precision()
         self.EVEN_ROWS = self.ROWS % blocks.rows == 0
         self.EVEN_COLUMNS = self.COLUMNS % blocks.columns == 0
         self.has_whole_steps = self.depth % blocks.depth == 0

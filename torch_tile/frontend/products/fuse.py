@@ -12,6 +12,7 @@ from torch_tile import _C, targets
 from torch_tile.config import Settings
 from torch_tile.debug.record import TUNING_NOTES
 from torch_tile.frontend.launches.embed_kernels import GivenKernel, own_copy
+from torch_tile.frontend.launches.options import matmul_precision
 from torch_tile.frontend.products import blocks
 from torch_tile.frontend.products.launch import activated_by_library
 from torch_tile.frontend.products.prologue import inlined_operands
@@ -92,8 +93,8 @@ def _is_one_row(product: Product) -> bool:
 def _blocks_for(region: Region, inlined: list[Node]) -> list[blocks.Blocks]:
     first = region.products[0]
     value = first.value
-    if value.device.type == "cuda" and value.dtype.itemsize != 2:  # no matrix instructions with float32's precision
-        return []
+    if value.device.type == "cuda" and value.dtype is torch.float32 and matmul_precision() == "ieee":
+        return []  # no matrix instructions
     rows, columns, depth = region.sizes
     problem = blocks.Problem(
         region.batch, rows, columns, depth, len(region.products), _bytes_read(first.left, inlined),

@@ -38,7 +38,7 @@ def fused_product(values, C: tl.constexpr):
     for step in range(first_step, end_step):
         depth = step * C.BLOCK_DEPTH + terms
         left = C.left(values, batch, read_rows, depth)
-        total = tl.dot(left, C.right(0, values, batch, depth, read_columns), total)
+        total = tl.dot(left, C.right(0, values, batch, depth, read_columns), total, input_precision=C.PRECISION)
         if C.PRODUCTS == 2:
-            second = tl.dot(left, C.right(1, values, batch, depth, read_columns), second)
+            second = tl.dot(left, C.right(1, values, batch, depth, read_columns), second, input_precision=C.PRECISION)
     C.finish(values, total, second, batch, rows, columns, split)
