@@ -14,7 +14,7 @@ from tests.compiling import compiled, fresh
 from torch_tile.debug.record import recording
 from torch_tile.frontend.products import fuse, tune
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 MODE = "max-autotune-no-cudagraphs"
 
 
