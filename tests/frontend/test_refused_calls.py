@@ -166,6 +166,14 @@ def test_interpolation_that_samples_a_kept_size(dims: int, mode: str) -> None:
     assert_same(compiled(function)(x), function(x), rtol=1e-5, atol=1e-5)
 
 
+def test_interpolation_without_a_mode_that_keeps_a_size() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, scale_factor=1.3)
+
+    x = torch.randn(2, 3, 3, 5)
+    assert_same(torch.compile(function, backend=BACKEND)(x), function(x))
+
+
 def test_interpolation_of_bytes_that_keeps_a_size() -> None:
     for mode in ("bilinear", "bicubic"):
         x = torch.randint(0, 256, (1, 3, 3, 6), dtype=torch.uint8)
@@ -181,3 +189,13 @@ def test_other_interpolations_are_compiled(options: dict[str, Any]) -> None:
 
     x = torch.randn(1, 2, 3, 5)
     assert_same(compiled(function)(x), function(x), rtol=1e-5, atol=1e-5)
+
+
+def test_interpolation_of_a_size_that_depends_on_data() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x[x > 0][None, None], scale_factor=1.3, mode="linear") * 2
+
+    compiled_function = torch.compile(function, backend=BACKEND)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        for x in (torch.arange(-2.0, 4.0), torch.arange(-2.0, 9.0)):
+            assert_same(compiled_function(x), function(x), rtol=1e-5, atol=1e-5)

@@ -17,6 +17,7 @@ from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import GlobalStateSource
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import guard_or_true
 from torch.utils import _pytree as pytree
 
 from torch_tile.errors import UnsupportedError
@@ -75,7 +76,7 @@ def _keeps_a_size(node: Node) -> bool:
     """Whether an interpolation scales a dimension by a factor that leaves its size.
 
     ATen's kernels for the CPU copy such a dimension. torch's decompositions sample it at the factor's positions. Where
-    sizes are symbols, this adds a guard.
+    sizes are symbols, this adds a guard; a size that is known only when the graph runs may be kept.
     """
     name = _name_of(node).partition(".")[0]
     if name != "interpolate" and not name.startswith("upsample_"):
@@ -86,17 +87,16 @@ def _keeps_a_size(node: Node) -> bool:
     options = [*node.args[1:], *node.kwargs.values()]
     if any(option is True for option in options):  # corners are aligned, or the factor is computed from the sizes
         return False
-    mode = next((option for option in options if isinstance(option, str)), name)
-    is_sampled = "linear" in mode or (x.dtype == torch.uint8 and "bicubic" in mode)
-    if not is_sampled and not (
-        x.dim() > 3 and mode.startswith(("nearest", "upsample_nearest")) and "exact" not in mode
-    ):
+    mode = next((option for option in options if isinstance(option, str)), name.replace("interpolate", "nearest"))
+    is_nearest = mode in ("nearest", "upsample_nearest2d", "upsample_nearest3d") and x.dim() > 3
+    if not is_nearest and "linear" not in mode and not (x.dtype == torch.uint8 and "bicubic" in mode):
         return False
     factors = [f for f in pytree.tree_leaves(options) if isinstance(f, (float, torch.SymFloat))]
-    # 1 <= factor * size - size < 1 of a factor from 2 on, or below 1, is never true.
+    # A factor of 2 or more adds an element, one below 1 removes one.
     if not any(isinstance(f, torch.SymFloat) or 1 < f < 2 for f in factors):
         return False
-    return any(bool(new == old) and bool(old > 1) for new, old in zip(result.shape[2:], x.shape[2:], strict=True))
+    sizes = zip(result.shape[2:], x.shape[2:], strict=True)
+    return any(guard_or_true(new == old) and guard_or_true(old > 1) for new, old in sizes)
 
 
 def check_level() -> None:
