@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import torch_tile
-from tests.aot import runner
+from tests.aot import c_interface, runner
 from tests.aot.models import Branches, Counter, Equals, Mixed, Pointwise, export
 from torch_tile import _C
 
@@ -62,6 +62,23 @@ def test_buffers_of_equal_bytes(tmp_path: Path) -> None:
     path = torch_tile.aot.package(export(Equals(), (torch.zeros(2, 4),)), tmp_path / "m.tile")
     found, uses_torch = runner.run(path, [torch.zeros(2, 4)], tmp_path, has_torch=False)
     assert not uses_torch and found[0].tolist() == torch_tile.aot.load(path)(torch.zeros(2, 4)).tolist()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("force_torch", [False, True])
+def test_one_call_does_not_change_results_of_another(tmp_path: Path, force_torch: bool) -> None:
+    class Kept(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.zeros(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.total.add_(x.sum(0))
+            return self.total
+
+    path = torch_tile.aot.package(export(Kept(), (torch.ones(2, 4),)), tmp_path / "m.tile")
+    model = c_interface.Model(path, force_torch=force_torch)
+    assert [model(torch.ones(2, 4))[0].tolist() for _ in range(2)] == [[2.0] * 4, [4.0] * 4]
 
 
 @torch.no_grad()

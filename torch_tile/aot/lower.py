@@ -95,8 +95,13 @@ def _sharing(exported: ExportedProgram) -> list[str]:
     return next((names for names in places.values() if len(names) > 1), [])
 
 
-def _move(gm: GraphModule, device: str) -> None:
-    """Says that all of the graph is on another device. No memory is moved, so the device need not be there."""
+def _move(gm: GraphModule, device: str) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
+    """Says that all of the graph is on another device. No memory is moved, so the device need not be there.
+
+    Returns:
+        By identity the fake tensor that stands for a constant of the graph on that device, and the constant. Single
+        numbers stay as they are: kernels have them as literals.
+    """
     wanted = torch.device(device)
 
     def moved(value: FakeTensor) -> FakeTensor:
@@ -108,6 +113,16 @@ def _move(gm: GraphModule, device: str) -> None:
         node.args, node.kwargs = pytree.tree_map_only(torch.device, lambda _: wanted, (node.args, node.kwargs))
         if "val" in node.meta:
             node.meta["val"] = pytree.tree_map_only(FakeTensor, moved, node.meta["val"])
+    stand_ins: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+    for module in (module for module in gm.modules() if isinstance(module, GraphModule)):
+        for node in module.graph.find_nodes(op="get_attr"):
+            name, fake = str(node.target), node.meta.get("val")
+            value = getattr(module, name, None)
+            if isinstance(value, torch.Tensor) and isinstance(fake, FakeTensor) and value.dim() > 0:
+                delattr(module, name)
+                setattr(module, name, fake)
+                stand_ins[id(fake)] = fake, value
+    return stand_ins
 
 
 def _make_mutation_explicit(exported: ExportedProgram, gm: GraphModule) -> tuple[list[Any], set[str]]:
@@ -262,8 +277,7 @@ def _print(
     constants.remove_unused()
     gm.recompile()
     gm = prepare_higher_order(gm, lambda: decomposition_table(False, False))
-    if device == "cuda":
-        _move(gm, "cuda:0")
+    stand_ins = _move(gm, "cuda:0") if device == "cuda" else {}
     gm = replace_language_kernels(replace_triton_kernels(gm))
     graph = _C.print_graph(gm)
     if graph.pycalls:
@@ -272,6 +286,7 @@ def _print(
         raise _unsupported(f"argument or result {number} is a {kind} known at run time only")
     inputs: list[int | Constant] = [sources[node.name] for node in gm.graph.find_nodes(op="placeholder")]
     for number, tensor in enumerate(graph.constants):
+        tensor = stand_ins[id(tensor)][1] if id(tensor) in stand_ins else tensor
         name = names.get((tensor.data_ptr(), tensor.shape), f"computed_{number}")
         inputs.append(Constant(name, tensor, is_packable=settings["freezing"]))
     return graph.text, inputs
