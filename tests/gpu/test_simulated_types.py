@@ -123,3 +123,63 @@ def test_moved_floats_of_8_bits(dtype: torch.dtype, target: str) -> None:
     i, wide = torch.arange(32), x.float()
     assert torch.equal(p.float(), torch.where(i[:, None] < i[None, :], wide, wide.t()))
     assert torch.equal(q.float(), wide.view(32, 16, 2).flip(2).reshape(32, 32))
+
+
+@jit
+def scaled(
+    a_ptr, sa_ptr, b_ptr, sb_ptr, c_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, PACKED: tl.constexpr,
+    GROUP: tl.constexpr, LEFT: tl.constexpr, RIGHT: tl.constexpr,
+):  # fmt: skip
+    """PACKED: how many numbers of the left operand a byte holds. GROUP: how many share a scale."""
+    m, n, k, group = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K), tl.arange(0, K // GROUP)
+    a = tl.load(a_ptr + m[:, None] * (K // PACKED) + tl.arange(0, K // PACKED)[None, :])
+    b = tl.load(b_ptr + k[:, None] * N + n[None, :])
+    sa = tl.load(sa_ptr + m[:, None] * (K // GROUP) + group[None, :])
+    sb = None if sb_ptr is None else tl.load(sb_ptr + n[:, None] * (K // GROUP) + group[None, :])
+    tl.store(c_ptr + m[:, None] * N + n[None, :], tl.dot_scaled(a, sa, LEFT, b, sb, RIGHT))
+
+
+def _scale_values(scale: torch.Tensor, group: int) -> torch.Tensor:
+    factors = scale.double() if scale.is_floating_point() else torch.exp2(scale.double() - 127)
+    return factors.repeat_interleave(group, 1)
+
+
+SCALED = [
+    ("e4m3", "e4m3", torch.uint8, "mma.m16n8k16.row.col.bf16"),
+    ("e5m2", "bf16", torch.uint8, "mma.m16n8k16.row.col.bf16"),
+    ("e2m1", "e5m2", torch.uint8, "mma.m16n8k16.row.col.bf16"),
+    ("e2m1", "e4m3", e4m3, "mma.m16n8k16.row.col.bf16"),
+    ("e4m3", "fp16", torch.uint8, "mma.m16n8k8.row.col.tf32"),
+    ("e4m3", "bf16", e4m3, "mma.m16n8k8.row.col.tf32"),
+]
+
+
+@pytest.mark.parametrize("left, right, scales, instruction", SCALED, ids=str)
+def test_dot_scaled(left: str, right: str, scales: torch.dtype, instruction: str) -> None:
+    """Decoded operands are not rounded: results are those of float64 but for sums."""
+    torch.manual_seed(0)
+    M, N, K, group = 32, 32, 64, 32
+    dtypes = {"e4m3": e4m3, "e5m2": e5m2, "bf16": torch.bfloat16, "fp16": torch.float16}
+    if left == "e2m1":
+        codes = torch.randint(0, 16, (M, K))
+        numbers = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6], dtype=f64)
+        x = numbers[codes & 7] * torch.where(codes >= 8, -1.0, 1.0)
+        a = (codes[:, 0::2] | codes[:, 1::2] << 4).to(torch.uint8)
+    else:
+        a = random((M, K), dtypes[left])
+        x = a.double()
+    b = random((K, N), dtypes[right])
+    sa, sb = (
+        torch.rand(size, K // group).add(0.5).to(scales)
+        if scales is e4m3
+        else torch.randint(120, 134, (size, K // group)).to(scales)
+        for size in (M, N)
+    )
+    c = torch.zeros(M, N)
+    code = launch(
+        scaled, (1, 1, 1), a, sa, b, sb, c, M=M, N=N, K=K, PACKED=2 if left == "e2m1" else 1, GROUP=group,
+        LEFT=left, RIGHT=right, target="sm_90",
+    )  # fmt: skip
+    x, y = x * _scale_values(sa, group), b.double() * _scale_values(sb, group).t()
+    assert instruction in code
+    assert ((c.double() - x @ y).abs() <= torch.finfo(torch.float32).eps * K * (x.abs() @ y.abs())).all()

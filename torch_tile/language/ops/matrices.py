@@ -9,7 +9,18 @@ import numpy as np
 from torch_tile.language.casts import bitcast, cast
 from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import current, error, mlir_type, named, tensor
-from torch_tile.language.dtypes import float8e4nv, float8e5, float16, float32, float64, int32, tile_type, uint8, uint32
+from torch_tile.language.dtypes import (
+    bfloat16,
+    float8e4nv,
+    float8e5,
+    float16,
+    float32,
+    float64,
+    int32,
+    tile_type,
+    uint8,
+    uint32,
+)
 from torch_tile.language.ops.math import where
 from torch_tile.language.ops.rearranging import join
 from torch_tile.language.ops.shapes import reshape
@@ -131,7 +142,10 @@ def dot_scaled(
     rhs_k_pack: Any = True,
     out_dtype: Any = None,
 ) -> tensor:
-    """Product of matrices in block-scaled formats (MX): elements are decoded, scaled by powers of two, and multiplied.
+    """Product of matrices in block-scaled formats (MX): elements are decoded, scaled, and multiplied.
+
+    Decoded operands are bfloat16, which has all values of 8 and 4 bits times their scales; with "fp16", or factors for
+    "bf16", they are float32.
 
     Args:
         lhs: tile [M, K] of "e4m3", "e5m2", "bf16" or "fp16"; for "e2m1" of uint8 [M, K / 2], or [M / 2, K] without
@@ -143,7 +157,14 @@ def dot_scaled(
     """
     a = _decode(as_tensor(lhs), lhs_scale, unwrap(lhs_format), unwrap(lhs_k_pack), "lhs")
     b = _decode(as_tensor(rhs).trans(), rhs_scale, unwrap(rhs_format), unwrap(rhs_k_pack), "rhs")
-    return dot(a, b.trans(), acc, out_dtype=out_dtype)
+    scales = [as_tensor(s).dtype for s in (unwrap(lhs_scale), unwrap(rhs_scale)) if s is not None]
+    has_factors = any(dtype.is_fp8() for dtype in scales)
+    formats = unwrap(lhs_format), unwrap(rhs_format)
+    if "fp16" not in formats and not (has_factors and "bf16" in formats):
+        a, b = cast(a, bfloat16), cast(b, bfloat16)
+    # Of float32, numbers of 11 bits are not rounded by tf32.
+    precision = "tf32x3" if has_factors else "tf32"
+    return dot(a, b.trans(), acc, input_precision=precision, out_dtype=out_dtype)
 
 
 _FLOATS = {"e4m3": float8e4nv, "e5m2": float8e5}
