@@ -268,5 +268,5 @@ class Builder:
         )
 
     def build(self) -> bytes:
-        head = b"TTAF" + uint(8) + text("test") + text("cpu") + rows(self.kernels)
+        head = b"TTAF" + uint(9) + text("test") + text("cpu") + rows(self.kernels)
         return head + self.own_bytes() + rows(self.bodies)

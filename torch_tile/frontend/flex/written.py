@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import math
-import operator
 from typing import Any
 
 import torch
@@ -318,9 +317,7 @@ def _launch(gm: GraphModule, softmax: Node, kernels: dict[str, GivenKernel], sma
     values = [each.meta["val"] for each in (call.query, call.key, call.value)]
     if any(value.dtype is not values[0].dtype or value.dtype not in DTYPES for value in values):
         raise NotNative(f"operands of {values[0].dtype}")
-    made = _by_library(gm, call)
-    if made is None:
-        (made,) = Launcher(gm, call, kernels, smaller).forward().values()
+    (made,) = Launcher(gm, call, kernels, smaller).forward().values()
     node, found = call.node, made
     for copy in call.turned_copies():
         copy.replace_all_uses_with(emit_before(gm, node, aten.permute.default, made, [0, 2, 1, 3]))
@@ -331,21 +328,3 @@ def _launch(gm: GraphModule, softmax: Node, kernels: dict[str, GivenKernel], sma
     node.replace_all_uses_with(found)
     gm.graph.erase_node(node)
 
-
-# What the library's kernel takes: the most columns of queries, and what their number is a multiple of.
-_FLASH_WIDTH, _FLASH_MULTIPLE = 256, 8
-
-
-def _by_library(gm: GraphModule, call: WrittenCall) -> Node | None:
-    """A call of torch's flash attention, which is faster where it computes the same: scores are only scaled."""
-    values = [each.meta["val"] for each in (call.query, call.key, call.value)]
-    width = int(values[0].shape[-1])
-    if call.score is not None or values[0].device.type != "cuda" or width != values[2].shape[-1]:
-        return None
-    is_fit = width <= _FLASH_WIDTH and width % _FLASH_MULTIPLE == 0
-    if not is_fit or any(value.stride(-1) != 1 or value.numel() == 0 for value in values):
-        return None
-    target = aten._scaled_dot_product_flash_attention.default
-    operands = (call.query, call.key, call.value)
-    made = emit_before(gm, call.node, target, *operands, 0.0, False, scale=float(call.scale))
-    return emit_before(gm, call.node, operator.getitem, made, 0)
