@@ -6,9 +6,10 @@ there. `HYPOTHESIS_PROFILE=fuzz` runs many more examples, TORCH_TILE_TEST_EXAMPL
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -45,7 +46,18 @@ def examples(count: int) -> Callable[[Any], Any]:
 
 
 def as_float(x: torch.Tensor) -> torch.Tensor:
-    return x if x.is_floating_point() else x.to(torch.float32)
+    """Integers as floats: float32, and float64 where the exact answer is computed (`wide_floats`)."""
+    return x if x.is_floating_point() else x.to(torch.get_default_dtype())
+
+
+@contextlib.contextmanager
+def wide_floats() -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def bounded(x: torch.Tensor) -> torch.Tensor:
@@ -65,7 +77,7 @@ UNARY: list[Callable[[torch.Tensor], torch.Tensor]] = [
     lambda x: -x if x.dtype != torch.bool else ~x,
     lambda x: x.abs() if x.dtype != torch.bool else x,
     lambda x: x * 2 + 1,
-    lambda x: x.to(torch.float32),
+    lambda x: x.to(torch.get_default_dtype()),
     lambda x: x.to(torch.float64),
     lambda x: (x > 0) if x.dtype != torch.bool else x.logical_not(),
     lambda x: x.to(torch.int64) if not x.is_floating_point() else (x * 0 + 3).nan_to_num().to(torch.int64),
@@ -215,7 +227,8 @@ def compare(steps: list[Step], inputs: Tensors, run: Callable[..., Tensors]) -> 
     result, eager = run(*inputs), evaluated(steps, inputs)
     expected = [copied(v) for v in eager[-4:]]
     wide = [x.double() if x.is_floating_point() else x for x in inputs]
-    exact = evaluated(steps, wide)
+    with wide_floats():
+        exact = evaluated(steps, wide)
     is_rounded = [
         not torch.equal(a.double().nan_to_num(7), b.double().nan_to_num(7)) for a, b in zip(eager, exact, strict=True)
     ]
@@ -229,7 +242,8 @@ def compare(steps: list[Step], inputs: Tensors, run: Callable[..., Tensors]) -> 
             sign = torch.randint(0, 2, value.shape, generator=generator).double() * 2 - 1
             return value * (1 + torch.finfo(eager[k].dtype).eps * sign)
 
-        runs.append([copied(v) for v in evaluated(steps, wide, moved)[-4:]])
+        with wide_floats():
+            runs.append([copied(v) for v in evaluated(steps, wide, moved)[-4:]])
     for index, (a, b, *judges) in enumerate(zip(result, expected, *runs, strict=True)):
         assert a.dtype == b.dtype and a.shape == b.shape, f"result {index}"
         if a.is_floating_point():
