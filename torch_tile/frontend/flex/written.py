@@ -327,4 +327,3 @@ def _launch(gm: GraphModule, softmax: Node, kernels: dict[str, GivenKernel], sma
     found = emit_before(gm, node, aten.view.default, found, list(node.meta["val"].shape))
     node.replace_all_uses_with(found)
     gm.graph.erase_node(node)
-
