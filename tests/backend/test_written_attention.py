@@ -129,6 +129,13 @@ def test_infinite_and_nan_scores() -> None:
     _check(plain, operands)
 
 
+@pytest.mark.parametrize(("rows", "keys"), [(0, 20), (20, 0)])
+def test_no_elements(rows: int, keys: int) -> None:
+    operands = _operands((1, 2, rows, 16), keys, torch.float32)
+    with torch.no_grad():
+        assert torch.equal(compiled(plain)(*operands), plain(*operands))
+
+
 def _softmax_is_returned(q: Any, k: Any, v: Any) -> Any:
     p = (q @ k.mT).softmax(-1)
     return p @ v + p.sum()

@@ -315,6 +315,8 @@ def _is_candidate(node: Node) -> bool:
 def _launch(gm: GraphModule, softmax: Node, kernels: dict[str, GivenKernel], smaller: int) -> None:
     call = WrittenCall(gm, softmax)
     values = [each.meta["val"] for each in (call.query, call.key, call.value)]
+    if any(value.numel() == 0 for value in values):
+        raise NotNative("operands without elements")
     if any(value.dtype is not values[0].dtype or value.dtype not in DTYPES for value in values):
         raise NotNative(f"operands of {values[0].dtype}")
     (made,) = Launcher(gm, call, kernels, smaller).forward().values()
