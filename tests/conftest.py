@@ -93,6 +93,13 @@ def fresh_state() -> Iterator[None]:
     torch._dynamo.utils.counters.clear()
     if package := sys.modules.get("torch_tile"):
         package.counters.clear()
+    lost = [name for module in _torch_configs() for name, entry in module._config.items() if entry.hide]
+    assert not lost, f"{lost} of torch's configuration left deleted (by monkeypatch? use set_config): later tests fail"
+
+
+def _torch_configs() -> list[Any]:
+    names = ("torch._dynamo.config", "torch._functorch.config", "torch._inductor.config")
+    return [sys.modules[name] for name in names if name in sys.modules]
 
 
 @pytest.fixture

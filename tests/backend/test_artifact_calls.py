@@ -131,8 +131,8 @@ def test_options_of_calls_are_kept(tmp_path: Path) -> None:
         assert not torch.are_deterministic_algorithms_enabled()
 
 
-def test_debug_does_not_keep_from_saving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch._dynamo.config, "debug_dir_root", str(tmp_path / "debug"))
+def test_debug_does_not_keep_from_saving(tmp_path: Path, set_config: Any) -> None:
+    set_config(torch._dynamo.config, "debug_dir_root", str(tmp_path / "debug"))
     made = torch_tile.standalone_compile(captured(all_but_last, X), [X], options={"debug": True})
     for artifact in both(made, tmp_path / "artifact"):
         assert_same(list(artifact(X)), list(all_but_last(X)))
