@@ -77,6 +77,8 @@ Value TileLowering::loadContiguous(Type type, Value ptr, Value count, Value othe
     }
     return rechunk(parts, lanes).front();
   }
+  if (movesInPieces(type, count, /*isStore=*/false))
+    return loadPieces(type, ptr, *constantOf(count), other);
   if (lanes == 1)
     return guardedLoad(type, ptr, arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0)), other);
   Value passThrough = other ? broadcast(other, type) : zero(type);
@@ -104,6 +106,8 @@ void TileLowering::storeContiguous(Value value, Value ptr, Value count) {
                       known - first >= perRegister ? Value() : i64(known - first));
     return;
   }
+  if (movesInPieces(type, count, /*isStore=*/true))
+    return storePieces(value, ptr, *constantOf(count));
   if (lanes == 1) {
     Value condition = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, count, i64(0));
     return guardedStore(condition, [&] { storeElements(value, ptr); });

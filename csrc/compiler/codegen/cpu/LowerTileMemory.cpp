@@ -142,6 +142,8 @@ LogicalResult TileLowering::lowerLoad(tile::LoadOp op) {
                                          other ? broadcast(other, type) : zero(type));
     } else if (canLoadStrided(type, stride, count)) {
       loaded = loadStrided(type, ptr, *stride, count, other);
+    } else if (movesLaneByLane(type, count, /*isStore=*/false)) {
+      loaded = loadLaneByLane(type, ptr, stride, access.strides.back(), count, other);
     } else {
       // Offsets of a known stride fit 32 bits, which halves the registers they need.
       bool isSmall = stride && llvm::isInt<32>(*stride * access.lanes);
@@ -182,6 +184,8 @@ LogicalResult TileLowering::lowerStore(tile::StoreOp op) {
         return guardedStore(mask, [&] { storeElements(value, ptr); });
     } else if (stride == 1 || access.lanes == 1) {
       return storeContiguous(value, ptr, count);
+    } else if (movesLaneByLane(value.getType(), count, /*isStore=*/true)) {
+      return storeLaneByLane(value, ptr, stride, access.strides.back(), count);
     }
     bool isSmall = stride && llvm::isInt<32>(*stride * access.lanes);
     Type offsetType = withLanes(b.getIntegerType(isSmall ? 32 : 64), access.lanes);

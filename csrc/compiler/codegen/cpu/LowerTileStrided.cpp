@@ -18,7 +18,7 @@ bool TileLowering::canLoadStrided(Type type, std::optional<int64_t> stride, Valu
     return false;
   if (*stride == -1)
     return !count;
-  return *stride >= 2 && *stride <= maxStride && (!count || hasMaskedAccess(type));
+  return *stride >= 2 && *stride <= maxStride && (!count || constantOf(count) || hasMaskedAccess(type));
 }
 
 /// The lanes of one register, `first` lanes into the tile. Reads no element beyond the last one wanted.
@@ -27,7 +27,10 @@ Value TileLowering::loadStridedPiece(Type type, Value ptr, int64_t first, int64_
   Type element = getElementTypeOrSelf(type);
   Value base = first == 0 ? ptr : elementPtr(ptr, element, i64(first * stride));
   Value numElements; // from `base` to the last one wanted
-  if (count) {
+  std::optional<int64_t> known = constantOf(count);
+  if (known) {
+    numElements = i64((*known - first) * stride - (stride - 1));
+  } else if (count) {
     Value rest = first == 0 ? count : arith::SubIOp::create(b, count, i64(first)).getResult();
     numElements = arith::SubIOp::create(b, arith::MulIOp::create(b, rest, i64(stride)), i64(stride - 1));
   }
@@ -37,7 +40,11 @@ Value TileLowering::loadStridedPiece(Type type, Value ptr, int64_t first, int64_
     int64_t start = k + 1 < stride || count ? k * lanes : lastElement - lanes + 1;
     int64_t end = k + 1 < stride ? (k + 1) * lanes : lastElement + 1;
     Value from = start == 0 ? base : elementPtr(base, element, i64(start));
-    Value inside = count && start != 0 ? arith::SubIOp::create(b, numElements, i64(start)).getResult() : numElements;
+    Value inside = numElements;
+    if (known)
+      inside = i64(*constantOf(numElements) - start);
+    else if (count && start != 0)
+      inside = arith::SubIOp::create(b, numElements, i64(start));
     Value loaded = loadContiguous(type, from, inside, Value());
     SmallVector<int32_t, 64> mask(lanes, -1);
     for (int64_t lane = 0; lane < lanes; ++lane) {

@@ -87,6 +87,17 @@ private:
   bool canLoadStrided(mlir::Type type, std::optional<int64_t> stride, mlir::Value count) const;
   mlir::Value loadStrided(mlir::Type type, mlir::Value ptr, int64_t stride, mlir::Value count, mlir::Value other);
   mlir::Value loadStridedPiece(mlir::Type type, mlir::Value ptr, int64_t first, int64_t stride, mlir::Value count);
+  /// LowerTilePieces.cpp: what has no instruction, without a loop. `count` is null or a constant.
+  bool movesInPieces(mlir::Type type, mlir::Value count, bool isStore) const;
+  mlir::Value loadPieces(mlir::Type type, mlir::Value ptr, int64_t known, mlir::Value other);
+  void storePieces(mlir::Value value, mlir::Value ptr, int64_t known);
+  bool movesLaneByLane(mlir::Type type, mlir::Value count, bool isStore) const;
+  mlir::Value stridedPtr(mlir::Type element, mlir::Value ptr, std::optional<int64_t> known, mlir::Value stride,
+                         int64_t lane);
+  mlir::Value loadLaneByLane(mlir::Type type, mlir::Value ptr, std::optional<int64_t> known, mlir::Value stride,
+                             mlir::Value count, mlir::Value other);
+  void storeLaneByLane(mlir::Value value, mlir::Value ptr, std::optional<int64_t> known, mlir::Value stride,
+                       mlir::Value count);
   mlir::Value gatherLanes(mlir::Type type, mlir::Value base, mlir::Value offsets, mlir::Value mask, mlir::Value other);
   void scatterLanes(mlir::Value value, mlir::Value base, mlir::Value offsets, mlir::Value mask);
   /// Memory is replaced by what the combiner makes of it and the value, lane after lane. `value` is no storage form.

@@ -162,7 +162,9 @@ private:
   /// The mean, where the sum of large numbers may not be one: of numbers divided by a power of two, which is exact.
   Value meanInRange(Value x, ArrayRef<int64_t> dims) {
     auto narrow = x.getDefiningOp<CastOp>();
-    bool fits = narrow && narrow.getX().getType() != x.getType() && !elementType(narrow.getX()).isBF16();
+    // bfloat16 has the range of float32, and float64 has room for sums of either.
+    bool fits = narrow && narrow.getX().getType() != x.getType() &&
+                (computed.isF64() || !elementType(narrow.getX()).isBF16());
     if (fits || isa<LayerNormOp>(op)) // eager's squares leave the range of layer_norm's numbers before the sum does
       return meanOf(x, dims, true);
     SizeExpr count = countOf(x, dims);

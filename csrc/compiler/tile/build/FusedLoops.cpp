@@ -99,9 +99,25 @@ int FusedLoops::work() const {
   return sum;
 }
 
+/// Of loads at several places of one walk through a buffer, the first: it brings the data of all of them.
+static SmallVector<FusedLoops::Access> distinctWalks(const SmallVector<FusedLoops::Access> &accesses,
+                                                     ArrayRef<Axis> axes, SizeContext &context) {
+  SmallVector<FusedLoops::Access> distinct;
+  auto isSameWalk = [&](const FusedLoops::Access &a, const FusedLoops::Access &b) {
+    return a.load && b.load && a.buffer == b.buffer && a.isFull == b.isFull && llvm::all_of(axes, [&](const Axis &axis) {
+      std::optional<SizeExpr> stride = strideAlong(context, a.offset, axis.name);
+      return stride && stride == strideAlong(context, b.offset, axis.name);
+    });
+  };
+  for (const FusedLoops::Access &access : accesses)
+    if (llvm::none_of(distinct, [&](const FusedLoops::Access &other) { return isSameWalk(access, other); }))
+      distinct.push_back(access);
+  return distinct;
+}
+
 /// Inner loops should walk memory in small steps: orders axes by the strides of what weighs most.
 void FusedLoops::orderAxes() {
-  SmallVector<Access> list = accesses();
+  SmallVector<Access> list = distinctWalks(accesses(), axes, context);
   double points = 1;
   for (const Axis &axis : axes)
     points *= (double)std::max<int64_t>(1, groupFacts.estimate(axis.extent));

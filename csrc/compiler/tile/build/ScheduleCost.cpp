@@ -57,8 +57,13 @@ double ScheduleCost::vectorCost(const Axis &axis) {
   double cost = 0.05 * loops.work();
   if (isOrdered)
     cost += combinerWork() * combinerCost * (axis.reduced ? scanSteps : 1) + (axis.reduced ? orderedLanesCost : 0);
+  // What is outside of the reduced axes is accessed once for all their points.
+  double reducedPoints = 1;
+  for (const Axis &other : loops.axes)
+    if (other.reduced)
+      reducedPoints *= (double)extent(other);
   for (const FusedLoops::Access &access : accesses)
-    cost += accessCost(access, axis);
+    cost += accessCost(access, axis) / (access.isFull ? 1 : reducedPoints);
   // A short axis leaves lanes idle.
   int64_t e = extent(axis);
   int64_t full = 16;
