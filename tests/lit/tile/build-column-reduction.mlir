@@ -27,3 +27,39 @@ graph.func @sum(%x: !graph.tensor<[64, 100], f32>) -> !graph.tensor<[100], f32> 
   }
   graph.return %a : !graph.tensor<[100], f32>
 }
+
+// -----
+
+// Results are stored once for 1024 points that are read: lanes lie along what is read, though results are 2 apart.
+
+// CHECK-LABEL: graph.func @columns_of_two(
+// CHECK:         vector axis i0 lanes
+// CHECK:         tile.load {{.*}} strides [1]
+// CHECK:         tile.store {{.*}} strides [2]
+graph.func @columns_of_two(%x: !graph.tensor<[1024, 771, 2], f32, [771, 1, 789504]>) -> !graph.tensor<[771, 2], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 771, i1 = 2, reduce r0 = 1024] -> (!graph.tensor<[771, 2], f32>) {
+    %v = graph.load %x ["r0", "i0", "i1"] : !graph.tensor<[1024, 771, 2], f32, [771, 1, 789504]> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[771, 2], f32>
+}
+
+// -----
+
+// Two loads of one walk bring the data once, so the order of what is written decides.
+
+// CHECK-LABEL: graph.func @one_walk(
+// CHECK:         axes [i0 = 512, i1 = 767, i2 = 5]
+graph.func @one_walk(%x: !graph.tensor<[512, 768, 5], f32, [5, 2560, 1]>) -> !graph.tensor<[512, 767, 5], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 512, i1 = 767, i2 = 5] -> (!graph.tensor<[512, 767, 5], f32>) {
+    %v = graph.load %x ["i0", "i1", "i2"] : !graph.tensor<[512, 768, 5], f32, [5, 2560, 1]> -> f32
+    %w = graph.load %x ["i0", "i1 + 1", "i2"] : !graph.tensor<[512, 768, 5], f32, [5, 2560, 1]> -> f32
+    %s = arith.addf %v, %w : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[512, 767, 5], f32>
+}
