@@ -10,11 +10,14 @@ using namespace mlir::graph;
 
 namespace torch_tile::fusion {
 
-std::optional<int64_t> exactChunkNear(int64_t extent, int64_t chunk) {
+std::optional<int64_t> exactChunkNear(int64_t extent, int64_t chunk, int64_t most) {
   for (int64_t candidate = chunk; candidate <= 2 * chunk && candidate < extent; ++candidate)
     if (extent % candidate == 0)
       return candidate;
   for (int64_t candidate = chunk - 1; candidate > 1 && 2 * candidate >= chunk; --candidate)
+    if (extent % candidate == 0)
+      return candidate;
+  for (int64_t candidate = 2 * chunk + 1; candidate <= most && candidate < extent; ++candidate)
     if (extent % candidate == 0)
       return candidate;
   return std::nullopt;

@@ -149,7 +149,8 @@ private:
       return;
     mergeReducedAxes(op);
     double wanted = std::min((double)machine.wantedPrograms / programs, results * reduced / (double)machine.minChunk);
-    auto piecesOf = [&](AxisAttr axis) { return std::min(wanted, (double)facts.estimate(axis.getExtent()) / 2); };
+    double fewest = isColumn ? (double)machine.fewestRows : 2;
+    auto piecesOf = [&](AxisAttr axis) { return std::min(wanted, (double)facts.estimate(axis.getExtent()) / fewest); };
     // Reduced axes come outermost first. Pieces of an outer axis are long runs; but an inner one that gives many more
     // is better.
     AxisAttr best;
@@ -158,13 +159,16 @@ private:
         best = axis;
     if (piecesOf(best) < 2)
       return record(false, "its longest reduced axis is too short to split");
-    split(op, best, (int64_t)std::ceil((double)facts.estimate(best.getExtent()) / piecesOf(best)), isColumn);
+    double chunk = std::ceil((double)facts.estimate(best.getExtent()) / piecesOf(best));
+    // Longer pieces that need no mask are better, as long as there are enough of them.
+    double most = chunk * piecesOf(best) * programs / (double)machine.fewPrograms;
+    split(op, best, (int64_t)chunk, (int64_t)most, isColumn);
     record(true, "one program per result would leave threads idle");
   }
 
-  void split(LoopsOp op, AxisAttr axis, int64_t chunk, bool isColumn) {
+  void split(LoopsOp op, AxisAttr axis, int64_t chunk, int64_t mostChunk, bool isColumn) {
     if (std::optional<int64_t> extent = axis.getExtent().constant())
-      chunk = exactChunkNear(*extent, chunk).value_or(chunk);
+      chunk = exactChunkNear(*extent, chunk, mostChunk).value_or(chunk);
     SizeExpr chunkExpr = sizes.constant(chunk);
     SizeExpr pieces = facts.simplify(sizes.ceilDiv(axis.getExtent(), chunkExpr));
     bool isExact = facts.equal(sizes.mul(pieces, chunkExpr), axis.getExtent()) == Proof::Yes;
@@ -219,7 +223,7 @@ private:
     Block *body = builder.createBlock(&whole.getBody());
     SmallVector<Value> loaded;
     for (Value result : partial.getOutputs())
-      loaded.push_back(LoadOp::create(builder, loc, cast<GraphTensorType>(result.getType()).getElementType(), result,
+      loaded.push_back(LoadOp::create(builder, loc, scalarType(cast<GraphTensorType>(result.getType()).getElementType()), result,
                                       exprArray(context, indices), ValueRange(), Value(), Value()));
     builder.setInsertionPointToEnd(body);
     YieldOp::create(builder, loc, loaded);

@@ -15,16 +15,16 @@
 // CHECK:               arith.addf %[[SUM]], %[[BLOCK]]
 // CHECK:             arith.addf %[[MANY]], %[[PART]]
 // CHECK:           arith.addf %[[ALL]], %[[MOST]]
-graph.func @columns(%x: !graph.tensor<[65536, 2048], f32>) -> !graph.tensor<[2048], f32> {
-  %a = graph.loops [i0 = 2048, reduce r0 = 65536] -> (!graph.tensor<[2048], f32>) {
-    %v = graph.load %x ["r0", "i0"] : !graph.tensor<[65536, 2048], f32> -> f32
+graph.func @columns(%x: !graph.tensor<[65536, 32], f32>) -> !graph.tensor<[32], f32> {
+  %a = graph.loops [i0 = 32, reduce r0 = 65536] -> (!graph.tensor<[32], f32>) {
+    %v = graph.load %x ["r0", "i0"] : !graph.tensor<[65536, 32], f32> -> f32
     graph.yield %v : f32
   } combine [0.0 : f32] {
   ^bb0(%l: f32, %r: f32):
     %s = arith.addf %l, %r : f32
     graph.yield %s : f32
   }
-  graph.return %a : !graph.tensor<[2048], f32>
+  graph.return %a : !graph.tensor<[32], f32>
 }
 
 // -----

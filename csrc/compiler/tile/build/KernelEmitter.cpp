@@ -244,6 +244,8 @@ void KernelEmitter::emitTiles() {
     return emitStages();
   if (isAligned())
     return emitAlignedBlock();
+  if (isStreamed())
+    emitStreamed();
   emitSegments(blockLow, blockHigh, isAlwaysFull(), {}, [&](ValueRange) -> ValueList {
     if (schedule.interleavedAxis >= 0)
       emitInterleaved();

@@ -62,6 +62,10 @@ private:
   void emitInterleaved();
   void storeInterleaved(mlir::Value result, mlir::ArrayRef<mlir::Value> values);
   void emitStages();
+  bool hasReducedAxes() const {
+    return llvm::any_of(loops.axes, [](const fusion::Axis &axis) { return axis.reduced; });
+  }
+  void emitParallelMembers(bool isStored);
   void emitReducedStage(int stage);
   void addIdentities(mlir::graph::LoopsOp op, ValueList &values);
   ValueList emitReducedAxes(unsigned axis, mlir::ValueRange carried, BodyFn body);
@@ -152,6 +156,18 @@ private:
   llvm::SmallVector<int64_t> blockSteps(SizeExpr extent, int64_t step, int64_t terms) const;
   int64_t termsFrom(unsigned axis) const;
   int64_t mostTerms() const;
+
+  llvm::SmallVector<Reduction> reductionsOf(int stage, ValueList &initial);
+  ValueList emitPoint(llvm::ArrayRef<Reduction> items, const SumBlocks &blocks, mlir::ValueRange carried,
+                      bool &hasIdentity);
+
+  // StreamedColumns.cpp: columns that are reduced in the order of memory
+  bool isStreamed() const { return schedule.streamedRows > 0 && segmentEnds.empty(); }
+  void emitStreamed();
+  ValueList loadStreamed(size_t level, mlir::ValueRange like);
+  void storeStreamed(size_t level, mlir::ValueRange values);
+  mlir::Value streamedSlot();
+  mlir::Value streamedPointer(size_t level, size_t number, mlir::Type type);
 
   // OnlineSum.cpp: a maximum and the sum of exponentials relative to it, in one pass
   void emitOnline(const FusedMember &maximum, const FusedMember &sum);
@@ -288,6 +304,9 @@ private:
     int stage;
   };
   llvm::DenseMap<mlir::Value, Kept> kept;
+  /// Byte offsets in scratch memory of what streamed reductions carry, level by level, and how many levels there are.
+  llvm::SmallVector<SizeExpr> streamedOffsets;
+  size_t streamedLevels = 0;
   /// By buffer and offset: where its row is held, and the stage that reads it first.
   struct HeldRow {
     int64_t offset;

@@ -21,28 +21,31 @@ void KernelEmitter::emitStages() {
   ScopeGuard scope(*this);
   for (int stage = 0; stage < loops.numStages; ++stage) {
     currentStage = stage;
-    // What lives on the parallel axes alone comes before the stage's loop.
-    bool hasReducedAxes = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
-    for (const FusedMember &member : loops.members) {
-      if (member.stage != stage || (member.isFull && hasReducedAxes))
-        continue;
-      LoopsOp op = member.op;
-      if (op.getWriteAt()) {
-        emitOrdered(member, initialOf(op));
-        continue;
-      }
-      std::optional<ColumnGuard> column;
-      if (hasColumns())
-        column.emplace(*this);
-      // A reduction over no axes is what its body says.
-      for (auto [result, value] : llvm::zip(op.getOutputs(), emitBody(member))) {
-        scopes.back().values[result] = value;
-        if (escapes(result))
-          store(value, result);
-      }
-    }
-    if (hasReducedAxes)
+    emitParallelMembers(/*isStored=*/true);
+    if (hasReducedAxes())
       emitReducedStage(stage);
+  }
+}
+
+/// What lives on the parallel axes alone comes before the stage's loop.
+void KernelEmitter::emitParallelMembers(bool isStored) {
+  for (const FusedMember &member : loops.members) {
+    if (member.stage != currentStage || (member.isFull && hasReducedAxes()))
+      continue;
+    LoopsOp op = member.op;
+    if (op.getWriteAt()) {
+      emitOrdered(member, initialOf(op));
+      continue;
+    }
+    std::optional<ColumnGuard> column;
+    if (hasColumns())
+      column.emplace(*this);
+    // A reduction over no axes is what its body says.
+    for (auto [result, value] : llvm::zip(op.getOutputs(), emitBody(member))) {
+      scopes.back().values[result] = value;
+      if (isStored && escapes(result))
+        store(value, result);
+    }
   }
 }
 
@@ -58,9 +61,9 @@ void KernelEmitter::addIdentities(LoopsOp op, ValueList &values) {
   }
 }
 
-void KernelEmitter::emitReducedStage(int stage) {
+/// The reductions of a stage, and what is stored in its loop, with what they begin from.
+SmallVector<KernelEmitter::Reduction> KernelEmitter::reductionsOf(int stage, ValueList &initial) {
   SmallVector<Reduction> items;
-  ValueList initial;
   for (const FusedMember &member : loops.members) {
     LoopsOp op = member.op;
     if (!member.isFull || member.stage != stage || finished.contains(&member))
@@ -77,67 +80,83 @@ void KernelEmitter::emitReducedStage(int stage) {
       items.push_back({&member, {}});
     }
   }
+  return items;
+}
+
+/// One point of the reduced axes (or one tile of points): stores what leaves the kernel, and what `carried` becomes.
+/// `hasIdentity` is set where lanes past the end contribute the identity.
+KernelEmitter::ValueList KernelEmitter::emitPoint(ArrayRef<Reduction> items, const SumBlocks &blocks,
+                                                  ValueRange carried, bool &hasIdentity) {
+  bool isOnly = isOnlyTile();
+  ValueList next;
+  for (const Reduction &item : items) {
+    LoopsOp op = item.member->op;
+    if (op.getWriteAt()) {
+      next.append(emitOrdered(*item.member, carried.slice(next.size(), op.isScan() ? op.getNumResults() : 0)));
+      continue;
+    }
+    if (!op.isReduction()) {
+      for (Value result : op.getOutputs())
+        if (escapes(result))
+          store(valueOf(result), result);
+      continue;
+    }
+    ValueList values = emitBody(*item.member);
+    for (auto [value, init, kind] : llvm::zip(values, op.getInitsAttr(), item.kinds)) {
+      if (kind == Carried::Uniform)
+        continue;
+      value = toTile(builder, value, tileShape());
+      Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
+      if (kind == Carried::Narrow)
+        value = reuse(arith::TruncIOp::create(builder, tileOf(builder.getI32Type()), value));
+      bool isPartial = (isVectorReduced() && isPartialTile()) || (isRowReduced() && validRows);
+      if (!isPartial)
+        continue;
+      // Lanes past the end contribute the identity.
+      hasIdentity = true;
+      identity = initialOf(kind, cast<TypedAttr>(init), identity);
+      Value rest = toTile(builder, identity, tileShape());
+      value = arith::SelectOp::create(builder, gatherMask(), value, rest);
+    }
+    ValueRange accumulated = carried.slice(next.size(), values.size());
+    // Nothing came before: what is combined with the identity stays as it is.
+    bool isFirst = options.isGpu && blocks.isInitial(accumulated, next.size());
+    if (foldsRowsAtOnce()) {
+      for (Value &value : values)
+        value = toTile(builder, value, tileShape());
+      values = fold(op, std::move(values), /*axis=*/0);
+      isInRowLoop = false; // what is combined has no rows any more
+      next.append(combine(op.getCombine(), accumulated, values, tileShape(), item.kinds));
+      isInRowLoop = true;
+      continue;
+    }
+    if (isOnly || isFirst)
+      for (auto [value, kind] : llvm::zip(values, item.kinds))
+        next.push_back(kind == Carried::Uniform ? value : toTile(builder, value, tileShape()));
+    else
+      next.append(combine(op.getCombine(), accumulated, values, tileShape(), item.kinds));
+  }
+  return next;
+}
+
+void KernelEmitter::emitReducedStage(int stage) {
+  ValueList initial;
+  SmallVector<Reduction> items = reductionsOf(stage, initial);
   if (items.empty())
     return;
   if (schedule.isOnline && items.size() == 1)
     if (const FusedMember *sum = onlineSumOf(loops, *items[0].member))
       return emitOnline(*items[0].member, *sum);
 
-  bool isOnly = isOnlyTile(), hasIdentity = !isOnly;
-  std::optional<SumBlocks> blocks;
-  blocks.emplace(*this, items, initial);
-  ValueList folded = emitReducedAxes(0, initial, [&](ValueRange carried) {
-    ValueList next;
-    for (const Reduction &item : items) {
-      LoopsOp op = item.member->op;
-      if (op.getWriteAt()) {
-        next.append(emitOrdered(*item.member, carried.slice(next.size(), op.isScan() ? op.getNumResults() : 0)));
-        continue;
-      }
-      if (!op.isReduction()) {
-        for (Value result : op.getOutputs())
-          if (escapes(result))
-            store(valueOf(result), result);
-        continue;
-      }
-      ValueList values = emitBody(*item.member);
-      for (auto [value, init, kind] : llvm::zip(values, op.getInitsAttr(), item.kinds)) {
-        if (kind == Carried::Uniform)
-          continue;
-        value = toTile(builder, value, tileShape());
-        Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
-        if (kind == Carried::Narrow)
-          value = reuse(arith::TruncIOp::create(builder, tileOf(builder.getI32Type()), value));
-        bool isPartial = (isVectorReduced() && isPartialTile()) || (isRowReduced() && validRows);
-        if (!isPartial)
-          continue;
-        // Lanes past the end contribute the identity.
-        hasIdentity = true;
-        identity = initialOf(kind, cast<TypedAttr>(init), identity);
-        Value rest = toTile(builder, identity, tileShape());
-        value = arith::SelectOp::create(builder, gatherMask(), value, rest);
-      }
-      ValueRange accumulated = carried.slice(next.size(), values.size());
-      // Nothing came before: what is combined with the identity stays as it is.
-      bool isFirst = options.isGpu && blocks->isInitial(accumulated, next.size());
-      if (foldsRowsAtOnce()) {
-        for (Value &value : values)
-          value = toTile(builder, value, tileShape());
-        values = fold(op, std::move(values), /*axis=*/0);
-        isInRowLoop = false; // what is combined has no rows any more
-        next.append(combine(op.getCombine(), accumulated, values, tileShape(), item.kinds));
-        isInRowLoop = true;
-        continue;
-      }
-      if (isOnly || isFirst)
-        for (auto [value, kind] : llvm::zip(values, item.kinds))
-          next.push_back(kind == Carried::Uniform ? value : toTile(builder, value, tileShape()));
-      else
-        next.append(combine(op.getCombine(), accumulated, values, tileShape(), item.kinds));
-    }
-    return next;
-  });
-  blocks.reset();
+  bool hasIdentity = !isOnlyTile();
+  ValueList folded;
+  if (isStreamed()) {
+    folded = loadStreamed(streamedLevels - 1, initial);
+  } else {
+    SumBlocks blocks(*this, items, initial);
+    folded = emitReducedAxes(0, initial,
+                             [&](ValueRange carried) { return emitPoint(items, blocks, carried, hasIdentity); });
+  }
 
   unsigned next = 0;
   for (const Reduction &item : items) {

@@ -32,6 +32,15 @@ constexpr int64_t transposedRowBytes = 128, transposedRun = 256, transposedSquar
 /// Rows of which several lie in registers side by side, how many at least, and how many operations on all of them.
 constexpr int64_t longestSideBySide = 32, fewestRows = 4, rowsWork = 512;
 
+/// Rows from which on columns are streamed, and bytes that are read in all: less stays in the caches.
+constexpr int64_t fewestStreamedRows = 32, fewestStreamedBytes = 256 << 10;
+/// Bytes that a streaming program reads of a row at least, bytes of what it carries at most, and how many programs there
+/// should be.
+constexpr int64_t fewestRunBytes = 512, carriedBytes = 8 << 10, streamedPrograms = 16;
+/// Rows that are read side by side: a prefetcher follows some ten streams. Of short rows fewer: what is read next is near
+/// then, and goes on in steps of a few lines.
+constexpr int64_t mostStreamedRows = 8, fewestBytesOfRow = 256;
+
 class Chooser {
 public:
   Chooser(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes)
@@ -57,6 +66,7 @@ public:
     chooseTransposedTile(schedule);
     chooseCrossedTile(schedule);
     chooseShortRows(schedule);
+    chooseStreamed(schedule);
     chooseGrid(schedule);
     return schedule;
   }
@@ -182,6 +192,44 @@ private:
     schedule.rows = rows;
   }
 
+  /// Long columns side by side in memory. A tile that goes down its columns reads a few lines of each row: the
+  /// prefetchers of the caches see no run, and rows a power of two apart share a set.
+  void chooseStreamed(Schedule &schedule) {
+    if (isOrdered || schedule.vectorAxis < 0 || schedule.rowAxis >= 0 || loops.axes[schedule.vectorAxis].reduced ||
+        hasLaneEffects())
+      return;
+    auto isReduced = [](const Axis &axis) { return axis.reduced; };
+    const Axis *rows = llvm::find_if(loops.axes, isReduced);
+    if (llvm::count_if(loops.axes, isReduced) != 1 || extent(*rows) < fewestStreamedRows ||
+        extent(loops.axes[schedule.vectorAxis]) < 2 * schedule.lanes)
+      return;
+    // What later stages read again of the rows is not there any more.
+    if (llvm::any_of(loops.members, [](const FusedMember &member) { return member.isFull && member.stage > 0; }))
+      return;
+    double bytes = (double)cost.bytesPerPoint(loops.axes[schedule.vectorAxis]);
+    for (const Axis &axis : loops.axes)
+      bytes *= (double)extent(axis);
+    if (bytes >= (double)fewestStreamedBytes)
+      schedule.streamedRows = 1;
+  }
+
+  /// Columns of a program that streams rows: whole lines of many rows, what is carried in a part of the first cache.
+  int64_t streamedBlock(const Schedule &schedule) {
+    int64_t carried = 0, programs = 1;
+    for (const FusedMember &member : loops.members)
+      if (LoopsOp op = member.op; op.isReduction())
+        for (Type type : op.getResultTypes())
+          carried += torch_tile::fusion::elementBytes(cast<GraphTensorType>(type).getElementType());
+    for (auto [k, axis] : llvm::enumerate(loops.axes))
+      if (!axis.reduced && (int)k != schedule.vectorAxis)
+        programs *= extent(axis);
+    int64_t columns = extent(loops.axes[schedule.vectorAxis]);
+    int64_t shared = llvm::divideCeil(columns, llvm::divideCeil(streamedPrograms, programs));
+    int64_t most = carriedBytes / std::max<int64_t>(carried, 1);
+    int64_t block = std::min(std::max(shared, fewestRunBytes / widestElement()), most);
+    return (int64_t)llvm::alignTo((uint64_t)block, (uint64_t)schedule.lanes);
+  }
+
   bool hasLaneEffects() {
     return llvm::any_of(loops.members, [](const FusedMember &member) {
       return llvm::any_of(*LoopsOp(member.op).bodyBlock(),
@@ -208,6 +256,12 @@ private:
       schedule.isVectorInnermost = isOrdered && !loops.isScan() && numParallel < (int)loops.axes.size();
       if (schedule.isVectorInnermost)
         wanted = std::max({wanted, scatterColumns, e / scatterPrograms});
+      if (schedule.streamedRows) {
+        wanted = streamedBlock(schedule);
+        int64_t bytes = std::min(e, wanted) * cost.bytesPerPoint(loops.axes[schedule.vectorAxis]);
+        schedule.streamedRows =
+            (int64_t)llvm::bit_floor((uint64_t)std::clamp<int64_t>(bytes / fewestBytesOfRow, 1, mostStreamedRows));
+      }
       wanted = (int64_t)llvm::alignTo((uint64_t)wanted, (uint64_t)schedule.lanes);
       if (schedule.rowAxis >= 0 && !loops.axes[schedule.rowAxis].reduced) {
         double all = (double)widestElement();
@@ -288,6 +342,8 @@ std::string Schedule::str(const FusedLoops &loops) const {
     os << " blocked axis " << loops.axes[blockedAxis].name << " by " << axisBlock;
   if (isVectorInnermost)
     os << " innermost";
+  if (streamedRows)
+    os << " streamed rows " << streamedRows;
   if (numThreads)
     os << " threads " << numThreads;
   if (programsPerBlock > 1)

@@ -32,6 +32,9 @@ struct Schedule {
   /// The loop over the tiles of a parallel vector axis is the innermost one, inside those over the reduced axes: a
   /// scatter, which carries nothing from one point to the next, then writes whole rows.
   bool isVectorInnermost = false;
+  /// A reduction whose results lie along the lanes takes so many rows at a time, all lanes of the block from each, and
+  /// carries the block's results in scratch memory: memory is read in its order. 0: each tile goes down all rows.
+  int64_t streamedRows = 0;
   /// The first program does the last block: what the kernel before it read last is still in the cache.
   bool isBackwards = false;
   /// Threads of a program, on GPU; 0: left to the layout.

@@ -157,6 +157,16 @@ std::pair<int, int> ScheduleCost::crossedAxes(int vectorAxis, int64_t minExtent)
   return {-1, -1};
 }
 
+int64_t ScheduleCost::bytesPerPoint(const Axis &axis) {
+  int64_t bytes = 0;
+  for (const FusedLoops::Access &access : accesses)
+    if (access.load && access.isFull && !hasScalarsAlong(access, axis.name))
+      if (std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, axis.name);
+          stride && stride->isConstant(1))
+        bytes += torch_tile::fusion::elementBytes(access.elementType);
+  return bytes;
+}
+
 bool ScheduleCost::isLinearAlong(const Axis &axis) {
   return llvm::all_of(accesses, [&](const FusedLoops::Access &access) {
     return !hasScalarsAlong(access, axis.name) && strideAlong(loops.sizes(), access.offset, axis.name);

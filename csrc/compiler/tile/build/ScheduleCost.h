@@ -26,6 +26,8 @@ public:
   /// them (or the same for all lanes), and some would be gathers along `vectorAxis`; -1 twice if there are none.
   std::pair<int, int> crossedAxes(int vectorAxis, int64_t minExtent);
   int interleavedAxis();
+  /// Bytes that a point of the nest reads of what is contiguous along the axis.
+  int64_t bytesPerPoint(const fusion::Axis &axis);
   /// Whether every access walks memory in equal steps along the axis.
   bool isLinearAlong(const fusion::Axis &axis);
 
