@@ -14,6 +14,7 @@ from tests.ops.accuracy import error, is_close_enough
 pytestmark = tile_only
 
 SHAPES = [(512, 640), (4099, 257), (1000, 333), (300, 2000), (129, 5001), (70000, 65), (33, 20011), (2000, 64)]
+NARROW = [(299592, 2), (100000, 3), (65536, 7), (40000, 16), (100000, 33), (65537, 5)]
 
 
 def statistics(x: torch.Tensor) -> Any:
@@ -36,7 +37,7 @@ def check(function: Callable[..., Any], *arguments: torch.Tensor) -> None:
         assert is_close_enough(error(a, c, scale), error(b, c, scale), 3), f"{a} is not {c}; eager {b}"
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES + NARROW, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_statistics(shape: tuple[int, int], dtype: torch.dtype) -> None:
     check(statistics, torch.randn(shape).to(dtype))
@@ -78,9 +79,10 @@ def test_axes(shape: tuple[int, ...], dims: tuple[int, ...]) -> None:
     check(lambda x: (x.sum(dims), x.amax(dims, keepdim=True), x.var(dims)), torch.randn(shape))
 
 
-def test_statistics_of_channels_last() -> None:
-    x = torch.randn(8, 64, 28, 28).contiguous(memory_format=torch.channels_last)
-    check(lambda x: torch.var_mean(x, (0, 2, 3)), x)
+@pytest.mark.parametrize("channels", [3, 64])
+def test_statistics_of_channels_last(channels: int) -> None:
+    x = torch.randn(8, channels, 64, 64).contiguous(memory_format=torch.channels_last)
+    check(lambda x: (*torch.var_mean(x, (0, 2, 3)), x.amax((0, 2, 3))), x)
 
 
 def test_rows_that_are_a_part() -> None:

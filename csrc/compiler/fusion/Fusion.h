@@ -21,6 +21,8 @@ struct Machine {
   int64_t columnsPerProgram = 1024;
   /// Rows that a piece of a column reduction has at least, so that partial results are few beside what is read.
   int64_t fewestRows = 32;
+  /// Elements that rows of a few columns, taken as one, have at most: a page of memory. 0: rows stay by themselves.
+  int64_t elementsOfRows = 1024;
   /// What a load under a mask adds to the size of a kernel beside what other loads do, in operations: on GPU each piece
   /// of a thread branches, and the time of the assembler grows with the square of all.
   int64_t branchCost = 0;
@@ -34,7 +36,7 @@ struct Machine {
   /// Whether long scans of few results go in three kernels.
   bool splitsScans = false;
 
-  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 2, 15, true, 256, 128, true}; }
+  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 2, 0, 15, true, 256, 128, true}; }
 };
 
 /// What one kernel may hold: beyond it bodies spill registers and compile slowly, so a value goes to memory. The units

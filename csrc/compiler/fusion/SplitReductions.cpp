@@ -162,16 +162,48 @@ private:
     double chunk = std::ceil((double)facts.estimate(best.getExtent()) / piecesOf(best));
     // Longer pieces that need no mask are better, as long as there are enough of them.
     double most = chunk * piecesOf(best) * programs / (double)machine.fewPrograms;
-    split(op, best, (int64_t)chunk, (int64_t)most, isColumn);
+    int64_t rows = isColumn ? rowsSideBySide(op, best, (int64_t)chunk) : 1;
+    split(op, best, (int64_t)chunk, (int64_t)most, isColumn, rows);
     record(true, "one program per result would leave threads idle");
   }
 
-  void split(LoopsOp op, AxisAttr axis, int64_t chunk, int64_t mostChunk, bool isColumn) {
-    if (std::optional<int64_t> extent = axis.getExtent().constant())
-      chunk = exactChunkNear(*extent, chunk, mostChunk).value_or(chunk);
+  /// Few columns fill no tile, but several rows of them do, one after the other in memory: rows that have partial results
+  /// of their own; 1 where that is of no use. A piece has `chunk` rows in all.
+  int64_t rowsSideBySide(LoopsOp op, AxisAttr axis, int64_t chunk) {
+    LoadOp load = largestLoad(op);
+    std::optional<int64_t> length = axis.getExtent().constant();
+    if (!load || !length || machine.elementsOfRows == 0 || op.reducedAxes().size() != 1)
+      return 1;
+    int64_t columns = 1;
+    for (AxisAttr each : op.parallelAxes())
+      columns *= each.getExtent().constant().value_or(machine.elementsOfRows);
+    SizeExpr offset = linearOffset(sizes, load.indexExprs(), load.getSource().getType().getStrides());
+    std::optional<SizeExpr> stride = strideAlong(sizes, offset, axis.getName().getValue());
+    if (columns < 2 || !stride || !stride->isConstant(columns))
+      return 1;
+    int64_t rows = 1;
+    while (2 * rows * columns <= machine.elementsOfRows && *length % (2 * rows) == 0 &&
+           chunk >= 2 * rows * machine.fewestRows)
+      rows *= 2;
+    return rows >= 4 ? rows : 1;
+  }
+
+  /// With `rows` above 1 each piece has so many partial results of each column.
+  void split(LoopsOp op, AxisAttr axis, int64_t chunk, int64_t mostChunk, bool isColumn, int64_t rows) {
+    SizeExpr length = axis.getExtent();
+    if (std::optional<int64_t> extent = length.constant()) {
+      std::optional<int64_t> exact;
+      if (rows > 1)
+        exact = exactChunkNear(*extent / rows, std::max<int64_t>(chunk / rows, 2), mostChunk / rows);
+      if (exact)
+        length = sizes.constant(*extent / rows);
+      else
+        rows = 1;
+      chunk = exact ? *exact : exactChunkNear(*extent, chunk, mostChunk).value_or(chunk);
+    }
     SizeExpr chunkExpr = sizes.constant(chunk);
-    SizeExpr pieces = facts.simplify(sizes.ceilDiv(axis.getExtent(), chunkExpr));
-    bool isExact = facts.equal(sizes.mul(pieces, chunkExpr), axis.getExtent()) == Proof::Yes;
+    SizeExpr pieces = facts.simplify(sizes.ceilDiv(length, chunkExpr));
+    bool isExact = facts.equal(sizes.mul(pieces, chunkExpr), length) == Proof::Yes;
     MLIRContext *context = func.getContext();
     OpBuilder builder(op);
     Location loc = op.getLoc();
@@ -184,6 +216,8 @@ private:
     SmallVector<SizeExpr> partialSizes;
     if (isColumn)
       axes.push_back(pieceAxis);
+    if (rows > 1)
+      axes.push_back(AxisAttr::get(context, builder.getStringAttr("q"), sizes.constant(rows), false));
     for (AxisAttr a : op.parallelAxes())
       axes.push_back(a);
     if (!isColumn)
@@ -204,6 +238,8 @@ private:
     IRMapping combineMapping;
     op.getCombine().cloneInto(&partial.getCombine(), combineMapping);
     SizeExpr position = sizes.add(sizes.mul(sizes.symbol("p"), chunkExpr), sizes.symbol(axis.getName().getValue()));
+    if (rows > 1)
+      position = sizes.add(sizes.mul(position, sizes.constant(rows)), sizes.symbol("q"));
     shiftAxis(partial, axis, position, isExact, sizes);
 
     // The second reduction reads the partial results where the first read its operands.
@@ -211,6 +247,8 @@ private:
     SmallVector<SizeExpr> indices;
     if (isColumn)
       indices.push_back(sizes.symbol("r0"));
+    if (rows > 1)
+      indices.push_back(sizes.symbol("r1"));
     for (AxisAttr a : op.parallelAxes()) {
       finalAxes.push_back(a);
       indices.push_back(sizes.symbol(a.getName().getValue()));
@@ -218,6 +256,8 @@ private:
     if (!isColumn)
       indices.push_back(sizes.symbol("r0"));
     finalAxes.push_back(AxisAttr::get(context, builder.getStringAttr("r0"), pieces, true));
+    if (rows > 1)
+      finalAxes.push_back(AxisAttr::get(context, builder.getStringAttr("r1"), sizes.constant(rows), true));
     auto whole = LoopsOp::create(builder, loc, op.getResultTypes(), builder.getArrayAttr(finalAxes), ValueRange(),
                                  DenseI64ArrayAttr(), op.getInitsAttr(), ArrayAttr());
     Block *body = builder.createBlock(&whole.getBody());

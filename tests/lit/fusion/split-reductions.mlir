@@ -58,11 +58,32 @@ graph.func @masked(%x: !graph.tensor<[100003], f32>) -> !graph.tensor<[], i64> a
 // A column reduction: pieces are the outermost axis, so that both halves read along the columns.
 
 // CHECK-LABEL: graph.func @columns
-// CHECK:         %[[P:.*]] = graph.loops [p = 64, i0 = 64, reduce r0 = 256] -> (!graph.tensor<[64, 64], f32>)
-// CHECK-NEXT:      graph.load %arg0 ["p*256 + r0", "i0"]
-// CHECK:         graph.loops [i0 = 64, reduce r0 = 64]
+// CHECK:         %[[P:.*]] = graph.loops [p = 64, i0 = 768, reduce r0 = 64] -> (!graph.tensor<[64, 768], f32>)
+// CHECK-NEXT:      graph.load %arg0 ["p*64 + r0", "i0"]
+// CHECK:         graph.loops [i0 = 768, reduce r0 = 64]
 // CHECK-NEXT:      graph.load %[[P]] ["r0", "i0"]
-graph.func @columns(%x: !graph.tensor<[16384, 64], f32>) -> !graph.tensor<[64], f32> attributes {symbols = []} {
+graph.func @columns(%x: !graph.tensor<[4096, 768], f32>) -> !graph.tensor<[768], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 768, reduce r0 = 4096] -> (!graph.tensor<[768], f32>) {
+    %v = graph.load %x ["r0", "i0"] : !graph.tensor<[4096, 768], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[768], f32>
+}
+
+// -----
+
+// Few columns: 8 rows, one after the other in memory, have partial results of their own, which fill tiles.
+
+// CHECK-LABEL: graph.func @few_columns
+// CHECK:         %[[P:.*]] = graph.loops [p = 64, q = 8, i0 = 64, reduce r0 = 32] -> (!graph.tensor<[64, 8, 64], f32>)
+// CHECK-NEXT:      graph.load %arg0 ["p*256 + q + r0*8", "i0"]
+// CHECK:         graph.loops [i0 = 64, reduce r0 = 64, reduce r1 = 8]
+// CHECK-NEXT:      graph.load %[[P]] ["r0", "r1", "i0"]
+graph.func @few_columns(%x: !graph.tensor<[16384, 64], f32>) -> !graph.tensor<[64], f32> attributes {symbols = []} {
   %a = graph.loops [i0 = 64, reduce r0 = 16384] -> (!graph.tensor<[64], f32>) {
     %v = graph.load %x ["r0", "i0"] : !graph.tensor<[16384, 64], f32> -> f32
     graph.yield %v : f32

@@ -37,9 +37,9 @@ constexpr int64_t fewestStreamedRows = 32, fewestStreamedBytes = 256 << 10;
 /// Bytes that a streaming program reads of a row at least, bytes of what it carries at most, and how many programs there
 /// should be.
 constexpr int64_t fewestRunBytes = 512, carriedBytes = 8 << 10, streamedPrograms = 16;
-/// Rows that are read side by side: a prefetcher follows some ten streams. Of short rows fewer: what is read next is near
-/// then, and goes on in steps of a few lines.
-constexpr int64_t mostStreamedRows = 8, fewestBytesOfRow = 256;
+/// Rows that are read side by side, which halves what goes to and from scratch memory several times: a prefetcher follows
+/// some ten streams, if they lie at least so many bytes apart.
+constexpr int64_t mostStreamedRows = 8, fewestBytesApart = 1024;
 
 class Chooser {
 public:
@@ -259,8 +259,7 @@ private:
       if (schedule.streamedRows) {
         wanted = streamedBlock(schedule);
         int64_t bytes = std::min(e, wanted) * cost.bytesPerPoint(loops.axes[schedule.vectorAxis]);
-        schedule.streamedRows =
-            (int64_t)llvm::bit_floor((uint64_t)std::clamp<int64_t>(bytes / fewestBytesOfRow, 1, mostStreamedRows));
+        schedule.streamedRows = bytes >= fewestBytesApart ? mostStreamedRows : 1;
       }
       wanted = (int64_t)llvm::alignTo((uint64_t)wanted, (uint64_t)schedule.lanes);
       if (schedule.rowAxis >= 0 && !loops.axes[schedule.rowAxis].reduced) {
