@@ -79,7 +79,7 @@ graph.func @one_walk(%x: !graph.tensor<[512, 768, 5], f32, [5, 2560, 1]>) -> !gr
 // CHECK:             scf.for %[[LANE:.*]] = %{{.*}} to %{{.*}} step %c64_i64
 // CHECK:               %[[SUM:.*]] = scf.for %{{.*}} = %[[FEW]] to %[[LAST]] step %c1_i64
 // CHECK:                 tile.load %arg0
-// CHECK:               %[[PLACE:.*]] = arith.muli %{{.*}}, %c64_i64
+// CHECK:               %[[PLACE:.*]] = arith.andi %{{.*}}, %c-64_i64
 // CHECK:               %[[BEFORE:.*]] = tile.load %{{.*}}[%[[PLACE]]]
 // CHECK:               %[[AFTER:.*]] = arith.addf %[[BEFORE]], %[[SUM]]
 // CHECK:               tile.store %[[AFTER]], %{{.*}}[%[[PLACE]]]

@@ -201,7 +201,7 @@ private:
     auto isReduced = [](const Axis &axis) { return axis.reduced; };
     const Axis *rows = llvm::find_if(loops.axes, isReduced);
     if (llvm::count_if(loops.axes, isReduced) != 1 || extent(*rows) < fewestStreamedRows ||
-        extent(loops.axes[schedule.vectorAxis]) < 2 * schedule.lanes)
+        extent(loops.axes[schedule.vectorAxis]) < 2 * schedule.lanes || !llvm::isPowerOf2_64(schedule.lanes))
       return;
     // What later stages read again of the rows is not there any more.
     if (llvm::any_of(loops.members, [](const FusedMember &member) { return member.isFull && member.stage > 0; }))

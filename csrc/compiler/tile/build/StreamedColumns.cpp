@@ -16,10 +16,10 @@ namespace torch_tile::tile_build {
 /// Where what the current tile carries lies in a level: tiles have places of their own, also the last one, which may be
 /// moved back so that it is whole.
 Value KernelEmitter::streamedSlot() {
-  Value lanes = exprs.constant(schedule.lanes);
   Value inside = reuse(arith::SubIOp::create(builder, bindings[vectorName()], blockLow));
   Value up = reuse(arith::AddIOp::create(builder, inside, exprs.constant(schedule.lanes - 1)));
-  return reuse(arith::MulIOp::create(builder, reuse(arith::DivSIOp::create(builder, up, lanes)), lanes));
+  // The next multiple of the lanes, of which there are a power of two.
+  return reuse(arith::AndIOp::create(builder, up, exprs.constant(-schedule.lanes)));
 }
 
 Value KernelEmitter::streamedPointer(size_t level, size_t number, Type type) {
