@@ -1,4 +1,4 @@
-"""Long columns, which are reduced a few rows at a time: widths around tiles and blocks, what is fused, what is written."""
+"""Long columns, reduced a few rows at a time: widths around tiles and blocks, what is fused, what is written."""
 
 from __future__ import annotations
 

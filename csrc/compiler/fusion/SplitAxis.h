@@ -5,8 +5,8 @@
 
 namespace torch_tile::fusion {
 
-/// A chunk that divides the extent needs no mask: a longer one, else a shorter one, by a factor of 2 at most, else one of
-/// up to `most`.
+/// A chunk that divides the extent needs no mask: a longer one, else a shorter one, by a factor of 2 at most, else one
+/// of up to `most`.
 std::optional<int64_t> exactChunkNear(int64_t extent, int64_t chunk, int64_t most = 0);
 
 /// Replaces `axis` by `position` in the body of a reduction or a scan. Unless the pieces are `isExact`, points past the

@@ -167,8 +167,8 @@ private:
     record(true, "one program per result would leave threads idle");
   }
 
-  /// Few columns fill no tile, but several rows of them do, one after the other in memory: rows that have partial results
-  /// of their own; 1 where that is of no use. A piece has `chunk` rows in all.
+  /// Few columns fill no tile, but several rows of them do, one after the other in memory: rows that have partial
+  /// results of their own; 1 where that is of no use. A piece has `chunk` rows in all.
   int64_t rowsSideBySide(LoopsOp op, AxisAttr axis, int64_t chunk) {
     LoadOp load = largestLoad(op);
     std::optional<int64_t> length = axis.getExtent().constant();
@@ -263,7 +263,8 @@ private:
     Block *body = builder.createBlock(&whole.getBody());
     SmallVector<Value> loaded;
     for (Value result : partial.getOutputs())
-      loaded.push_back(LoadOp::create(builder, loc, scalarType(cast<GraphTensorType>(result.getType()).getElementType()), result,
+      loaded.push_back(LoadOp::create(builder, loc,
+                                      scalarType(cast<GraphTensorType>(result.getType()).getElementType()), result,
                                       exprArray(context, indices), ValueRange(), Value(), Value()));
     builder.setInsertionPointToEnd(body);
     YieldOp::create(builder, loc, loaded);

@@ -163,8 +163,8 @@ private:
   Value meanInRange(Value x, ArrayRef<int64_t> dims) {
     auto narrow = x.getDefiningOp<CastOp>();
     // bfloat16 has the range of float32, and float64 has room for sums of either.
-    bool fits = narrow && narrow.getX().getType() != x.getType() &&
-                (computed.isF64() || !elementType(narrow.getX()).isBF16());
+    bool fits =
+        narrow && narrow.getX().getType() != x.getType() && (computed.isF64() || !elementType(narrow.getX()).isBF16());
     if (fits || isa<LayerNormOp>(op)) // eager's squares leave the range of layer_norm's numbers before the sum does
       return meanOf(x, dims, true);
     SizeExpr count = countOf(x, dims);
@@ -245,7 +245,7 @@ private:
     Moments moments = momentsOf(x, dims, builder.getI64IntegerAttr(0));
     Value rstd = unary<RsqrtOp>(binary<AddOp>(moments.var, scalar(each.getEps().convertToDouble())));
     Value out = binary<MulOp>(moments.centered ? moments.centered : binary<SubOp>(x, moments.mean), rstd);
-    if (each.getAffine().size() > 0)
+    if (!each.getAffine().empty())
       out = binary<MulOp>(out, wide(each.getAffine()[0]));
     if (each.getAffine().size() > 1)
       out = binary<AddOp>(out, wide(each.getAffine()[1]));

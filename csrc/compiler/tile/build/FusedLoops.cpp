@@ -104,10 +104,11 @@ static SmallVector<FusedLoops::Access> distinctWalks(const SmallVector<FusedLoop
                                                      ArrayRef<Axis> axes, SizeContext &context) {
   SmallVector<FusedLoops::Access> distinct;
   auto isSameWalk = [&](const FusedLoops::Access &a, const FusedLoops::Access &b) {
-    return a.load && b.load && a.buffer == b.buffer && a.isFull == b.isFull && llvm::all_of(axes, [&](const Axis &axis) {
-      std::optional<SizeExpr> stride = strideAlong(context, a.offset, axis.name);
-      return stride && stride == strideAlong(context, b.offset, axis.name);
-    });
+    return a.load && b.load && a.buffer == b.buffer && a.isFull == b.isFull &&
+           llvm::all_of(axes, [&](const Axis &axis) {
+             std::optional<SizeExpr> stride = strideAlong(context, a.offset, axis.name);
+             return stride && stride == strideAlong(context, b.offset, axis.name);
+           });
   };
   for (const FusedLoops::Access &access : accesses)
     if (llvm::none_of(distinct, [&](const FusedLoops::Access &other) { return isSameWalk(access, other); }))

@@ -154,8 +154,8 @@ void KernelEmitter::emitReducedStage(int stage) {
     folded = loadStreamed(streamedLevels - 1, initial);
   } else {
     SumBlocks blocks(*this, items, initial);
-    folded = emitReducedAxes(0, initial,
-                             [&](ValueRange carried) { return emitPoint(items, blocks, carried, hasIdentity); });
+    folded =
+        emitReducedAxes(0, initial, [&](ValueRange carried) { return emitPoint(items, blocks, carried, hasIdentity); });
   }
 
   unsigned next = 0;

@@ -34,11 +34,11 @@ constexpr int64_t longestSideBySide = 32, fewestRows = 4, rowsWork = 512;
 
 /// Rows from which on columns are streamed, and bytes that are read in all: less stays in the caches.
 constexpr int64_t fewestStreamedRows = 32, fewestStreamedBytes = 256 << 10;
-/// Bytes that a streaming program reads of a row at least, bytes of what it carries at most, and how many programs there
-/// should be.
+/// Bytes that a streaming program reads of a row at least, bytes of what it carries at most, and how many programs
+/// there should be.
 constexpr int64_t fewestRunBytes = 512, carriedBytes = 8 << 10, streamedPrograms = 16;
-/// Rows that are read side by side, which halves what goes to and from scratch memory several times: a prefetcher follows
-/// some ten streams, if they lie at least so many bytes apart.
+/// Rows that are read side by side, which halves what goes to and from scratch memory several times: a prefetcher
+/// follows some ten streams, if they lie at least so many bytes apart.
 constexpr int64_t mostStreamedRows = 8, fewestBytesApart = 1024;
 
 class Chooser {
