@@ -17,7 +17,7 @@
 #include "llvm/ADT/Hashing.h"
 
 namespace torch_tile {
-inline llvm::hash_code hashValue(SizeExpr e) { return llvm::hash_value(e.opaque()); }
+inline llvm::hash_code hash_value(SizeExpr e) { return llvm::hash_value(e.opaque()); }
 } // namespace torch_tile
 
 #include "compiler/graph/ir/GraphDialect.h.inc"

@@ -15,32 +15,20 @@ LogicalResult verifyReduction(Operation *op);
 
 /// One result whose element depends on one element of every operand; operands broadcast as in numpy.
 template <typename ConcreteType> class PointwiseTrait : public OpTrait::TraitBase<ConcreteType, PointwiseTrait> {
-PointwiseTrait() = default;
-
 public:
   static LogicalResult verifyTrait(Operation *op) { return detail::verifyPointwise(op); }
-friend ConcreteType;
 };
 
 /// The result lies over the storage of operand 0.
-template <typename ConcreteType> class ViewTrait : public OpTrait::TraitBase<ConcreteType, ViewTrait> {
-ViewTrait() = default;
-friend ConcreteType;
-};
+template <typename ConcreteType> class ViewTrait : public OpTrait::TraitBase<ConcreteType, ViewTrait> {};
 
 /// Operand 0 is folded over `dims` (all dimensions if absent or empty).
 template <typename ConcreteType> class ReductionTrait : public OpTrait::TraitBase<ConcreteType, ReductionTrait> {
-ReductionTrait() = default;
-
 public:
   static LogicalResult verifyTrait(Operation *op) { return detail::verifyReduction(op); }
-friend ConcreteType;
 };
 
 /// Written with simpler named ops by graph-decompose-composites.
-template <typename ConcreteType> class CompositeTrait : public OpTrait::TraitBase<ConcreteType, CompositeTrait> {
-CompositeTrait() = default;
-friend ConcreteType;
-};
+template <typename ConcreteType> class CompositeTrait : public OpTrait::TraitBase<ConcreteType, CompositeTrait> {};
 
 } // namespace mlir::graph
