@@ -118,6 +118,23 @@ def stack_of_heavy() -> Program:
 
 
 @program
+def short_rows_stacked() -> Program:
+    return lambda *xs: torch.stack([x + 1 for x in xs]) * 2, list(rand(120, 8).unbind(0))
+
+
+@program
+def states_stacked() -> Program:
+    def run(x: torch.Tensor, z: torch.Tensor) -> Any:
+        h, states = torch.zeros_like(x[0]), []
+        for k in range(x.shape[0]):
+            h = (1 - z[k]) * h + z[k] * x[k]
+            states.append(h)
+        return torch.stack(states, 1)
+
+    return run, [rand(50, 4, 8), rand(50, 4, 8)]
+
+
+@program
 def where_chain() -> Program:
     def run(x: torch.Tensor) -> Any:
         y = x

@@ -35,6 +35,25 @@ def test_compile_time_is_bounded(name: str, dynamic: bool) -> None:
     assert_same(result, function(*inputs), rtol=2e-5, atol=2e-5, check_stride=False)
 
 
+@pytest.mark.parametrize(
+    "operands, length, is_generated",
+    [(8, 5000, True), (12, 100, True), (32, 8, True), (12, 5000, False), (33, 2, False), (100, 300, False)],
+)
+@pytest.mark.parametrize("join", [torch.cat, torch.stack, lambda xs: torch.stack(xs, 1)], ids=["cat", "stack", "last"])
+def test_elements_ask_few_operands(join: Any, operands: int, length: int, is_generated: bool) -> None:
+    """Time per element of a kernel grows with the operands that its elements may come from."""
+
+    def function(*xs: torch.Tensor) -> torch.Tensor:
+        joined: torch.Tensor = join([x + 1 for x in xs])
+        return joined * 2
+
+    xs = torch.rand(operands, length).unbind(0)
+    fresh()
+    with torch_tile.config.patch(cache=False):
+        assert_same(compiled(function)(*xs), function(*xs))
+    assert (count("externs") == 0) == is_generated
+
+
 def test_time_per_operation_is_flat() -> None:
     """A body of 600 operations takes about as long for each of them as one of 40."""
 

@@ -55,6 +55,17 @@ def test_special_functions(name: str, dtype: torch.dtype) -> None:
         torch.testing.assert_close(result[keep].double(), exact[keep], rtol=rtol, atol=atol, equal_nan=True)
 
 
+@pytest.mark.skipif(not IS_TILE, reason="about the backend tile")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("name", ["erfinv", "special_ndtri", "special_bessel_j0", "special_bessel_j1"])
+def test_functions_that_are_faster_in_the_library(name: str, dtype: torch.dtype) -> None:
+    """On the CPU the formulas take several times as long."""
+    op, x = SPECIAL[name][0], _arguments(name, dtype)
+    fresh()
+    assert_same(compiled(lambda x: op(x * 0.5) + 1)(x), op(x * 0.5) + 1, exact=True)
+    assert count("externs") == 1
+
+
 POOLS = list(
     itertools.product(
         [(2, 2, 0), (3, 2, 1), (3, 1, 1), ((2, 3), (1, 2), (1, 0)), (4, 3, 2)],  # kernel, stride, padding

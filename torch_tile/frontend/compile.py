@@ -34,6 +34,7 @@ from torch_tile.frontend.products.fuse import fuse_products
 from torch_tile.frontend.pycalls import make_pycalls
 from torch_tile.frontend.random_states import give_random_results
 from torch_tile.frontend.reload import ask_remote, count, give_remote, names_of, sink
+from torch_tile.frontend.slice_writes import write_slices_in_place
 from torch_tile.frontend.tracked_views import tracking, views_to_track
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
@@ -141,6 +142,7 @@ def _compile(
     if kind != "backward" and binding is None:
         view_inputs(gm)
         faults.point("view_inputs")
+    write_slices_in_place(gm, settings)
     gm = replace_language_kernels(replace_triton_kernels(gm))
     give_random_results(gm)
     stages: dict[str, str] = {}

@@ -18,7 +18,7 @@ def emit_before(gm: GraphModule, node: Node, target: Callable[..., Any], *args: 
     with gm.graph.inserting_before(node):
         made = gm.graph.call_function(target, args, kwargs)
     values, named = torch.fx.map_arg((args, kwargs), lambda n: n.meta["val"])
-    mode = detect_fake_mode([each.meta["val"] for each in made.all_input_nodes])
+    mode = detect_fake_mode([each.meta["val"] for each in (*made.all_input_nodes, node) if "val" in each.meta])
     assert mode is not None, "graphs of AOTAutograd hold fake tensors"
     made.meta.update({k: v for k, v in node.meta.items() if k not in _OF_THE_VALUE})
     with mode, torch.no_grad():

@@ -95,7 +95,7 @@ private:
       return;
     unsigned position = positions[scatter];
     for (auto [op, value] : usersOf(source))
-      if (op != copy && (!isa<LoopsOp>(op) || positions[op] >= position))
+      if (op != copy && !isa<AliasOp>(op) && (!(isa<LoopsOp>(op) || isPlainReader(op)) || positions[op] >= position))
         return;
     useInstead(copy, source);
   }

@@ -247,12 +247,22 @@ const char *importFlip(Call &call) {
   return nullptr;
 }
 
-/// On GPU each operand of a kernel is a branch of each thread.
+/// Each element of a kernel asks every operand whether it comes from there. Loops on processors are cut at the borders
+/// of a few operands; of more, only small results are worth that.
 static const char *refuseMany(const Call &call, const std::vector<Value> &parts) {
-  constexpr size_t most = 32;
-  return call.importer.isOnGpu() && parts.size() > most
-             ? "it has more operands than one kernel of a GPU should branch to"
-             : nullptr;
+  constexpr size_t few = 8, most = 32;
+  constexpr int64_t mostQuestions = 32768;
+  if (parts.size() > most)
+    return "it has more operands than one kernel should choose among";
+  if (parts.size() <= few || call.importer.isOnGpu())
+    return nullptr;
+  auto questions = static_cast<int64_t>(parts.size());
+  for (SizeExpr size : call.type().sizes) {
+    std::optional<int64_t> known = size.constant();
+    if (!known || __builtin_mul_overflow(questions, *known, &questions))
+      return "it has several operands and sizes that are not known";
+  }
+  return questions > mostQuestions ? "it has more operands than one kernel should choose among, for its size" : nullptr;
 }
 
 const char *importCat(Call &call) {

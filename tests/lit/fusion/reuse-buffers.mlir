@@ -78,3 +78,25 @@ graph.func @made(%x: !graph.tensor<[16, 8], f32>, %i: !graph.tensor<[2], i64>, %
   %1 = graph.index_put %n, %v, %i {wrap} : (!graph.tensor<[16, 8], f32>, !graph.tensor<[2, 8], f32>, !graph.tensor<[2], i64>) -> !graph.tensor<[16, 8], f32>
   graph.return %0, %1, %n : !graph.tensor<[16, 8], f32>, !graph.tensor<[16, 8], f32>, !graph.tensor<[16, 8], f32>
 }
+
+// -----
+
+// A call that reads the value before the write keeps nothing of it; one that reads it later does.
+// CHECK-LABEL: @read_by_calls(
+// CHECK:         %[[E:.*]] = graph.loops [i0 = 16, i1 = 8] ->
+// CHECK:         math.exp
+// CHECK:         graph.extern(%[[E]])
+// CHECK:         %[[FIRST:.*]] = graph.loops {{.*}} into(%[[E]]
+// CHECK:         %[[COPY:.*]] = graph.loops
+// CHECK:         graph.load %[[FIRST]]
+// CHECK:         into(%[[COPY]]
+// CHECK:         graph.extern(%[[FIRST]])
+graph.func @read_by_calls(%x: !graph.tensor<[16, 8], f32>, %i: !graph.tensor<[2], i64>, %v: !graph.tensor<[2, 8], f32>)
+    -> (!graph.tensor<[16, 8], f32>, !graph.tensor<[16, 8], f32>, !graph.tensor<[16, 8], f32>) attributes {symbols = []} {
+  %e = graph.exp %x : (!graph.tensor<[16, 8], f32>) -> !graph.tensor<[16, 8], f32>
+  %s = graph.extern(%e) {op = "aten::sort", overload = "", args = [#graph.operand<0>]} : (!graph.tensor<[16, 8], f32>) -> !graph.tensor<[16, 8], f32>
+  %0 = graph.index_put %e, %v, %i {wrap} : (!graph.tensor<[16, 8], f32>, !graph.tensor<[2, 8], f32>, !graph.tensor<[2], i64>) -> !graph.tensor<[16, 8], f32>
+  %1 = graph.index_put %0, %v, %i {wrap} : (!graph.tensor<[16, 8], f32>, !graph.tensor<[2, 8], f32>, !graph.tensor<[2], i64>) -> !graph.tensor<[16, 8], f32>
+  %t = graph.extern(%0) {op = "aten::sort", overload = "", args = [#graph.operand<0>]} : (!graph.tensor<[16, 8], f32>) -> !graph.tensor<[16, 8], f32>
+  graph.return %s, %1, %t : !graph.tensor<[16, 8], f32>, !graph.tensor<[16, 8], f32>, !graph.tensor<[16, 8], f32>
+}

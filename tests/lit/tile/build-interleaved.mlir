@@ -67,3 +67,25 @@ graph.func @run(%x: !graph.tensor<[1000, 2], f32>) -> !graph.tensor<[1000, 2], f
   }
   graph.return %a : !graph.tensor<[1000, 2], f32>
 }
+
+// -----
+
+// Rows of a stack: all lanes along i0 would read one element of each, under masks. Each row is read as it lies.
+
+// CHECK-LABEL: graph.func @rows(
+// CHECK-NOT:     interleaved
+graph.func @rows(%x: !graph.tensor<[8], f32>, %y: !graph.tensor<[8], f32>) -> !graph.tensor<[16, 8], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 16, i1 = 8] -> (!graph.tensor<[16, 8], f32>) {
+    %i = graph.index_value "i0"
+    %nine = arith.constant 9 : i64
+    %zero = arith.constant 0.0 : f32
+    %true = arith.constant true
+    %first = arith.cmpi slt, %i, %nine : i64
+    %second = arith.xori %first, %true : i1
+    %v = graph.load %x ["i1"] mask %first other %zero : f32 : !graph.tensor<[8], f32> -> f32
+    %w = graph.load %y ["i1"] mask %second other %zero : f32 : !graph.tensor<[8], f32> -> f32
+    %e = arith.select %first, %v, %w : f32
+    graph.yield %e : f32
+  }
+  graph.return %a : !graph.tensor<[16, 8], f32>
+}

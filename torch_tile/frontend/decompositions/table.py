@@ -162,6 +162,13 @@ _NEAREST = (
     aten._upsample_nearest_exact2d.default,
     aten._upsample_nearest_exact3d.default,
 )
+# Formulas in float64 that take 2 to 20 times as long as ATen's vectorised functions of a processor.
+_FASTER_IN_LIBRARY = (
+    aten.erfinv.default,
+    aten.special_bessel_j0.default,
+    aten.special_bessel_j1.default,
+    aten.special_ndtri.default,
+)
 # Forward batch norms, whose result ATen lays out in the memory format that the operand suggests.
 _BATCH_NORMS = (
     aten._batch_norm_with_update.default,
@@ -183,6 +190,10 @@ def _memory_format(x: torch.Tensor) -> torch.memory_format:
             if x.is_contiguous(memory_format=each):
                 return each
     return torch._prims_common.suggest_memory_format(x)
+
+
+def _not_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: NotImplemented if x.device.type == "cpu" else function(x)
 
 
 def _laid_out(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -288,6 +299,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         zero_dim,
     ):
         table.update((op, _of_known_sizes(function)) for op, function in family().items())
+    table.update((op, _not_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY)
     table[aten.huber_loss.default] = of_input_dtype(table[aten.huber_loss.default])
     table.update(without_refused_dtypes(table))
     if is_training:

@@ -181,6 +181,8 @@ int ScheduleCost::interleavedAxis() {
   std::optional<int64_t> length = shortAxis.extent.constant();
   if (!length || *length < 2 || *length > longestInterleaved || extent(lane) < 16)
     return -1;
+  // Loads of one lane each, which lanes share, against loads of a whole tile: rows of a `stack` are of the first kind.
+  int shared = 0, tiles = 0;
   for (const FusedLoops::Access &access : accesses) {
     std::optional<SizeExpr> across = strideAlong(loops.sizes(), access.offset, shortAxis.name);
     std::optional<SizeExpr> along = strideAlong(loops.sizes(), access.offset, lane.name);
@@ -192,8 +194,10 @@ int ScheduleCost::interleavedAxis() {
       return -1;
     if (!access.load && (!across->isConstant(1) || *stride != *length))
       return -1;
+    if (access.load)
+      ++(*stride == 0 && !across->isConstant(0) ? shared : tiles);
   }
-  return inner;
+  return shared > tiles ? -1 : inner;
 }
 
 } // namespace torch_tile::tile_build

@@ -1,0 +1,150 @@
+"""Assignments to parts of tensors: values as in eager mode, and no more memory written than the part."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import torch_tile
+from tests.compiling import assert_same, compiled, copy_inputs, fresh, tile_only
+from torch_tile.frontend import slice_writes
+
+CACHE = (2, 4, 512, 32)
+
+
+def row(cache: torch.Tensor, x: torch.Tensor, p: int) -> torch.Tensor:
+    cache[:, :, p : p + 1] = x
+    return cache[:, :, p] * 2
+
+
+def selected(cache: torch.Tensor, x: torch.Tensor, p: int) -> torch.Tensor:
+    cache[:, 1, p] = x[:, 1, 0]
+    return cache.sum(2)
+
+
+def added(cache: torch.Tensor, x: torch.Tensor, p: int) -> torch.Tensor:
+    cache[:, :, p : p + 3] += x
+    return x + 1
+
+
+def twice(cache: torch.Tensor, x: torch.Tensor, p: int) -> torch.Tensor:
+    cache[:, :, p : p + 1] = x
+    y = cache[:, :, p] * 2
+    cache[:, :, p + 1 : p + 2] = x * 3
+    return y + cache[:, :, p + 1]
+
+
+def indexed(cache: torch.Tensor, x: torch.Tensor, p: int) -> torch.Tensor:
+    cache[:, :, torch.tensor([5])] = x
+    return cache[:, :, 0] * 2
+
+
+def multiplied(cache: torch.Tensor, x: torch.Tensor, p: int) -> torch.Tensor:
+    for k in range(3):
+        cache[0, 0, k + 1] = cache[0, 0, k] @ x.new_ones(32, 32)
+    return x + 1
+
+
+@tile_only
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("function", [row, selected, added, twice, indexed, multiplied])
+def test_part_of_an_input(function: Callable[..., Any], dynamic: bool) -> None:
+    """A cache of keys and values takes a row in place: nothing of its size is made."""
+    inputs = torch.randn(CACHE), torch.randn(2, 4, 1, 32), 7
+    mine, theirs = copy_inputs(inputs), copy_inputs(inputs)
+    fresh()
+    assert_same(compiled(function, dynamic=dynamic)(*mine), function(*theirs), rtol=1e-5, atol=1e-4)
+    assert_same(mine[0], theirs[0], rtol=1e-5, atol=1e-4)
+    explained = torch_tile.explain(compiled(function, dynamic=dynamic), *copy_inputs(inputs))
+    assert explained.peak_bytes < inputs[0].nbytes // 2
+
+
+@tile_only
+def test_rows_of_a_result() -> None:
+    """Each row of a buffer is written once, however many there are."""
+
+    def function(x: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+        h, rows = torch.zeros_like(a), torch.empty_like(x)
+        for k in range(x.shape[0]):
+            h = h * a + x[k]
+            rows[k] = h
+        return rows
+
+    inputs = torch.randn(24, 4000), torch.rand(4000)
+    fresh()
+    assert_same(compiled(function)(*inputs), function(*inputs), rtol=1e-5, atol=1e-5)
+    kernels = [k for g in torch_tile.explain(compiled(function), *inputs).graphs for k in g.kernels]
+    assert sum(k.launches for k in kernels if "index_put" in k.name) >= 24
+    assert not any("cat" in k.name for k in kernels), "each row as one choice among all"
+
+
+def program(seed: int) -> tuple[Callable[..., Any], list[torch.Tensor]]:
+    """Writes of parts, reads before, between and behind them, of one input or a tensor of the function."""
+    chosen = random.Random(seed)
+    generator = torch.Generator().manual_seed(seed)
+    sizes = [chosen.randint(3, 7) for _ in range(chosen.randint(1, 3))]
+    steps: list[Callable[[dict[str, Any]], None]] = []
+
+    def part() -> tuple[Any, ...]:
+        index: list[Any] = []
+        for size in sizes[: chosen.randint(1, len(sizes))]:
+            begin = chosen.randrange(size)
+            kind = chosen.randrange(4)
+            index.append(
+                begin - size * chosen.randint(0, 1) if kind == 0
+                else slice(None) if kind == 1
+                else slice(begin, chosen.randint(begin, size))
+            )  # fmt: skip
+        return tuple(index)
+
+    for _ in range(chosen.randint(1, 9)):
+        kind, where, source = chosen.randrange(8), part(), part()
+        if kind < 3:
+            value = chosen.random()
+            steps.append(lambda s, w=where, v=value: s["x"][w].copy_(s["y"][w] * v + s["x"][w]))
+        elif kind == 3:
+            steps.append(lambda s, w=where: s["x"].__setitem__(w, s["x"][w].flip(0) if s["x"][w].dim() else 3.0))
+        elif kind == 4:
+            steps.append(lambda s, w=where, f=source: s["x"].__setitem__(w, s["x"][f].sum() * 0.5))
+        elif kind == 5:
+            steps.append(lambda s, w=where: s["results"].append(s["x"][w] * 2))
+        elif kind == 6:
+            steps.append(lambda s: s.update(old=s["x"] + 0))
+        else:
+            steps.append(lambda s: s["results"].append(s["old"] - s["x"]))
+    is_input, is_returned = chosen.random() < 0.6, chosen.random() < 0.3
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        state: dict[str, Any] = {"x": x if is_input else x.clone(), "y": y, "old": y, "results": []}
+        for step in steps:
+            step(state)
+        return state["results"], state["x"] if is_returned or not is_input else y.sum()
+
+    return function, [torch.rand(sizes, generator=generator), torch.rand(sizes, generator=generator)]
+
+
+@tile_only
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("block", range(3))
+def test_random_writes_of_parts(block: int, dynamic: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As writes at indices wherever the pass may, whatever they cost."""
+    monkeypatch.setattr(slice_writes, "_ELEMENTS_PER_WRITE", -(10**6))
+    monkeypatch.setattr(slice_writes, "_FEW_CHOICES", 0)
+    written = []
+    rewrite = slice_writes.write_slices_in_place
+    monkeypatch.setattr(
+        "torch_tile.frontend.compile.write_slices_in_place", lambda *args: written.append(rewrite(*args))
+    )
+    for seed in range(block * 12, block * 12 + 12):
+        function, inputs = program(seed)
+        mine, theirs = copy_inputs(inputs), copy_inputs(inputs)
+        fresh()
+        with torch_tile.config.patch(cache=False):
+            result = compiled(function, dynamic=dynamic)(*mine)
+        assert_same(result, function(*theirs), rtol=1e-5, atol=1e-5)
+        assert_same(mine, theirs, rtol=1e-5, atol=1e-5)
+    assert sum(written) > 5
