@@ -70,7 +70,7 @@ def write_page(rows: list[dict[str, Any]], reference: list[dict[str, Any]]) -> N
     lines.append(
         f"{sum(counts.values())} pairs of operator and dtype: "
         + ", ".join(f"{n} {c}" for c, n in counts.most_common())
-        + f". Of {compiled} pairs that compile {counts['generated'] / max(compiled, 1):.1%} have no extern call."
+        + f".\nOf {compiled} pairs that compile {counts['generated'] / max(compiled, 1):.1%} have no extern call."
     )
     if reference:
         passed = {(r["op"], r["dtype"]) for r in reference if r["kind"] == "forward"}

@@ -104,7 +104,7 @@ static SmallVector<FusedLoops::Access> distinctWalks(const SmallVector<FusedLoop
                                                      ArrayRef<Axis> axes, SizeContext &context) {
   SmallVector<FusedLoops::Access> distinct;
   auto isSameWalk = [&](const FusedLoops::Access &a, const FusedLoops::Access &b) {
-    return a.load && b.load && a.buffer == b.buffer && a.isFull == b.isFull &&
+    return a.load && b.load && a.buffer == b.buffer && a.isFull == b.isFull && a.scalars.empty() && b.scalars.empty() &&
            llvm::all_of(axes, [&](const Axis &axis) {
              std::optional<SizeExpr> stride = strideAlong(context, a.offset, axis.name);
              return stride && stride == strideAlong(context, b.offset, axis.name);
