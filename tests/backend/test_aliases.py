@@ -467,3 +467,31 @@ def test_views_within_bounds_run_as_kernels() -> None:
     assert_same(program(torch.arange(6.0)), torch.arange(6.0).view(3, 2) + torch.arange(3.0)[:, None])
     if IS_TILE:
         assert count("externs") == 0
+
+
+def _of_one_piece(x: torch.Tensor) -> Any:
+    return x.unbind(-2)[0].reshape(-1), x.unbind(-2)[0]
+
+
+def _of_a_result(x: torch.Tensor) -> Any:
+    y = x * 2
+    return y, y.view(y.shape), y.squeeze(0)[:], y.view(-1).view(y.shape), x.chunk(1)[0]
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("function", [_of_one_piece, _of_a_result])
+def test_views_that_are_alike_are_tensors_of_their_own(function: Callable[..., Any], training: bool) -> None:
+    """A view of all elements in the same shape shares memory, not the object: changing the shape of one is not seen in
+    the others."""
+    x = torch.randn(1, 1) if function is _of_one_piece else torch.randn(3, 4)
+    x.requires_grad_(training)
+    fresh()
+    results, expected = compiled(function)(x), function(x)
+    assert len({id(each) for each in (x, *results)}) == len(results) + 1
+    assert len({each.data_ptr() for each in results}) == len({each.data_ptr() for each in expected})
+    results[0].detach().add_(1)
+    expected[0].detach().add_(1)
+    assert_same([each.detach() for each in results], [each.detach() for each in expected])
+    assert all(each._version == results[0]._version for each in results if each.data_ptr() == results[0].data_ptr())
+    results[1].detach().unsqueeze_(0)
+    assert [each.shape for each in results] == [each.shape for each in expected]

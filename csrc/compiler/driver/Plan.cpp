@@ -162,6 +162,8 @@ private:
     std::vector<Value> values(nextSlot);
     for (auto [value, slot] : slots)
       values[slot] = value;
+    for (auto [slot, value] : ownOutputs)
+      values[slot] = value;
     DenseMap<Value, uint32_t> numbers;
     DenseMap<uint32_t, unsigned> users;
     std::vector<artifact::SharedSlot> all;
@@ -220,13 +222,8 @@ private:
           return success();
         })
         .Case([&](AliasOp alias) {
-          artifact::Alias step;
-          step.result = slotOf(alias.getResult());
-          step.source = slotOf(alias.getSource());
-          step.sizes = exprs.addRange(alias.getType().getSizes());
-          step.strides = exprs.addRange(alias.getType().getStrides());
-          step.offset = exprs.add(alias.getOffset().getValue());
-          push(std::move(step), linesOf(op));
+          planAlias(slotOf(alias.getResult()), slotOf(alias.getSource()), alias.getType(), alias.getOffset().getValue(),
+                    linesOf(op));
           return success();
         })
         .Case([&](CheckOp check) {
@@ -498,8 +495,33 @@ private:
     return success();
   }
 
+  void planAlias(artifact::SlotId result, artifact::SlotId source, GraphTensorType type, SizeExpr offset,
+                 std::vector<uint32_t> lines) {
+    artifact::Alias step;
+    step.result = result;
+    step.source = source;
+    step.sizes = exprs.addRange(type.getSizes());
+    step.strides = exprs.addRange(type.getStrides());
+    step.offset = exprs.add(offset);
+    push(std::move(step), std::move(lines));
+  }
+
+  artifact::SlotId planTensorOver(Value value, std::vector<uint32_t> lines) {
+    artifact::SlotId result = nextSlot++;
+    ownOutputs.emplace_back(result, value);
+    planAlias(result, slotOf(value), cast<GraphTensorType>(value.getType()),
+              GraphDialect::sizes(func.getContext()).constant(0), std::move(lines));
+    return result;
+  }
+
   LogicalResult planOutputs(ReturnOp ret) {
-    for (Value value : ret.getValues()) {
+    // One tensor object for two outputs, or for an input and an output, would be seen when its shape, its attributes or
+    // `requires_grad` is changed.
+    llvm::DenseSet<artifact::SlotId> taken, takenByOwn;
+    for (Value argument : func.getBody().getArguments())
+      if (isa<GraphTensorType>(argument.getType()))
+        taken.insert(slotOf(argument));
+    for (auto [position, value] : llvm::enumerate(ret.getValues())) {
       artifact::Output output;
       if (isa<NoneType>(value.getType())) {
         output.kind = artifact::Output::Kind::None;
@@ -508,6 +530,12 @@ private:
         output.ref = exprs.add(size.getExpr());
       } else {
         output.ref = slotOf(value);
+        bool isOwn = ret.getOwn() && llvm::is_contained(*ret.getOwn(), (int64_t)position);
+        if (isOwn ? taken.contains(output.ref) : takenByOwn.contains(output.ref))
+          output.ref = planTensorOver(value, linesOf(*ret));
+        taken.insert(output.ref);
+        if (isOwn)
+          takenByOwn.insert(output.ref);
       }
       artifact.outputs.push_back(output);
     }
@@ -548,6 +576,8 @@ private:
   artifact::Body &artifact;
   ExprTable exprs;
   DenseMap<Value, artifact::SlotId> slots;
+  /// Outputs that are tensors of their own over the memory of a value.
+  SmallVector<std::pair<artifact::SlotId, Value>> ownOutputs;
   artifact::SlotId nextSlot = 0;
   DenseMap<artifact::SlotId, Operation *> lastUse;
   DenseMap<Operation *, SmallVector<artifact::SlotId, 4>> dies;

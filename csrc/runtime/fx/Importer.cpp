@@ -508,52 +508,6 @@ void Importer::importGetItem(py::handle node) {
   define(node, std::move(values));
 }
 
-void Importer::importOutput(py::handle node) {
-  auto args = node.attr(names().args).cast<py::tuple>();
-  std::vector<py::handle> items;
-  if (PyTuple_Check(args[0].ptr()) || PyList_Check(args[0].ptr()))
-    for (py::handle item : py::object(args[0]))
-      items.push_back(item);
-  else
-    items.push_back(args[0]);
-  for (py::handle item : items) {
-    Value value;
-    if (isNode(item)) {
-      const NodeValues *values = find(item);
-      if (!values || values->isList)
-        throw UnsupportedGraph{"an output that is a list"};
-      value = numberOutput(values->leaves[0], values->meta);
-    } else {
-      value = numberOutput(valueOf(item), item);
-    }
-    if (value.kind == Value::Kind::None) {
-      startLine(value.name, 1);
-      body += "graph.none : none";
-      endLine();
-    } else if (value.kind == Value::Kind::Size) {
-      startLine(value.name, 1);
-      body += "graph.size {expr = ";
-      appendExprAttr(body, value.size);
-      body += "} : () -> !graph.size<";
-      appendSize(body, value.size);
-      body += '>';
-      endLine();
-    } else if (value.name.empty()) {
-      throw UnsupportedGraph{"an output that is neither a value of the graph, a number nor None"};
-    }
-    outputs.push_back(std::move(value));
-  }
-  body += "  graph.return";
-  if (!outputs.empty()) {
-    body += ' ';
-    appendOperands(body, outputs);
-    std::string types;
-    appendTypes(types, outputs);
-    body.append(" : ").append(types, 1, types.size() - 2);
-  }
-  endLine();
-}
-
 GraphText printGraph(py::handle graphModule) { return Importer(graphModule).run(); }
 
 } // namespace torch_tile::runtime::fx

@@ -28,7 +28,8 @@ def Graph_FuncOp : Graph_Op<"func", [IsolatedFromAbove, FunctionOpInterface]> {
 
 def Graph_ReturnOp : Graph_Op<"return", [Terminator, ParentOneOf<["FuncOp"]>]> {
   let summary = "the graph's outputs";
-  let arguments = (ins Variadic<AnyType>:$values);
+  let description = "Outputs `own` are tensors of their own, whatever else lies in their memory.";
+  let arguments = (ins Variadic<AnyType>:$values, OptionalAttr<DenseI64ArrayAttr>:$own);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
@@ -81,7 +82,7 @@ def Graph_PyCallOp : Graph_Op<"pycall"> {
 }
 
 def Graph_CopyToOp : Graph_Op<"copy_"> {
-  let summary = "write a value into a graph input; broadcasts and converts like Tensor.copy_";
+  let summary = "write a value into a graph input or a view of one; broadcasts and converts like Tensor.copy_";
   let arguments = (ins Graph_Tensor:$dest, Graph_Tensor:$value);
   let results = (outs Graph_Tensor:$result);
   let assemblyFormat = "$dest `,` $value attr-dict `:` functional-type(operands, results)";

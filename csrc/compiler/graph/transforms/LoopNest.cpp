@@ -42,7 +42,29 @@ ViewMap Lowering::mapOf(Value value) {
   return map;
 }
 
+static bool isDestination(Value value) {
+  return llvm::any_of(value.getUses(), [](OpOperand &use) {
+    auto copy = dyn_cast<CopyToOp>(use.getOwner());
+    return copy && use.get() == copy.getDest();
+  });
+}
+
 void Lowering::addView(OpBuilder &builder, Operation *view) {
+  composeView(builder, view);
+  // What is written has a tensor of its own in memory, through which it is read, too: so loops see that they read the
+  // elements that they write.
+  Value result = view->getResult(0);
+  if (!isDestination(result))
+    return;
+  pin(builder, result);
+  Value buffer = materialize(builder, result);
+  if (!shareStorage(buffer, result))
+    return; // lowerCopyTo refuses
+  views.erase(result);
+  result.replaceAllUsesWith(buffer);
+}
+
+void Lowering::composeView(OpBuilder &builder, Operation *view) {
   Value operand = view->getOperand(0);
   declareAxes('i', cast<GraphTensorType>(view->getResult(0).getType()).getSizes());
   SmallVector<SizeExpr> indices = viewIndices(view, facts);

@@ -30,7 +30,8 @@ public:
   const bool widensScans;
 
   /// Index expressions of views of views compose. Past `maxIndexNodes` (treeSize) the operand is made in
-  /// memory, before the builder's insertion point: an alias, for what torch calls a view has strides.
+  /// memory, before the builder's insertion point: an alias, for what torch calls a view has strides. So is a view that
+  /// is written.
   void addView(OpBuilder &builder, Operation *view);
   /// The base of a value that is a view, and the value itself otherwise.
   Value baseOf(Value value) const;
@@ -51,6 +52,7 @@ public:
   bool hasOverflow = false;
 
 private:
+  void composeView(OpBuilder &builder, Operation *view);
   bool hasStridesOfView(const ViewMap &map, GraphTensorType type);
 
   uint32_t maxIndexNodes;

@@ -74,6 +74,8 @@ static LogicalResult lowerAsStrided(Lowering &lowering, OpBuilder &builder, AsSt
 static LogicalResult lowerCopyTo(Lowering &lowering, OpBuilder &builder, CopyToOp op) {
   lowering.pin(builder, op.getDest());
   Value dest = lowering.materialize(builder, op.getDest());
+  if (!lowering.shareStorage(dest, op.getDest()))
+    return emitUnsupported(op) << "into a view whose elements are at no strides of its base";
   Value value = op.getValue();
   // Elements may not be read after they were overwritten.
   if (value != op.getDest() && lowering.shareStorage(value, dest))
