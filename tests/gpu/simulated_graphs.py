@@ -83,11 +83,25 @@ class SimulatedGraph:
         for line in self.tiles.splitlines():
             if "graph.launch" in line:
                 self.launch(line, values)
+            elif "graph.alias" in line:
+                self.alias(line, values)
             elif "graph.return" in line:
-                returned = re.search(r"graph\.return (.*?) :", line)
+                returned = re.search(r"graph\.return (?:\{.*?\} )?(%.*?) :", line)
                 assert returned is not None
                 return tuple(values[name] for name in returned.group(1).split(", "))
         raise AssertionError("nothing is returned")
+
+    def alias(self, line: str, values: dict[str, torch.Tensor]) -> None:
+        of_short_types = _TENSOR.replace(r"!graph\.tensor", "")
+        parts = re.search(
+            r"(%\w+) = graph\.alias (%\w+) \{offset = #graph\.expr<(.*?)>\} : .*? -> " + of_short_types, line
+        )
+        assert parts is not None, line
+        result, source, offset, sizes, _dtype, strides = parts.groups()
+        shape = self.sizes(sizes)
+        steps = self.sizes(strides) if strides else list(torch.empty(shape, device="meta").stride())
+        first = values[source].storage_offset() + self.sizes(offset)[0]
+        values[result] = values[source].as_strided(shape, steps, first)
 
     def launch(self, line: str, values: dict[str, torch.Tensor]) -> None:
         parts = re.search(

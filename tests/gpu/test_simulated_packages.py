@@ -14,6 +14,7 @@ from tests.gpu.simulated_graphs import SimulatedGraph
 from tests.language.conftest import has_compiler
 from torch_tile import _C, config
 from torch_tile.aot.lower import lower
+from torch_tile.frontend.part_writes import into_inputs
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="needs a compiler")
 
@@ -51,6 +52,38 @@ def test_kernels_of_a_packaged_program(target: str) -> None:
     found = SimulatedGraph(files).run(*inputs)
     for one, expected in zip(found, model(*arguments), strict=True):
         torch.testing.assert_close(one, expected, rtol=1e-4, atol=1e-5)
+
+
+class Cache(torch.nn.Module):
+    """Rows of a buffer, read before and after they are written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.arange(2 * 4 * 64 * 8.0).view(2, 4, 64, 8))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        before = self.cache[:, :, 7] + 0
+        self.cache[:, :, 5:6] = x
+        self.cache[:, :, 8::16] *= 2
+        return before, self.cache[:, :, 5] * 2, self.cache.sum(2)
+
+
+@torch.no_grad()
+@pytest.mark.skipif(not Path(simulator.CLANG).exists(), reason="needs LLVM's clang")
+def test_parts_of_a_buffer_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(into_inputs, "_is_worth_it", lambda chain: True)
+    model, x = Cache(), torch.randn(2, 4, 1, 8)
+    lowered = lower(torch.export.export(model, (x,)), config.resolve(), "cuda")
+    files: dict[str, str] = {}
+    options = {"target": "sm_80"}
+    _C.compile_graph(lowered.text, options, None, 0, files.__setitem__, [], device="cuda:0", architecture="sm_80")
+    assert "alloc f32 [2, 4, 64, 8]" not in files["55-program.txt"], "a whole buffer anew"
+    inputs = [x if isinstance(each, int) else each.tensor.detach().clone() for each in lowered.inputs]
+    found = SimulatedGraph(files).run(*inputs)
+    for one, expected in zip(found, model(x), strict=True):
+        torch.testing.assert_close(one, expected)
+    written = next(one for one, each in zip(inputs, lowered.inputs, strict=True) if not isinstance(each, int))
+    assert torch.equal(written, model.cache)
 
 
 @torch.no_grad()

@@ -26,7 +26,8 @@ from torch_tile.frontend.freezing import optimize, scale_weights
 from torch_tile.frontend.fx_passes import run_passes
 from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.language_kernels import replace_language_kernels
-from torch_tile.frontend.slice_writes import write_slices_in_place
+from torch_tile.frontend.part_writes.at_indices import write_at_indices
+from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
 aten = torch.ops.aten
@@ -279,8 +280,8 @@ def _print(
     gm.recompile()
     gm = prepare_higher_order(gm, lambda: decomposition_table(False, False))
     stand_ins = _move(gm, "cuda:0") if device == "cuda" else {}
-    write_slices_in_place(gm, settings)
-    gm = replace_language_kernels(replace_triton_kernels(gm))
+    write_at_indices(gm, settings)
+    gm = write_into_inputs(replace_language_kernels(replace_triton_kernels(gm)), settings)
     graph = _C.print_graph(gm)
     if graph.pycalls:
         raise _unsupported(f"{graph.pycalls[0]} runs in Python")

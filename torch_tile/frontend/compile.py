@@ -30,11 +30,12 @@ from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.number_arguments import as_torch_calls_it
+from torch_tile.frontend.part_writes.at_indices import write_at_indices
+from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
 from torch_tile.frontend.products.fuse import fuse_products
 from torch_tile.frontend.pycalls import make_pycalls
 from torch_tile.frontend.random_states import give_random_results
 from torch_tile.frontend.reload import ask_remote, count, give_remote, names_of, sink
-from torch_tile.frontend.slice_writes import write_slices_in_place
 from torch_tile.frontend.tracked_views import tracking, views_to_track
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
@@ -142,7 +143,7 @@ def _compile(
     if kind != "backward" and binding is None:
         view_inputs(gm)
         faults.point("view_inputs")
-    write_slices_in_place(gm, settings)
+    write_at_indices(gm, settings)
     gm = replace_language_kernels(replace_triton_kernels(gm))
     give_random_results(gm)
     stages: dict[str, str] = {}
@@ -208,6 +209,7 @@ def _prepare_and_compile(
         limits.limit_operators(gm, settings)
         faults.make_wrong(gm, settings)
         gm = fuse_products(gm, settings, _compiling_alone(kind, settings))
+        gm = write_into_inputs(gm, settings)
         try:
             return gm, _print_and_compile(gm, kind, settings, dump, stages)
         except OutOfResources as error:

@@ -18,6 +18,7 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 from torch_tile.debug import faults
+from torch_tile.frontend.part_writes.into_inputs import written_input
 
 log = logging.getLogger(__name__)
 aten = torch.ops.aten
@@ -44,11 +45,8 @@ class Recording:
         nodes = gm.graph.find_nodes(op="placeholder")
         output = next(iter(gm.graph.find_nodes(op="output")))
         outputs = output.args[0] if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
-        written = [
-            i
-            for i, node in enumerate(nodes)
-            if any(user.target is aten.copy_.default and user.args[0] is node for user in node.users)
-        ]
+        written_inputs = {written_input(node) for node in gm.graph.nodes}
+        written = [i for i, node in enumerate(nodes) if node in written_inputs]
         placeholders = [(i.name, i.stack_trace, i.mutating_use_stack_trace) for i in get_placeholder_info(gm.graph)]
         return cls(device, kind, _static_inputs(gm, kind, frozen), written, placeholders, len(outputs))
 
@@ -90,9 +88,9 @@ def reason_against(
             for size in sizes:
                 if isinstance(size, torch.SymInt) and torch.fx.experimental.symbolic_shapes.free_unbacked_symbols(size):
                     return f"'{node.name}' has a size that is known at run time only"
-        written = node.target is aten.copy_.default and node.args[0] in placeholders
-        if written and placeholders.index(node.args[0]) not in static:
-            return f"input '{node.args[0].name}' is written"
+        written = written_input(node)
+        if written is not None and placeholders.index(written) not in static:
+            return f"input '{written.name}' is written"
     return None
 
 

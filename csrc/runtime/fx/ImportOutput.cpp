@@ -3,6 +3,8 @@
 #include "runtime/fx/Nodes.h"
 #include "runtime/fx/Printing.h"
 
+#include <algorithm>
+
 namespace py = pybind11;
 
 namespace torch_tile::runtime::fx {
@@ -14,8 +16,11 @@ static bool isViewOf(py::handle node) {
     return isViewOf(node.attr(names().args).cast<py::tuple>()[0]);
   if (!py::isinstance(target, names().overloadType))
     return false;
-  const std::vector<OpInfo::Return> &returns = opInfoOf(target).returns;
-  return std::any_of(returns.begin(), returns.end(), [](const auto &each) { return !each.viewed.empty(); });
+  const OpInfo &op = opInfoOf(target);
+  auto isWritten = [](const OpInfo::Argument &each) { return each.isWritten; };
+  auto isView = [](const OpInfo::Return &each) { return !each.viewed.empty(); };
+  return std::none_of(op.arguments.begin(), op.arguments.end(), isWritten) &&
+         std::any_of(op.returns.begin(), op.returns.end(), isView);
 }
 
 void Importer::importOutput(py::handle node) {

@@ -13,7 +13,7 @@ aten = torch.ops.aten
 _EXPANDED, _UNKNOWN = 1, 2  # of torch._debug_has_internal_overlap
 
 
-def _may_overlap(x: torch.Tensor) -> bool:
+def may_overlap(x: torch.Tensor) -> bool:
     """Whether elements of x may share memory, other than in expanded dimensions.
 
     ATen copies such a tensor with its strides and writes into the copy, so that a write shows in other elements too.
@@ -50,12 +50,22 @@ def _clamped(position: Any, size: Any) -> Any:
     return max(0, min(position, size))
 
 
+def are_numbers(start: Any, end: Any, step: Any, size: Any) -> bool:
+    """Whether the positions of a slice with a step are known, or are all from the first on."""
+    are_all = start in (None, 0) and (end is None or end == 2**63 - 1)
+    return isinstance(step, int) and (are_all or all(isinstance(n, (int, type(None))) for n in (start, end, size)))
+
+
 def _slice_scatter(
     x: torch.Tensor, source: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
 ) -> Any:
-    if step == 1:
-        return NotImplemented  # the importer's own
-    if _may_overlap(x):
+    if step == 1 or are_numbers(start, end, step, x.shape[dim]):
+        return NotImplemented  # the importer's own, or part_writes/
+    return _strided_scatter(x, source, dim, start, end, step)
+
+
+def _strided_scatter(x: torch.Tensor, source: torch.Tensor, dim: int, start: Any, end: Any, step: Any) -> Any:
+    if step == 1 or may_overlap(x):
         return NotImplemented
     dim = dim % x.dim()
     size = x.shape[dim]
@@ -69,11 +79,11 @@ def _slice_scatter(
 def _slice_backward(grad: torch.Tensor, input_sizes: Any, dim: int, start: Any, end: Any, step: Any) -> Any:
     if step == 1:
         return NotImplemented
-    return _slice_scatter(grad.new_zeros(input_sizes), grad, dim, start, end, step)
+    return _strided_scatter(grad.new_zeros(input_sizes), grad, dim, start, end, step)
 
 
 def _diagonal_scatter(x: torch.Tensor, source: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    if _may_overlap(x):
+    if may_overlap(x):
         return NotImplemented
     dim1, dim2 = dim1 % x.dim(), dim2 % x.dim()
     rows = torch.arange(x.shape[dim1], device=x.device)

@@ -1,0 +1,1 @@
+"""Assignments to parts of tensors. In a graph without mutation `x[a:b] = y` is a `slice_scatter`: a whole tensor."""

@@ -1,0 +1,73 @@
+"""Scatters of slices with steps, as choices between the tensor and an element of the source."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from torch_tile.frontend.decompositions.views import are_numbers, may_overlap
+from torch_tile.frontend.emit import emit_before
+from torch_tile.frontend.part_writes.chains import argument, value_of
+
+aten = torch.ops.aten
+
+
+def _is_strided(node: Node) -> bool:
+    dim = int(argument(node, 2, "dim", 0))
+    start, end, step = argument(node, 3, "start", None), argument(node, 4, "end", None), argument(node, 5, "step", 1)
+    return step != 1 and are_numbers(start, end, step, value_of(node.args[0]).shape[dim])
+
+
+def _choose(gm: GraphModule, node: Node) -> None:
+    emit = functools.partial(emit_before, gm, node)
+    x, source = node.args[:2]
+    value, dim = value_of(x), int(argument(node, 2, "dim", 0)) % value_of(x).dim()
+    start, end, step = (argument(node, k, name, None) for k, name in ((3, "start"), (4, "end"), (5, "step")))
+    size: Any = value.shape[dim]
+    if isinstance(size, int):
+        start, end, step = slice(start, end, step).indices(size)
+        last: Any = len(range(start, end, step)) - 1
+    else:
+        start, end, size = 0, None, emit(aten.sym_size.int, x, dim)
+        last = emit(operator.sub, emit(aten.sym_size.int, source, dim), 1)
+    if last == -1:
+        chosen = emit(aten.clone.default, x)
+    else:
+        position = emit(aten.arange.default, size, dtype=torch.int64, device=value.device)
+        distance = emit(aten.sub.Tensor, position, start) if start else position
+        is_chosen = emit(aten.eq.Scalar, emit(aten.remainder.Scalar, distance, step), 0)
+        if start:
+            is_chosen = emit(aten.bitwise_and.Tensor, is_chosen, emit(aten.ge.Scalar, distance, 0))
+        if end not in (None, size):
+            is_chosen = emit(aten.bitwise_and.Tensor, is_chosen, emit(aten.lt.Scalar, position, end))
+        shape: list[Any] = [1] * value.dim()
+        shape[dim] = size
+        is_chosen = emit(aten.view.default, is_chosen, shape)
+        at = emit(aten.div.Tensor_mode, distance, step, rounding_mode="floor")
+        at = emit(aten.clamp.default, at, 0, last)
+        element = emit(aten._unsafe_index.Tensor, source, [None] * dim + [at])
+        if value_of(source).dtype is not value.dtype:
+            element = emit(aten._to_copy.default, element, dtype=value.dtype)
+        chosen = emit(aten.copy.default, x, emit(aten.where.self, is_chosen, element, x))  # laid out as x is
+    node.replace_all_uses_with(chosen)
+    gm.graph.erase_node(node)
+
+
+def choose_strided(gm: GraphModule) -> bool:
+    """Replaces the scatters of slices with steps that are left; whether there were any."""
+    count = 0
+    for module in gm.modules():
+        if not isinstance(module, GraphModule):
+            continue
+        nodes = list(module.graph.find_nodes(op="call_function", target=aten.slice_scatter.default))
+        strided = [n for n in nodes if _is_strided(n) and not may_overlap(value_of(n.args[0]))]
+        for node in strided:
+            _choose(module, node)
+        if strided:
+            module.recompile()
+        count += len(strided)
+    return count > 0
