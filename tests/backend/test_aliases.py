@@ -495,3 +495,51 @@ def test_views_that_are_alike_are_tensors_of_their_own(function: Callable[..., A
     assert all(each._version == results[0]._version for each in results if each.data_ptr() == results[0].data_ptr())
     results[1].detach().unsqueeze_(0)
     assert [each.shape for each in results] == [each.shape for each in expected]
+
+
+def _complex_of_negative(t: torch.Tensor) -> Any:
+    z = torch.view_as_complex(torch._neg_view(t + 0))
+    return z, torch._conj(z[0]), z.real
+
+
+def _real_of_negative(t: torch.Tensor) -> Any:
+    z = torch._neg_view(torch.view_as_complex(t + 0))
+    return torch.view_as_real(z)[..., 1:], z.imag, z.conj()
+
+
+def _adjoint_without_imaginary_part(t: torch.Tensor) -> Any:
+    z = torch.complex(t[..., 0], t[..., 1]).adjoint()
+    z.imag.zero_()
+    return z
+
+
+def _parts(z: torch.Tensor) -> Any:
+    return z.real, z.conj()[0].imag, torch.view_as_real(z.resolve_conj()), z.conj()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("function", "of"),
+    [
+        (_complex_of_negative, lambda t: t),
+        (_real_of_negative, lambda t: t),
+        (_adjoint_without_imaginary_part, lambda t: t),
+        (torch.view_as_complex, torch._neg_view),
+        (_parts, lambda t: torch._neg_view(torch.view_as_complex(t))[1:]),
+        (_parts, lambda t: torch._neg_view(torch.view_as_complex(t).conj())),
+    ],
+    ids=["complex", "real", "adjoint", "negative", "negative complex", "negative conjugate"],
+)
+def test_results_over_negatives_of_another_dtype(function: Any, of: Any, dynamic: bool) -> None:
+    """Real parts of what is the negative of its memory, and complex numbers made of such parts."""
+    argument = of(torch.randn(3, 4, 2))
+    fresh()
+    results, expected = compiled(function, dynamic=dynamic)(argument), function(argument)
+    assert_same(results, expected)
+    for one, other in zip(pytree.tree_leaves(results), pytree.tree_leaves(expected), strict=True):
+        assert one.is_conj() == other.is_conj()
+        assert one.data_ptr() == other.data_ptr() or not root_is(other, argument)
+
+
+def root_is(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    return tensor.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()

@@ -164,6 +164,8 @@ bool Call::resolve(at::Tensor &tensor) {
 
 at::Tensor Call::resolved(const at::Tensor &negative) {
   at::Tensor result = at::empty_strided(negative.sizes(), negative.strides(), negative.options());
+  if (negative.is_conj()) // the graph was traced for a conjugate
+    result = at::_conj(result);
   at::Tensor from = negative, to = result;
   for (int64_t dim = 0; dim < result.dim(); ++dim)
     if (result.stride(dim) == 0 && result.size(dim) > 1) { // of an expanded tensor one element is written
@@ -172,6 +174,26 @@ at::Tensor Call::resolved(const at::Tensor &negative) {
     }
   to.copy_(from);
   return result;
+}
+
+/// The elements of `result`, which lies in the memory of `negative.resolved`, as a view of the original; undefined if
+/// no view of torch's makes its dtype of the original's.
+static at::Tensor viewOfOriginal(const at::Tensor &original, const at::Tensor &result) {
+  auto strided = [&](const at::Tensor &base, const at::Tensor &shape, int64_t unit) {
+    return base.as_strided(shape.sizes(), shape.strides(), unit * original.storage_offset() + shape.storage_offset());
+  };
+  at::Tensor view;
+  if (original.scalar_type() == result.scalar_type()) {
+    view = strided(original, result, 1);
+  } else if (c10::toComplexType(original.scalar_type()) == result.scalar_type()) {
+    at::Tensor parts = at::view_as_real(result.is_conj() ? at::_conj(result) : result);
+    view = at::view_as_complex(strided(original, parts, 1));
+  } else if (original.scalar_type() == c10::toComplexType(result.scalar_type())) {
+    view = strided(at::view_as_real(original.is_conj() ? at::_conj(original) : original), result, 2);
+  } else {
+    return {};
+  }
+  return view.is_conj() == result.is_conj() ? view : at::_conj(view);
 }
 
 /// Programs write to inputs without saying to which. Results that view an input, or what a call returned, lie in its
@@ -184,8 +206,8 @@ void Call::writeNegatives() {
     at::Tensor &result = slots[output.ref];
     for (const Negative &negative : negatives)
       if (result.is_alias_of(negative.resolved)) {
-        int64_t offset = negative.original.storage_offset() + result.storage_offset();
-        result = negative.original.as_strided(result.sizes(), result.strides(), offset);
+        if (at::Tensor view = viewOfOriginal(negative.original, result); view.defined())
+          result = std::move(view);
         break;
       }
   }
