@@ -300,6 +300,14 @@ const char *importConstantPad(Call &call) {
   }
   if (rank == 0)
     return importClone(call);
+  for (size_t dim = 0; dim < rank; ++dim) { // what is cut off comes first
+    std::optional<int64_t> left = x->type.sizes[dim].constant();
+    for (SizeExpr amount : {low[dim], high[dim]})
+      if (left && amount.constant())
+        *left += std::min<int64_t>(*amount.constant(), 0);
+    if (left && *left < 0)
+      return "it cuts off more than there is";
+  }
   call.set(pad(call, *x, low, high, *fill));
   return nullptr;
 }
