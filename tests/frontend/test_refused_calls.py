@@ -44,7 +44,6 @@ REFUSED: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
     "hardshrink": (F.hardshrink, (INTEGERS,)),
     "hardshrink_of_bools": (lambda x: x.hardshrink(), (INTEGERS > 0,)),
     "pad_of_nothing": (lambda x: F.pad(x[:0], (-1, 1)) + 1, (torch.randn(9),)),
-    "pad_cut_twice": (lambda x: F.pad(x, (-5, -5, 3, 0)), (torch.randn(2, 9),)),
     "pad_cut_and_filled": (lambda x: F.pad(x, (4, -12)) * 2, (torch.randn(9),)),
     "clamp_of_bools": (torch.clamp, (INTEGERS > 0, INTEGERS > 1, INTEGERS > 2)),
 }
