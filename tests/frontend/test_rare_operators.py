@@ -54,21 +54,21 @@ def any_bits(dtype: torch.dtype, count: int = 4000) -> torch.Tensor:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_mantissa_and_exponent(dtype: torch.dtype) -> None:
     x = any_bits(dtype)
-    check_generated(torch.frexp, x)
-    for result, expected in zip(TABLE[aten.frexp.Tensor](x), torch.frexp(x), strict=True):
-        assert_same(result, expected, exact=True)
+    fresh()
+    mantissa, exponent = compiled(lambda x: torch.frexp(x * 2))(x)
+    assert_same(mantissa, torch.frexp(x * 2).mantissa, exact=True)
+    assert_same(exponent, torch.frexp(x * 2).exponent, exact=True)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_neighbours(dtype: torch.dtype) -> None:
     x = any_bits(dtype)
-    targets = [x.flip(0), -x, x.clone(), torch.zeros_like(x), torch.full_like(x, math.inf)]
-    for towards in targets:
-        expected = torch.nextafter(x, towards)
-        result = TABLE[aten.nextafter.default](x, towards)
+    fresh()
+    function = compiled(lambda x, towards: torch.nextafter(-x, towards))
+    for towards in [x.flip(0), -x, x.clone(), torch.zeros_like(x), torch.full_like(x, math.inf)]:
+        result, expected = function(x, towards), torch.nextafter(-x, towards)
         assert_same(result, expected, exact=True)
         assert torch.equal(torch.signbit(result[~result.isnan()]), torch.signbit(expected[~expected.isnan()]))
-    check_generated(torch.nextafter, x, x.flip(0))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64], ids=str)

@@ -19,7 +19,6 @@ from torch_tile.formulas.polynomials import polynomials
 from torch_tile.formulas.special_functions import special_functions
 from torch_tile.frontend.decompositions.adaptive_pooling import adaptive_pooling
 from torch_tile.frontend.decompositions.distances import distances
-from torch_tile.frontend.decompositions.float_parts import float_parts
 from torch_tile.frontend.decompositions.folding import folding
 from torch_tile.frontend.decompositions.foreach import foreach
 from torch_tile.frontend.decompositions.grid_sample import grid_sample
@@ -169,6 +168,8 @@ _FASTER_IN_LIBRARY = (
     aten.special_bessel_j1.default,
     aten.special_ndtri.default,
 )
+# Likewise, but not of float64.
+_FASTER_IN_LIBRARY_BELOW_FLOAT64 = (aten.special_i1.default, aten.special_i1e.default)
 # Forward batch norms, whose result ATen lays out in the memory format that the operand suggests.
 _BATCH_NORMS = (
     aten._batch_norm_with_update.default,
@@ -194,6 +195,10 @@ def _memory_format(x: torch.Tensor) -> torch.memory_format:
 
 def _not_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x: NotImplemented if x.device.type == "cpu" else function(x)
+
+
+def _not_below_float64_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: NotImplemented if x.device.type == "cpu" and x.dtype is not torch.float64 else function(x)
 
 
 def _laid_out(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -285,7 +290,6 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         airy_functions,
         bessel_functions,
         distances,
-        float_parts,
         folding,
         grid_sample,
         indexing,
@@ -300,6 +304,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
     ):
         table.update((op, _of_known_sizes(function)) for op, function in family().items())
     table.update((op, _not_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY)
+    table.update((op, _not_below_float64_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY_BELOW_FLOAT64)
     table[aten.huber_loss.default] = of_input_dtype(table[aten.huber_loss.default])
     table.update(without_refused_dtypes(table))
     if is_training:
