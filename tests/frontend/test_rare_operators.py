@@ -296,6 +296,26 @@ def test_fold(sizes: Any, kernel: Any, options: dict[str, Any]) -> None:
     check_generated(lambda c: F.fold(c, sizes, kernel, **options), columns[0])
 
 
+@pytest.mark.parametrize("sizes", [(2, 1, 1, 9), (2, 1, 3, 9), (2, 3, 1, 9)], ids=str)
+def test_strides_of_unfold(sizes: tuple[int, ...]) -> None:
+    """Of one channel and one row, windows are a view of the image."""
+    x, kernel = torch.randn(sizes), (min(sizes[2], 3), 3)
+    columns = F.unfold(x, kernel)
+    for at in (x, x.to(memory_format=torch.channels_last), x.mT.contiguous().mT):
+        assert compiled(lambda x: F.unfold(x, kernel))(at).stride() == columns.stride()
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("sizes", [(2, 4, 6, 8), (2, 4, 3, 6, 8)], ids=str)
+def test_strides_of_channel_shuffle(sizes: tuple[int, ...], groups: int) -> None:
+    x = torch.randn(sizes)
+    last = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
+    for at in (x, x.to(memory_format=last), x.mT.contiguous().mT):
+        expected = F.channel_shuffle(at, groups)
+        result = compiled(lambda x: F.channel_shuffle(x, groups))(at)
+        assert torch.equal(result, expected) and result.stride() == expected.stride()
+
+
 def test_expm1_of_doubles() -> None:
     """To within two units in the last place, at the ends of the format too."""
     spread = torch.tensor([10.0**k for k in range(-320, 3)], dtype=torch.float64)

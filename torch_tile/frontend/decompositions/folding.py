@@ -27,7 +27,9 @@ def _im2col(
         reach = dilation[k] * (kernel_size[k] - 1) + 1
         x = aten.slice.Tensor(x.unfold(2 + k, reach, stride[k]), -1, 0, reach, dilation[k])
     batch, channels, rows, columns = x.shape[:4]
-    return x.permute(0, 1, 4, 5, 2, 3).reshape(batch, channels * kernel_size[0] * kernel_size[1], rows * columns)
+    windows = x.permute(0, 1, 4, 5, 2, 3)
+    # One row of windows is a view: its strides are not those of ATen's result.
+    return windows.reshape(batch, channels * kernel_size[0] * kernel_size[1], rows * columns).contiguous()
 
 
 def _windows_holding(size: int, kernel: int, padding: int, stride: int, count: int, device: torch.device) -> Any:

@@ -209,6 +209,18 @@ def _laid_out(function: Callable[..., Any]) -> Callable[..., Any]:
     return decomposition
 
 
+def _shuffle_laid_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    """ATen's processor code keeps the memory format of the operand; on other devices the result is contiguous."""
+
+    def channel_shuffle(x: torch.Tensor, groups: int) -> Any:
+        result = function(x, groups)
+        if x.device.type != "cpu":
+            return result
+        return result.contiguous(memory_format=torch._prims_common.suggest_memory_format(x))
+
+    return channel_shuffle
+
+
 def _of_known_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
     """The operator stays whole where its decomposition asks what only the running graph knows."""
 
@@ -282,6 +294,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
     table.update(get_decompositions([aten.std_mean]))
     table.update((op, _laid_out(of_norm(table[op]))) for op in _BATCH_NORMS if op in table)
     table[aten.native_group_norm.default] = of_norm(table[aten.native_group_norm.default])
+    table[aten.channel_shuffle.default] = _shuffle_laid_out(table[aten.channel_shuffle.default])
     for family in (
         pointwise,
         polynomials,

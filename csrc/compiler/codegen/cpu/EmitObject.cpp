@@ -19,6 +19,7 @@
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/TargetParser/SubtargetFeature.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/LICM.h"
@@ -29,16 +30,26 @@
 using namespace llvm;
 using namespace torch_tile::codegen;
 
+/// The processor's features without SSE4a, whose instructions (`extrq`) have no VEX encoding. Beside AVX in use, some
+/// processors take hundreds of cycles for an instruction of the older encoding.
+static std::string usableFeatures(const TargetMachine &machine, const CpuOptions &cpu) {
+  SubtargetFeatures features(cpu.features);
+  if (machine.getTargetTriple().isX86())
+    features.AddFeature("sse4a", false);
+  return features.getString();
+}
+
 static void setAttributes(Module &module, const TargetMachine &machine, const CpuOptions &cpu,
                           const CpuFeatures &features) {
   module.setDataLayout(machine.createDataLayout());
   module.setTargetTriple(machine.getTargetTriple());
+  std::string usable = usableFeatures(machine, cpu);
   for (Function &function : module) {
     function.setDoesNotThrow();
     if (function.isDeclaration())
       continue;
     function.addFnAttr("target-cpu", cpu.cpu);
-    function.addFnAttr("target-features", cpu.features);
+    function.addFnAttr("target-features", usable);
     if (features.hasAvx512) {
       // LLVM prefers 256 bits on some processors, and widens to 512 only what is known to be that wide.
       function.addFnAttr("prefer-vector-width", "512");
