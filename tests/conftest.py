@@ -41,15 +41,15 @@ def pytest_runtest_setup() -> None:
 
 
 def pytest_configure() -> None:
-    """Every compile measures the latency of its guards, for which Dynamo flushes the processor's caches: 30 ms, a fifth of
-    these tests' time. The figure is written to Dynamo's log alone."""
+    """Every compile measures the latency of its guards, for which Dynamo flushes the processor's caches: 30 ms, a fifth
+    of these tests' time. The figure is written to Dynamo's log alone."""
     torch._dynamo.guards.profile_guard_manager = lambda *args: 0.0
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call() -> None:
-    """pytest adds its handlers to every logger that does not propagate. Those of torch's structured trace have it build and
-    encode each event of each compile, which costs nothing without a handler."""
+    """pytest adds its handlers to every logger that does not propagate. Those of torch's structured trace have it build
+    and encode each event of each compile, which costs nothing without a handler."""
     torch._logging._internal.trace_log.handlers.clear()
 
 
