@@ -543,3 +543,20 @@ def test_results_over_negatives_of_another_dtype(function: Any, of: Any, dynamic
 
 def root_is(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     return tensor.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+
+
+def test_an_input_that_begins_within_its_memory_is_restrided() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        x[:1] = x.sum()
+        torch.broadcast_tensors(x, x)[0].transpose_(0, 1)  # Dynamo refuses x.transpose_
+        return x[0]
+
+    fresh()
+    call = compiled(function)
+    for offset in (0, 7, 7, 3):
+        mine, theirs = torch.arange(64.0), torch.arange(64.0)
+        inputs = [memory[offset : offset + 40].view(5, 8)[:, 1:7] for memory in (mine, theirs)]
+        assert_same(call(inputs[0]), function(inputs[1]))
+        assert_same(mine, theirs)
+        assert inputs[0].storage_offset() == inputs[1].storage_offset()
+        assert inputs[0].stride() == inputs[1].stride()

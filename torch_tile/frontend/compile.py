@@ -36,6 +36,7 @@ from torch_tile.frontend.products.fuse import fuse_products
 from torch_tile.frontend.pycalls import make_pycalls
 from torch_tile.frontend.random_states import give_random_results
 from torch_tile.frontend.reload import ask_remote, count, give_remote, names_of, sink
+from torch_tile.frontend.restrided_inputs import beginning_where_inputs_do, restrided_inputs
 from torch_tile.frontend.tracked_views import tracking, views_to_track
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
@@ -180,6 +181,9 @@ def _compile(
         "name": name, "kind": kind, "text": graph.text, "device": graph.device, "inputs": inputs,
         "places": places.packed(found), "matmul_library": library,
     }  # fmt: skip
+    if places_of_restrided := restrided_inputs() if kind != "backward" and binding is None else []:
+        settings.reason_against_keeping = "it changes the strides of an input that it writes"
+        return beginning_where_inputs_do(as_torch_calls_it(program, graph), places_of_restrided)
     if settings["cudagraphs"]:
         recorded_calls = _recorded(program, gm, graph, entry, settings, binding)
         if recorded_calls is not None:
