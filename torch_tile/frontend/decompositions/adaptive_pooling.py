@@ -22,6 +22,9 @@ class _Windows:
     def __init__(self, sizes: Sequence[int], counts: Sequence[int], device: torch.device) -> None:
         self.sizes, self.counts, self.device = list(sizes), list(counts), device
         self.rank = len(self.sizes)
+        # By dimension and offset: taps share them, so few operators are traced.
+        self.of_tap: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+        self.of_element: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
 
     @staticmethod
     def of(x: torch.Tensor, output_size: Any) -> _Windows | None:
@@ -61,14 +64,19 @@ class _Windows:
         valid: Any = None
         place: Any = 0
         for dim in range(self.rank):
-            window = torch.arange(self.counts[dim], device=self.device)
-            position = self.start(dim, window) + at[dim]
-            inside = self.along(dim, position < self.end(dim, window))
-            position = self.along(dim, position.clamp(max=self.sizes[dim] - 1))
+            inside, position = self._tap_along(dim, at[dim])
             valid = inside if valid is None else valid & inside
             place = place * self.sizes[dim] + position
             indices.append(position)
         return aten._unsafe_index.Tensor(x, indices), valid, place
+
+    def _tap_along(self, dim: int, offset: int) -> tuple[torch.Tensor, torch.Tensor]:
+        if (dim, offset) not in self.of_tap:
+            window = torch.arange(self.counts[dim], device=self.device)
+            position = self.start(dim, window) + offset
+            inside = self.along(dim, position < self.end(dim, window))
+            self.of_tap[dim, offset] = inside, self.along(dim, position.clamp(max=self.sizes[dim] - 1))
+        return self.of_tap[dim, offset]
 
     def lengths(self) -> Any:
         total: Any = 1
@@ -90,13 +98,19 @@ class _Windows:
         indices: list[Any] = [None] * (values[0].dim() - self.rank)
         valid: Any = None
         for dim in range(self.rank):
+            holds, place = self._window_along(dim, on[dim])
+            valid = holds if valid is None else valid & holds
+            indices.append(place)
+        return [aten._unsafe_index.Tensor(value, indices) for value in values], valid
+
+    def _window_along(self, dim: int, offset: int) -> tuple[torch.Tensor, torch.Tensor]:
+        if (dim, offset) not in self.of_element:
             n, m = self.sizes[dim], self.counts[dim]
             position = torch.arange(n, device=self.device)
-            window = torch.div(position * m, n, rounding_mode="floor") + on[dim]
+            window = torch.div(position * m, n, rounding_mode="floor") + offset
             holds = self.along(dim, window < torch.div((position + 1) * m + n - 1, n, rounding_mode="floor"))
-            valid = holds if valid is None else valid & holds
-            indices.append(self.along(dim, window.clamp(max=m - 1)))
-        return [aten._unsafe_index.Tensor(value, indices) for value in values], valid
+            self.of_element[dim, offset] = holds, self.along(dim, window.clamp(max=m - 1))
+        return self.of_element[dim, offset]
 
 
 def _average(x: torch.Tensor, output_size: Any) -> Any:
