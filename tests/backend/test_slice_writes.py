@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import torch_tile
-from tests.compiling import assert_same, compiled, copy_inputs, fresh, tile_only
+from tests.compiling import assert_same, compiled, copy_inputs, count, fresh, tile_only
 from torch_tile.frontend.part_writes import at_indices, into_inputs
 
 CACHE = (2, 4, 512, 32)
@@ -115,6 +115,28 @@ def test_parts_alone_are_written(function: Callable[..., Any], dynamic: bool) ->
     mine, theirs = copy_inputs(more), copy_inputs(more)
     assert_same(call(*mine), function(*theirs), rtol=1e-5, atol=1e-5)
     assert_same(mine, theirs, rtol=1e-5, atol=1e-5)
+
+
+@tile_only
+def test_writes_with_steps_in_branches() -> None:
+    def function(x: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        def ones(x: torch.Tensor) -> torch.Tensor:
+            y = x.clone()
+            y[::2] += 1
+            return y
+
+        def zeros(x: torch.Tensor) -> torch.Tensor:
+            y = x * 2
+            y[1::3] = 0
+            return y
+
+        return torch.cond(p.sum() > 0, ones, zeros, (x,))
+
+    call, x = compiled(function), torch.randn(9, 4)
+    for p in (torch.ones(2), -torch.ones(2)):
+        fresh()
+        assert_same(call(x, p), function(x, p))
+        assert count("externs") == 0
 
 
 @tile_only

@@ -92,7 +92,8 @@ def _write(gm: GraphModule, chain: list[Write], copy: Node) -> None:
 def write_into_inputs(gm: GraphModule, settings: Settings) -> GraphModule:
     """The graph with writes of parts alone where that moves less than whole tensors; itself where nothing is written.
     Scatters with steps that are left become choices."""
-    if not any(node.target in SCATTERS for node in gm.graph.nodes):
+    graphs = [module.graph for module in gm.modules() if isinstance(module, GraphModule)]  # bodies of branches too
+    if not any(node.target in SCATTERS for graph in graphs for node in graph.nodes):
         return gm
     gm = own_copy(gm)
     if limits.is_on(settings, "slice_writes"):
