@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from tests.compiling import IS_TILE, assert_same, compiled, count, fresh, tile_only
+from tests.compiling import BACKEND, IS_TILE, assert_same, compiled, count, fresh, tile_only
 
 aten = torch.ops.aten
 Tensors = list[torch.Tensor]
@@ -475,7 +475,8 @@ def _of_one_piece(x: torch.Tensor) -> Any:
 
 def _of_a_result(x: torch.Tensor) -> Any:
     y = x * 2
-    return y, y.view(y.shape), y.squeeze(0)[:], y.view(-1).view(y.shape), x.chunk(1)[0]
+    views = y.view(y.shape), y.squeeze(0)[:], y.view(-1).view(y.shape), y.chunk(1)[0], y[None].unbind(0)[0]
+    return y, *views, x.chunk(1)[0]
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -560,3 +561,47 @@ def test_an_input_that_begins_within_its_memory_is_restrided() -> None:
         assert_same(mine, theirs)
         assert inputs[0].storage_offset() == inputs[1].storage_offset()
         assert inputs[0].stride() == inputs[1].stride()
+
+
+def _empty_write(x: torch.Tensor) -> Any:
+    x[0:0] = 1
+    return x.diagonal() + 1, x.diagonal(-1) * 2, x.unfold(0, 2, 1) + 1
+
+
+def _row(x: torch.Tensor) -> Any:
+    x[1:2].mul_(2)
+    return x.diagonal(1) + 1, x.unfold(1, 2, 1) + 1
+
+
+def _between_elements(x: torch.Tensor) -> Any:
+    x[0] = 1
+    return x.as_strided((2, 2), (1, 1), 8) + 1
+
+
+def _from_the_first(x: torch.Tensor) -> Any:
+    y = x.as_strided((2, 2), (1, 1))
+    x[0] = 1
+    return y + 1
+
+
+WITHIN_MEMORY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "stepped": lambda x: x.view(4, 5)[1:, 1::2],
+    "offset": lambda x: x[7:13].view(3, 2),
+    "short": lambda x: x[:6].view(3, 2),
+    "all": lambda x: x.view(4, 5),
+    "turned": lambda x: x.view(5, 4)[1:].t(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch_tile. graph")
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("layout", WITHIN_MEMORY)
+@pytest.mark.parametrize("function", [_empty_write, _row, _between_elements, _from_the_first])
+def test_strided_views_of_written_inputs(function: Any, layout: str, dynamic: bool) -> None:
+    """Positions count from the input's own first element, or from its storage's; no memory is read that eager mode does
+    not read."""
+    mine, theirs = torch.arange(20.0), torch.arange(20.0)
+    fresh()
+    result = torch.compile(function, backend=BACKEND, dynamic=dynamic)(WITHIN_MEMORY[layout](mine))
+    assert_same(result, function(WITHIN_MEMORY[layout](theirs)))
+    assert_same(mine, theirs)

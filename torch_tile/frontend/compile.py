@@ -37,6 +37,7 @@ from torch_tile.frontend.pycalls import make_pycalls
 from torch_tile.frontend.random_states import give_random_results
 from torch_tile.frontend.reload import ask_remote, count, give_remote, names_of, sink
 from torch_tile.frontend.restrided_inputs import beginning_where_inputs_do, restrided_inputs
+from torch_tile.frontend.storage_views import refuse_views_beyond_writes
 from torch_tile.frontend.tracked_views import tracking, views_to_track
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
@@ -144,6 +145,7 @@ def _compile(
     if kind != "backward" and binding is None:
         view_inputs(gm)
         faults.point("view_inputs")
+    refuse_views_beyond_writes(gm)
     write_at_indices(gm, settings)
     gm = replace_language_kernels(replace_triton_kernels(gm))
     give_random_results(gm)

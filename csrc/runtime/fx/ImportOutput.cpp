@@ -19,6 +19,9 @@ static bool isViewOf(py::handle node) {
   const OpInfo &op = opInfoOf(target);
   auto isWritten = [](const OpInfo::Argument &each) { return each.isWritten; };
   auto isView = [](const OpInfo::Return &each) { return !each.viewed.empty(); };
+  // Schemas say of lists of views only that they may be views of anything.
+  if (op.name.starts_with("aten::split") || op.name == "aten::chunk" || op.name == "aten::unbind")
+    return true;
   return std::none_of(op.arguments.begin(), op.arguments.end(), isWritten) &&
          std::any_of(op.returns.begin(), op.returns.end(), isView);
 }

@@ -2,6 +2,7 @@
 #include "runtime/fx/OpCall.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 namespace py = pybind11;
@@ -172,26 +173,45 @@ const char *importUnbind(Call &call) {
   return nullptr;
 }
 
-const char *importStridedView(Call &call) {
+static const char *setStrided(Call &call, const Value &x, SizeExpr offset) {
+  call.setView(call.importer.emit("as_strided", {x}, sizeAttr("offset", offset), call.type()), x);
+  return nullptr;
+}
+
+const char *importDiagonal(Call &call) {
   const Value *x = call.tensor(0);
   if (!x)
     return kNoTensor;
-  // Both offsets come from the same trace, so their difference holds for any storage.
-  Importer &importer = call.importer;
-  SizeExpr offset = importer.sizes.context.sub(importer.storageOffset(call.result()), importer.storageOffset(*x));
-  call.setView(importer.emit("as_strided", {*x}, sizeAttr("offset", offset), call.type()), *x);
-  return nullptr;
+  std::optional<Scalar> diagonal = call.scalar(1);
+  if (!diagonal || diagonal->kind != Scalar::Kind::Int)
+    return "which diagonal is not constant";
+  SizeContext &sizes = call.importer.sizes.context;
+  int64_t above = diagonal->integer;
+  auto dim = static_cast<size_t>(call.dim(above < 0 ? 2 : 3, x->type.rank()));
+  bool isEmpty = call.type().sizes.back().isConstant(0);
+  SizeExpr offset = sizes.mul(sizes.constant(isEmpty ? 0 : std::abs(above)), x->type.strides[dim]);
+  return setStrided(call, *x, offset);
+}
+
+const char *importUnfold(Call &call) {
+  const Value *x = call.tensor(0);
+  return x ? setStrided(call, *x, call.importer.sizes.context.constant(0)) : kNoTensor;
 }
 
 const char *importAsStrided(Call &call) {
   const Value *x = call.tensor(0);
   if (!x)
     return kNoTensor;
-  if (!call.isNone(3) && x->isForeignStorage)
+  Importer &importer = call.importer;
+  if (call.isNone(3))
+    return setStrided(call, *x, importer.sizes.context.constant(0));
+  if (x->isForeignStorage)
     return "its offset counts from the storage of an input";
   if (!x->meta)
     return "the storage of its operand is not known";
-  return importStridedView(call);
+  // Both offsets come from the same trace, so their difference holds for any storage.
+  return setStrided(call, *x,
+                    importer.sizes.context.sub(importer.storageOffset(call.result()), importer.storageOffset(*x)));
 }
 
 const char *importFlip(Call &call) {

@@ -154,8 +154,8 @@ constexpr OpRule rules[] = {
     {"aten::chunk", importSplit, "slice", true},
     {"aten::unsafe_chunk", importSplit, "slice", true},
     {"aten::unbind.int", importUnbind, "select", true},
-    {"aten::diagonal", importStridedView, "as_strided", true},
-    {"aten::unfold", importStridedView, "as_strided", true},
+    {"aten::diagonal", importDiagonal, "as_strided", true},
+    {"aten::unfold", importUnfold, "as_strided", true},
     {"aten::as_strided", importAsStrided, "as_strided", true},
     // copies with another layout
     {"aten::clone", importClone, "clone"},

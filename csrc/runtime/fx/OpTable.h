@@ -55,7 +55,8 @@ const char *importSlice(Call &call);
 const char *importSelect(Call &call);
 const char *importSplit(Call &call);
 const char *importUnbind(Call &call);
-const char *importStridedView(Call &call); // what the strides of the result say
+const char *importDiagonal(Call &call);
+const char *importUnfold(Call &call);
 const char *importAsStrided(Call &call);
 const char *importClone(Call &call);
 const char *importCopy(Call &call);

@@ -1,0 +1,56 @@
+"""`as_strided` of an input that the graph writes: it may read what lies between the input's elements, or beyond them.
+
+In a graph without mutation the written input is a new tensor, which has the input's elements alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from torch_tile.errors import UnsupportedError
+
+aten = torch.ops.aten
+
+_WRITES = (
+    aten.as_strided_scatter.default,
+    aten.copy.default,
+    aten.diagonal_scatter.default,
+    aten.select_scatter.default,
+    aten.slice_scatter.default,
+)
+
+
+def _written_input(node: Any) -> Node | None:
+    """The graph input whose new value a node is, or views."""
+    is_written = False
+    while isinstance(node, Node) and node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+        returned = node.target._schema.returns
+        if node.target in _WRITES:
+            is_written = True
+        elif not (len(returned) == 1 and returned[0].alias_info is not None and not node.target._schema.is_mutable):
+            return None
+        node = node.args[0]
+    return node if is_written and isinstance(node, Node) and node.op == "placeholder" else None
+
+
+def _is_within(view: Node, place: torch.Tensor) -> bool:
+    """Whether all elements of the view are elements of a dense tensor at the beginning of its memory."""
+    value = view.meta["val"]
+    last = value.storage_offset() + sum((n - 1) * stride for n, stride in zip(value.shape, value.stride(), strict=True))
+    is_dense = statically_known_true(place.storage_offset() == 0) and place.is_contiguous()
+    return is_dense and statically_known_true(last < place.numel())
+
+
+def refuse_views_beyond_writes(gm: GraphModule) -> None:
+    """
+    Raises:
+        UnsupportedError: a view reads memory of a written input that no element of the input has.
+    """
+    for node in gm.graph.find_nodes(op="call_function", target=aten.as_strided.default):
+        place = _written_input(node.args[0])
+        if place is not None and not _is_within(node, place.meta["val"]):
+            raise UnsupportedError("import", f"as_strided of '{place.name}', which is written, beyond its elements")
