@@ -305,6 +305,15 @@ def test_strides_of_unfold(sizes: tuple[int, ...]) -> None:
         assert compiled(lambda x: F.unfold(x, kernel))(at).stride() == columns.stride()
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_strides_of_fold(stride: int) -> None:
+    columns = torch.randn(2, 12, 8 if stride == 1 else 4)
+    sizes = (5, 3) if stride == 1 else (4, 4)
+    for at in (columns, columns.mT.contiguous().mT):
+        result = compiled(lambda c: F.fold(c, sizes, 2, stride=stride))(at)
+        assert result.stride() == F.fold(at, sizes, 2, stride=stride).stride()
+
+
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize("sizes", [(2, 4, 6, 8), (2, 4, 3, 6, 8)], ids=str)
 def test_strides_of_channel_shuffle(sizes: tuple[int, ...], groups: int) -> None:

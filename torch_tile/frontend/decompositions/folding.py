@@ -73,7 +73,7 @@ def _col2im(
             high = [output_size[k] - counts[k] - low[k] for k in range(2)]
             part = aten.constant_pad_nd(parts[:, :, at[0], at[1]], [low[1], high[1], low[0], high[0]], 0)
             total = part if total is None else total + part
-        return total.to(columns.dtype)
+        return total.to(columns.dtype).contiguous()  # whatever order the columns have
     holding = [
         list(_windows_holding(output_size[k], kernel_size[k], padding[k], stride[k], counts[k], columns.device))
         for k in range(2)
@@ -82,7 +82,7 @@ def _col2im(
         place = [None, None, row_tap.view(-1, 1), tap, row.view(-1, 1), column]
         part = torch.where(row_holds.view(-1, 1) & holds, aten._unsafe_index.Tensor(parts, place), 0.0)
         total = part if total is None else total + part
-    return total.to(columns.dtype)
+    return total.to(columns.dtype).contiguous()
 
 
 def folding() -> dict[Any, Callable[..., Any]]:
