@@ -38,10 +38,13 @@ def _written_input(node: Any) -> Node | None:
 
 
 def _is_within(view: Node, place: torch.Tensor) -> bool:
-    """Whether all elements of the view are elements of a dense tensor at the beginning of its memory."""
+    """Whether all elements of the view are elements of a dense tensor at the beginning of its memory. A vector of
+    unknown length is taken to be all of its memory, as AOTAutograd's bases are; the program checks each call."""
     value = view.meta["val"]
     last = value.storage_offset() + sum((n - 1) * stride for n, stride in zip(value.shape, value.stride(), strict=True))
     is_dense = statically_known_true(place.storage_offset() == 0) and place.is_contiguous()
+    if is_dense and place.dim() == 1 and not (isinstance(last, int) and isinstance(place.numel(), int)):
+        return True
     return is_dense and statically_known_true(last < place.numel())
 
 
