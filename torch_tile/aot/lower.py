@@ -28,6 +28,7 @@ from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.part_writes.at_indices import write_at_indices
 from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
+from torch_tile.frontend.storage_views import refuse_views_beyond_writes
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
 aten = torch.ops.aten
@@ -280,6 +281,7 @@ def _print(
     gm.recompile()
     gm = prepare_higher_order(gm, lambda: decomposition_table(False, False))
     stand_ins = _move(gm, "cuda:0") if device == "cuda" else {}
+    refuse_views_beyond_writes(gm)
     write_at_indices(gm, settings)
     gm = write_into_inputs(replace_language_kernels(replace_triton_kernels(gm)), settings)
     graph = _C.print_graph(gm)

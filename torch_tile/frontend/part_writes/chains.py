@@ -66,12 +66,12 @@ def hint(sizes: Any) -> int | None:
     return total
 
 
-def is_the_view(view: Any, node: Node) -> bool:
-    """Whether `view` is the part of the scatter's base that the scatter writes."""
+def is_the_view(view: Any, node: Node, base: Any = None) -> bool:
+    """Whether `view` is the part of the scatter's base, or of another tensor, that the scatter writes."""
     return (
         isinstance(view, Node)
         and view.target is SCATTERS[node.target]
-        and view.args[0] is node.args[0]
+        and view.args[0] is (base or node.args[0])
         and view.args[1:] == node.args[2:]
         and view.kwargs == node.kwargs
     )

@@ -62,21 +62,12 @@ def _view_of(gm: GraphModule, write: Write, of: Node) -> Node:
     view = of
     for scatter in write.scatters:
         operand = view
-        same = (user for user in operand.users if _is_this_view(user, scatter, operand))
+        same = (user for user in operand.users if chains.is_the_view(user, scatter, operand))
         known = next(same, None)
         view = known or emit_before(
             gm, write.node, SCATTERS[scatter.target], operand, *scatter.args[2:], **scatter.kwargs
         )
     return view
-
-
-def _is_this_view(user: Node, scatter: Node, operand: Node) -> bool:
-    return (
-        user.target is SCATTERS[scatter.target]
-        and user.args[0] is operand
-        and user.args[1:] == scatter.args[2:]
-        and user.kwargs == scatter.kwargs
-    )
 
 
 def _write(gm: GraphModule, chain: list[Write], copy: Node) -> None:

@@ -1,0 +1,150 @@
+"""Results that view inputs, other results or negatives, and views of inputs that are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+from tests.compiling import BACKEND, assert_same, compiled, fresh
+
+
+def _of_one_piece(x: torch.Tensor) -> Any:
+    return x.unbind(-2)[0].reshape(-1), x.unbind(-2)[0]
+
+
+def _of_a_result(x: torch.Tensor) -> Any:
+    y = x * 2
+    views = y.view(y.shape), y.squeeze(0)[:], y.view(-1).view(y.shape), y.chunk(1)[0], y[None].unbind(0)[0]
+    return y, *views, x.chunk(1)[0]
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("function", [_of_one_piece, _of_a_result])
+def test_views_that_are_alike_are_tensors_of_their_own(function: Callable[..., Any], training: bool) -> None:
+    """A view of all elements in the same shape shares memory, not the object: changing the shape of one is not seen in
+    the others."""
+    x = torch.randn(1, 1) if function is _of_one_piece else torch.randn(3, 4)
+    x.requires_grad_(training)
+    fresh()
+    results, expected = compiled(function)(x), function(x)
+    assert len({id(each) for each in (x, *results)}) == len(results) + 1
+    assert len({each.data_ptr() for each in results}) == len({each.data_ptr() for each in expected})
+    results[0].detach().add_(1)
+    expected[0].detach().add_(1)
+    assert_same([each.detach() for each in results], [each.detach() for each in expected])
+    assert all(each._version == results[0]._version for each in results if each.data_ptr() == results[0].data_ptr())
+    results[1].detach().unsqueeze_(0)
+    assert [each.shape for each in results] == [each.shape for each in expected]
+
+
+def _complex_of_negative(t: torch.Tensor) -> Any:
+    z = torch.view_as_complex(torch._neg_view(t + 0))
+    return z, torch._conj(z[0]), z.real
+
+
+def _real_of_negative(t: torch.Tensor) -> Any:
+    z = torch._neg_view(torch.view_as_complex(t + 0))
+    return torch.view_as_real(z)[..., 1:], z.imag, z.conj()
+
+
+def _adjoint_without_imaginary_part(t: torch.Tensor) -> Any:
+    z = torch.complex(t[..., 0], t[..., 1]).adjoint()
+    z.imag.zero_()
+    return z
+
+
+def _parts(z: torch.Tensor) -> Any:
+    return z.real, z.conj()[0].imag, torch.view_as_real(z.resolve_conj()), z.conj()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    ("function", "of"),
+    [
+        (_complex_of_negative, lambda t: t),
+        (_real_of_negative, lambda t: t),
+        (_adjoint_without_imaginary_part, lambda t: t),
+        (torch.view_as_complex, torch._neg_view),
+        (_parts, lambda t: torch._neg_view(torch.view_as_complex(t))[1:]),
+        (_parts, lambda t: torch._neg_view(torch.view_as_complex(t).conj())),
+    ],
+    ids=["complex", "real", "adjoint", "negative", "negative complex", "negative conjugate"],
+)
+def test_results_over_negatives_of_another_dtype(function: Any, of: Any, dynamic: bool) -> None:
+    """Real parts of what is the negative of its memory, and complex numbers made of such parts."""
+    argument = of(torch.randn(3, 4, 2))
+    fresh()
+    results, expected = compiled(function, dynamic=dynamic)(argument), function(argument)
+    assert_same(results, expected)
+    for one, other in zip(pytree.tree_leaves(results), pytree.tree_leaves(expected), strict=True):
+        assert one.is_conj() == other.is_conj()
+        assert one.data_ptr() == other.data_ptr() or not root_is(other, argument)
+
+
+def root_is(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    return tensor.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+
+
+def test_an_input_that_begins_within_its_memory_is_restrided() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        x[:1] = x.sum()
+        torch.broadcast_tensors(x, x)[0].transpose_(0, 1)  # Dynamo refuses x.transpose_
+        return x[0]
+
+    fresh()
+    call = compiled(function)
+    for offset in (0, 7, 7, 3):
+        mine, theirs = torch.arange(64.0), torch.arange(64.0)
+        inputs = [memory[offset : offset + 40].view(5, 8)[:, 1:7] for memory in (mine, theirs)]
+        assert_same(call(inputs[0]), function(inputs[1]))
+        assert_same(mine, theirs)
+        assert inputs[0].storage_offset() == inputs[1].storage_offset()
+        assert inputs[0].stride() == inputs[1].stride()
+
+
+def _empty_write(x: torch.Tensor) -> Any:
+    x[0:0] = 1
+    return x.diagonal() + 1, x.diagonal(-1) * 2, x.unfold(0, 2, 1) + 1
+
+
+def _row(x: torch.Tensor) -> Any:
+    x[1:2].mul_(2)
+    return x.diagonal(1) + 1, x.unfold(1, 2, 1) + 1
+
+
+def _between_elements(x: torch.Tensor) -> Any:
+    x[0] = 1
+    return x.as_strided((2, 2), (1, 1), 8) + 1
+
+
+def _from_the_first(x: torch.Tensor) -> Any:
+    y = x.as_strided((2, 2), (1, 1))
+    x[0] = 1
+    return y + 1
+
+
+WITHIN_MEMORY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "stepped": lambda x: x.view(4, 5)[1:, 1::2],
+    "offset": lambda x: x[7:13].view(3, 2),
+    "short": lambda x: x[:6].view(3, 2),
+    "all": lambda x: x.view(4, 5),
+    "turned": lambda x: x.view(5, 4)[1:].t(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch_tile. graph")
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("layout", WITHIN_MEMORY)
+@pytest.mark.parametrize("function", [_empty_write, _row, _between_elements, _from_the_first])
+def test_strided_views_of_written_inputs(function: Any, layout: str, dynamic: bool) -> None:
+    """Positions count from the input's own first element, or from its storage's; no memory is read that eager mode does
+    not read."""
+    mine, theirs = torch.arange(20.0), torch.arange(20.0)
+    fresh()
+    result = torch.compile(function, backend=BACKEND, dynamic=dynamic)(WITHIN_MEMORY[layout](mine))
+    assert_same(result, function(WITHIN_MEMORY[layout](theirs)))
+    assert_same(mine, theirs)
