@@ -5,6 +5,8 @@ simpler form that gives the same values.
 from __future__ import annotations
 
 import logging
+import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ import torch.nn.functional as F
 
 import torch_tile
 from tests.backend.budget_programs import PROGRAMS, heavy
-from tests.compiling import assert_same, compiled, compiler_seconds, count, fresh
+from tests.compiling import assert_same, compiled, compiler_seconds, count, fresh, run_python
 
 # CPU seconds of the compiler for each node of an ATen graph, and for any graph: ten times what they take, and far below
 # what a walk without memory or a body without bound takes.
@@ -129,6 +131,50 @@ def test_code_past_the_time_budget_is_not_optimised(dtype: torch.dtype, caplog: 
         is_said = any("without optimisation" in record.getMessage() for record in caplog.records)
         assert is_said == (budget == 0)
     assert_same(results[1], results[0], exact=True)
+
+
+def test_kernels_after_unoptimised_code_are_optimised(tmp_path: Path) -> None:
+    """What one compile asks of LLVM ends with it: the threads that compile, and their code generators, stay. A process
+    of its own, for other tests compile without optimisation too."""
+    code = """
+        from pathlib import Path
+
+        import torch
+        import torch_tile
+        import torch_tile.language as tl
+        from torch_tile.language import kernel_cache
+
+        compile_text = kernel_cache._C.compile_kernel
+        seen = []
+
+        class Spy:
+            def __getattr__(self, name):
+                return getattr(torch_tile._C, name)
+
+            def compile_kernel(self, text, options, dump, architecture):
+                seen.append((text, options))
+                return compile_text(text, options, dump, architecture)
+
+        kernel_cache._C = Spy()
+
+        @torch_tile.jit
+        def double(x_ptr, n, B: tl.constexpr):
+            i = tl.program_id(0) * B + tl.arange(0, B)
+            tl.store(x_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)
+
+        with torch_tile.config.patch(cache=False):
+            double[(2,)](torch.ones(100), 100, B=64)
+        ((text, options),) = seen
+
+        def code(budget_ms):
+            return {compile_text(text, {**options, "kernel_budget_ms": str(budget_ms)}, None, "") for _ in range(4)}
+
+        optimised = code(3000)
+        print(len(optimised), code(0) == optimised, code(3000) == optimised)
+    """
+    script = tmp_path / "script.py"  # the language reads the sources of its kernels
+    script.write_text(textwrap.dedent(code))
+    assert run_python(f"import runpy; runpy.run_path({str(script)!r})") == "1 False True\n"
 
 
 def test_equal_layers_with_gathers_share_kernels() -> None:

@@ -130,7 +130,12 @@ template <typename Buffer>
 static bool emitFile(Module &module, TargetMachine &machine, bool isOptimized, CodeGenFileType type, Buffer &buffer) {
   raw_svector_ostream stream(buffer);
   CodeGenOptLevel usual = machine.getOptLevel();
-  llvm::scope_exit restore([&] { machine.setOptLevel(usual); });
+  TargetOptions usualOptions = machine.Options;
+  // LLVM turns its fast instruction selection on at level 0, and leaves it on for all that the machine emits later.
+  llvm::scope_exit restore([&] {
+    machine.setOptLevel(usual);
+    machine.Options = usualOptions;
+  });
   if (!isOptimized)
     machine.setOptLevel(CodeGenOptLevel::None);
   legacy::PassManager passes;
