@@ -15,7 +15,7 @@ xz -T0 -6 --force "$folder/libtorch_tile_compiler.so"
 # The part of the runner that links no torch, for tests of packages.
 strip --strip-unneeded -o "$folder/torch_tile/libtorch_tile_runtime.so" "$root/torch_tile/libtorch_tile_runtime.so"
 tar -C "$root" --exclude='*.so' --exclude='__pycache__' --exclude='lit' --exclude='unit' -cf - \
-  torch_tile tests benchmarks csrc/runtime csrc/support csrc/artifact csrc/compiler/c_api.h .ci/bundle_run.py \
+  torch_tile tests benchmarks csrc/runner csrc/runtime csrc/support csrc/artifact csrc/compiler/c_api.h .ci/bundle_run.py \
   pyproject.toml setup.cfg LICENSE | tar -C "$folder" -xf -
 mv "$folder/.ci/bundle_run.py" "$folder/run.py"
 rmdir "$folder/.ci"

@@ -16,6 +16,7 @@ import hashlib
 import importlib.machinery
 import lzma
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,6 +48,12 @@ def register_backend() -> None:
     (folder / "entry_points.txt").write_text("[torch_dynamo_backends]\ntile = torch_tile.backend:tile\n")
 
 
+def runs_in_python(path: Path) -> bool:
+    """Whether CMake makes a source part of the Python module alone."""
+    text = (path.parent / "CMakeLists.txt").read_text() if (path.parent / "CMakeLists.txt").exists() else ""
+    return any(path.name in files.split() for files in re.findall(r"target_sources\(_C PRIVATE([^)]*)\)", text))
+
+
 def build_extension() -> None:
     import torch
 
@@ -54,14 +61,18 @@ def build_extension() -> None:
     if version < (2, 11):
         sys.exit(f"torch 2.11 or newer expected, got {torch.__version__}")
     library = PACKAGE / f"_C{SUFFIX}"
-    sources = sorted(p for part in ("runtime", "support", "artifact") for p in (ROOT / "csrc" / part).rglob("*.cpp"))
+    extension = sorted(p for part in ("runtime", "support", "artifact") for p in (ROOT / "csrc" / part).rglob("*.cpp"))
+    # The part of the runner that calls operators: what knows neither Python nor FX, and its own files.
+    runner = [ROOT / "csrc/runner/torch/TorchEngine.cpp", ROOT / "csrc/runner/DlType.cpp"]
+    shared = [path for path in extension if not runs_in_python(path)]
+    sources = [*extension, *runner]
     headers = sorted((ROOT / "csrc").rglob("*.h"))
     torch_folder = Path(torch.__file__).parent
     flags = [
         "-std=c++20", "-O2", "-fPIC", "-fopenmp", "-fvisibility=hidden", "-fvisibility-inlines-hidden",
         "-DTORCH_TILE_HAS_FX", f'-DTORCH_TILE_VERSION="{VERSION}"',
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
-        f"-I{ROOT / 'csrc'}", f"-I{sysconfig.get_paths()['include']}",
+        f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'csrc/runner/include'}", f"-I{sysconfig.get_paths()['include']}",
         f"-isystem{torch_folder / 'include'}", f"-isystem{torch_folder / 'include/torch/csrc/api/include'}",
     ]  # fmt: skip
     compiler = os.environ.get("CXX", "g++")
@@ -84,19 +95,26 @@ def build_extension() -> None:
 
     jobs = int(os.environ.get("JOBS", os.cpu_count() or 1))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        files = list(pool.map(compile_one, sources))
+        objects_of = dict(zip(sources, pool.map(compile_one, sources), strict=True))
     # The C++ library that torch has loaded, before any archive of it that the compiler would rather take: two in
     # one process disagree about locales.
     maps = Path("/proc/self/maps").read_text().split() if Path("/proc/self/maps").exists() else []
-    files += [path for path in dict.fromkeys(maps) if "/libstdc++.so" in path]
+    standard = [path for path in dict.fromkeys(maps) if "/libstdc++.so" in path]
     lib = torch_folder / "lib"
-    libraries = [str(lib / f"lib{name}.so") for name in ("c10", "torch_cpu", "torch", "torch_python")]
-    command = [
-        compiler, "-shared", "-o", str(library), *files, *libraries, "-ldl", f"-Wl,-rpath,{lib}", "-Wl,--gc-sections",
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr[-3000:])
+
+    def link(target: Path, paths: list[Path], torch_libraries: list[str]) -> None:
+        files = [objects_of[path] for path in paths]
+        libraries = [*standard, *(str(lib / f"lib{name}.so") for name in torch_libraries)]
+        command = [
+            compiler, "-shared", "-o", str(target), *files, *libraries,
+            "-ldl", f"-Wl,-rpath,{lib}", "-Wl,--gc-sections",
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr[-3000:])
+
+    link(library, extension, ["c10", "torch_cpu", "torch", "torch_python"])
+    link(PACKAGE / "libtorch_tile_runtime_torch.so", [*shared, *runner], ["c10", "torch_cpu", "torch"])
     # What the import compares with the torch that it finds.
     (PACKAGE / "_build.py").write_text(f'TORCH = "{torch.__version__}"\n')
     stamp.write_text(digest.hexdigest())

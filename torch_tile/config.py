@@ -237,6 +237,8 @@ class Settings(Mapping[str, Any]):
             for name, value in self._values.items()
             if KNOBS[name].is_for_compiler and value != KNOBS[name].default
         }
+        if _torch_is_deterministic():
+            options["deterministic"] = "true"
         if "fusion" in self.disabled_passes():
             options["fusion"] = "false"
         if "elide_roundings" in self.disabled_passes():
@@ -259,6 +261,11 @@ class Settings(Mapping[str, Any]):
             if not os.path.isdir(folder):
                 _say_once(f"cache_layers (TORCH_TILE_CACHE_LAYERS) names {folder}, which is no folder; it is not used")
         return folders
+
+
+def _torch_is_deterministic() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.are_deterministic_algorithms_enabled())
 
 
 def _torch_disables_caches() -> bool:

@@ -108,8 +108,12 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
 
   stage = "loops";
   if (progress < Progress::Loops) {
+    graph::LoweringOptions lowering;
+    lowering.maxIndexNodes = options.budget.indexNodes;
+    lowering.widensScans = !options.gpu;
+    lowering.ordersWrites = !options.gpu || options.deterministic;
     for (graph::FuncOp func : functions)
-      if (failed(graph::runGraphPipeline(func, options.budget.indexNodes, /*widensScans=*/!options.gpu)))
+      if (failed(graph::runGraphPipeline(func, lowering)))
         return errors.status(StatusKind::Unsupported);
     stages.done("loops");
     stages.dump("15-loops.mlir", *module);

@@ -52,6 +52,9 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
     } else if (key == "emulate_precision_casts") {
       if (!parseBool(value, options.emulatePrecisionCasts))
         return bad(key, "true or false", value);
+    } else if (key == "deterministic") {
+      if (!parseBool(value, options.deterministic))
+        return bad(key, "true or false", value);
     } else if (key == "program_threads") {
       if (value.getAsInteger(10, options.programThreads) || options.programThreads < 0)
         return bad(key, "a number of threads", value);
@@ -83,7 +86,7 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
           "options",
           (llvm::Twine("unknown option '") + key +
            "'; known are target, features, sleef, threads, program_threads, max_registers, fusion, body_budget, "
-           "index_budget, kernel_budget_ms, distinct_arguments, argument_multiples, emulate_precision_casts")
+           "index_budget, kernel_budget_ms, distinct_arguments, argument_multiples, emulate_precision_casts, deterministic")
               .str());
     }
   }

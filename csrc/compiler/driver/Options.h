@@ -22,6 +22,8 @@ struct CompileOptions {
   codegen::TimeBudget timeBudget;
   /// Keep every rounding to float16 and bfloat16 that eager makes.
   bool emulatePrecisionCasts = false;
+  /// Identical bits on every run: on a GPU, too, the last of several writes of one element stays.
+  bool deterministic = false;
   /// Tensors given to a standalone kernel share no memory.
   bool distinctArguments = false;
   /// By argument of a standalone kernel for GPU: what an integer, or a tensor's address, is divisible by; 1 for an
@@ -58,6 +60,7 @@ struct CompileOptions {
 ///   distinct_arguments=true | false             (default false)
 ///   argument_multiples=16,0,1,...               (default none; see CompileOptions::argumentMultiples)
 ///   emulate_precision_casts=true | false        (default false)
+///   deterministic=true | false                  (default false)
 Status parseOptions(std::string_view text, CompileOptions &options);
 
 } // namespace torch_tile

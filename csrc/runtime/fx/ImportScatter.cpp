@@ -14,8 +14,9 @@ namespace {
 constexpr const char *kNoTensor = "expected tensors of at least one dimension";
 constexpr const char *kNoIndex = "an index is neither int64 nor int32";
 
-/// Kernels keep the order of writes, which leaves a GPU nearly idle where torch's own are parallel. A few points that
-/// are only set are worth it: a cache that is updated in place is not copied.
+/// Kernels keep the order of sums by index, and of all writes where bits are to be the same on every run. That leaves a
+/// GPU nearly idle where torch's own kernels are parallel. A few points that are only set are worth it: a cache that is
+/// updated in place is not copied.
 const char *refuseOrder(const Call &call, bool isFold, std::span<const Value> indices = {}) {
   constexpr int64_t most = 1024;
   auto isFew = [](const Value &index) {
@@ -24,7 +25,8 @@ const char *refuseOrder(const Call &call, bool isFold, std::span<const Value> in
       points = points <= most ? points * std::clamp<int64_t>(size.constant().value_or(most + 1), 1, most + 1) : points;
     return points <= most;
   };
-  if (!call.importer.isOnGpu() || (!isFold && std::all_of(indices.begin(), indices.end(), isFew)))
+  bool isOrdered = isFold || at::globalContext().deterministicAlgorithms();
+  if (!call.importer.isOnGpu() || !isOrdered || (!isFold && std::all_of(indices.begin(), indices.end(), isFew)))
     return nullptr;
   return "a GPU would do it in order, and torch's kernel is parallel";
 }

@@ -1,5 +1,6 @@
 // graph-lower-to-loops: writes at positions that tensors name, and scans.
 // RUN: tile-opt %s --graph-lower-to-loops --split-input-file | FileCheck %s
+// RUN: tile-opt %s --graph-lower-to-loops=ordered-writes=false --split-input-file | FileCheck %s --check-prefix=FREE
 
 // The indices run in order, the other dimensions are parallel; the destination is a new buffer. Skipped points are masked.
 // CHECK-LABEL: @embedding_backward
@@ -28,6 +29,17 @@ graph.func @embedding_backward(%g: !graph.tensor<["s0", 64], f32>, %i: !graph.te
 // -----
 
 // Index tensors that broadcast, apart from each other: their dimensions come first in the values. Without a combiner the last value stays.
+// Where writes have no order, all points are parallel.
+// FREE-LABEL: @embedding_backward
+// FREE: graph.loops [i0 = 64, reduce r0 = "s0"] into
+// FREE-LABEL: @index_put_apart
+// FREE: graph.loops [i0 = 4, i1 = 2, i2 = 3] into
+// FREE: %[[A:.*]] = graph.load %{{.*}} ["i0", 0]
+// FREE: %[[I:.*]] = graph.check_index %[[A]] in 9 wrap
+// FREE: %[[B:.*]] = graph.load %{{.*}} ["i1"]
+// FREE: %[[J:.*]] = graph.check_index %[[B]] in 5 wrap
+// FREE: graph.write_at ["x0", "i2", "x1"](%[[I]], %[[J]])
+// FREE: graph.load %{{.*}} ["i0", "i1", "i2"]
 // CHECK-LABEL: @index_put_apart
 // CHECK: graph.loops [i0 = 3, reduce r0 = 4, reduce r1 = 2] into
 // CHECK: %[[A:.*]] = graph.load %{{.*}} ["r0", 0]

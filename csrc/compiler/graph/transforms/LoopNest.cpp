@@ -76,7 +76,7 @@ void Lowering::composeView(OpBuilder &builder, Operation *view) {
   ViewMap composed{it->second.base, {}};
   for (SizeExpr e : it->second.indices)
     composed.indices.push_back(facts.simplify(substituteAxes(sizes, e, indices)));
-  if (llvm::any_of(composed.indices, [&](SizeExpr e) { return treeSize(e) > maxIndexNodes; }))
+  if (llvm::any_of(composed.indices, [&](SizeExpr e) { return treeSize(e) > options.maxIndexNodes; }))
     composed = {materialize(builder, operand), std::move(indices)};
   views[view->getResult(0)] = std::move(composed);
 }

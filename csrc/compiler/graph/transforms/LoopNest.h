@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/graph/transforms/IndexMap.h"
+#include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/ScalarBuilder.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -19,17 +20,15 @@ struct ViewMap {
 /// while results of view and creation ops stay named until something needs them in memory.
 class Lowering {
 public:
-  Lowering(FuncOp func, uint32_t maxIndexNodes, bool widensScans)
-      : func(func), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()), widensScans(widensScans),
-        maxIndexNodes(maxIndexNodes) {}
+  Lowering(FuncOp func, const LoweringOptions &options)
+      : func(func), sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()), options(options) {}
 
   FuncOp func;
   torch_tile::SizeContext &sizes;
   torch_tile::SizeFacts facts;
-  /// Whether running sums of f32 are carried in f64.
-  const bool widensScans;
+  const LoweringOptions options;
 
-  /// Index expressions of views of views compose. Past `maxIndexNodes` (treeSize) the operand is made in
+  /// Index expressions of views of views compose. Past `options.maxIndexNodes` (treeSize) the operand is made in
   /// memory, before the builder's insertion point: an alias, for what torch calls a view has strides. So is a view that
   /// is written.
   void addView(OpBuilder &builder, Operation *view);
@@ -55,7 +54,6 @@ private:
   void composeView(OpBuilder &builder, Operation *view);
   bool hasStridesOfView(const ViewMap &map, GraphTensorType type);
 
-  uint32_t maxIndexNodes;
   DenseMap<Value, ViewMap> views;
   DenseMap<Value, Value> materialized;
   SmallVector<torch_tile::SizeExpr> declared[2];

@@ -142,7 +142,21 @@ static SmallVector<SizeExpr> broadcastSizes(Lowering &lowering, ValueRange tenso
   return sizes;
 }
 
-/// The dimensions of the index tensors run in order: two of their points may name one element. The others are parallel.
+/// `at` with `more` put in before position `first`.
+static SmallVector<SizeExpr> withPoint(ArrayRef<SizeExpr> at, size_t first, ArrayRef<SizeExpr> more) {
+  SmallVector<SizeExpr> point(at.take_front(first));
+  llvm::append_range(point, more);
+  llvm::append_range(point, at.drop_front(first));
+  return point;
+}
+
+/// Whether points that name one element are taken in order. A combiner needs all of them, one after the other.
+static bool ordersPoints(const Lowering &lowering, std::optional<StringRef> combine) {
+  return combine || lowering.options.ordersWrites;
+}
+
+/// The dimensions of the index tensors run in order where that matters: two of their points may name one element. The
+/// others are parallel.
 LogicalResult mlir::graph::lowerIndexPut(Lowering &lowering, OpBuilder &builder, IndexPutOp op) {
   ArrayRef<SizeExpr> sizes = op.getX().getType().getSizes();
   IndexedShape shape(op);
@@ -157,13 +171,22 @@ LogicalResult mlir::graph::lowerIndexPut(Lowering &lowering, OpBuilder &builder,
       checkNotEmpty(lowering, builder, op.getLoc(), dim, sizes[dim], points);
 
   Value dest = copyOf(lowering, builder, op, op.getX());
-  LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), parallel, ordered, dest);
+  SmallVector<SizeExpr> extents = withPoint(parallel, shape.first, ordered), none;
+  bool isOrdered = ordersPoints(lowering, op.getCombine());
+  LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), isOrdered ? parallel : extents,
+                isOrdered ? ordered : none, dest);
+  SmallVector<SizeExpr> point(nest.at());
+  if (isOrdered)
+    point = withPoint(nest.at(), shape.first, nest.reducedAt());
+  ArrayRef<SizeExpr> place = ArrayRef<SizeExpr>(point).slice(shape.first, ordered.size());
+  SmallVector<SizeExpr> others(point);
+  others.erase(others.begin() + shape.first, others.begin() + shape.first + ordered.size());
   ScalarBuilder &s = nest.scalars();
   SmallVector<Value> dynamic;
   Value mask;
   for (auto [k, index] : llvm::enumerate(op.getIndices())) {
     Value value =
-        nest.load(index, broadcastIndices(lowering.sizes, tensorType(index).getSizes(), nest.reducedAt(), ordered));
+        nest.load(index, broadcastIndices(lowering.sizes, tensorType(index).getSizes(), place, ordered));
     SizeExpr size = sizes[shape.dims[k]];
     if (!op.getSkip()) {
       dynamic.push_back(
@@ -177,33 +200,30 @@ LogicalResult mlir::graph::lowerIndexPut(Lowering &lowering, OpBuilder &builder,
     mask = s.make<arith::AndIOp>(isInside, isWanted);
     dynamic.push_back(value);
   }
-  nest.writeAt(shape.indices(lowering.sizes, nest.at()), dynamic, mask);
-  SmallVector<SizeExpr> point(nest.at().take_front(shape.first));
-  llvm::append_range(point, nest.reducedAt());
-  llvm::append_range(point, nest.at().drop_front(shape.first));
-  ArrayRef<SizeExpr> others = parallel;
-  SmallVector<SizeExpr> extents(others.take_front(shape.first));
-  llvm::append_range(extents, ordered);
-  llvm::append_range(extents, others.drop_front(shape.first));
+  nest.writeAt(shape.indices(lowering.sizes, others), dynamic, mask);
   ArrayRef<SizeExpr> valueSizes = tensorType(op.getValues()).getSizes();
   Value value = nest.load(op.getValues(), broadcastIndices(lowering.sizes, valueSizes, point, extents));
   op.replaceAllUsesWith(endScatter(nest, value, op.getType().getElementType(), op.getCombine()).getResult(0));
   return success();
 }
 
-/// Points along `dim` run in order, the other dimensions are parallel.
+/// Points along `dim` run in order where that matters, the other dimensions are parallel.
 LogicalResult mlir::graph::lowerScatter(Lowering &lowering, OpBuilder &builder, ScatterOp op) {
   ArrayRef<SizeExpr> sizes = op.getIndex().getType().getSizes();
   int64_t dim = op.getDim();
-  SmallVector<SizeExpr> parallel(sizes.take_front(dim));
-  llvm::append_range(parallel, sizes.drop_front(dim + 1));
+  SmallVector<SizeExpr> parallel(sizes);
+  bool isOrdered = ordersPoints(lowering, op.getCombine());
+  if (isOrdered)
+    parallel.erase(parallel.begin() + dim);
   SizeExpr size = op.getX().getType().getSizes()[dim];
   checkNotEmpty(lowering, builder, op.getLoc(), dim, size, sizes);
 
   Value dest = copyOf(lowering, builder, op, op.getX());
-  LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), parallel, sizes[dim], dest);
+  LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), parallel,
+                isOrdered ? ArrayRef<SizeExpr>(sizes[dim]) : ArrayRef<SizeExpr>(), dest);
   SmallVector<SizeExpr> point(nest.at());
-  point.insert(point.begin() + dim, nest.reducedAt()[0]);
+  if (isOrdered)
+    point.insert(point.begin() + dim, nest.reducedAt()[0]);
   Value index = nest.load(op.getIndex(), point);
   Value checked = checkedIndex(lowering, nest, index, elementType(op.getIndex()), dim, size, /*wrap=*/false, 0);
   Value value = nest.load(op.getSource(), op.getSource().getType().getRank() == 0 ? ArrayRef<SizeExpr>() : point);

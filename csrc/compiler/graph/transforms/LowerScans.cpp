@@ -49,7 +49,7 @@ static Value logAddExp(ScalarBuilder &s, Value a, Value b) {
 static LogicalResult lowerRunningFold(Lowering &lowering, OpBuilder &builder, Operation *op) {
   ScanShape shape(op);
   Value x = op->getOperand(0);
-  Type type = shape.type.getElementType(), wide = accumulatorOf(type, lowering.widensScans);
+  Type type = shape.type.getElementType(), wide = accumulatorOf(type, lowering.options.widensScans);
   if (elementType(x) != type)
     return emitUnsupported(op) << "expected an operand of the result's element type, got " << x.getType();
   StringRef name = isa<CumsumOp>(op) ? "add" : isa<CumprodOp>(op) ? "mul" : "max";

@@ -128,8 +128,8 @@ static LogicalResult lowerOp(Lowering &lowering, OpBuilder &builder, Operation *
       .Default([&](Operation *each) { return emitUnsupported(each) << "no lowering to loops"; });
 }
 
-LogicalResult mlir::graph::lowerToLoops(FuncOp func, uint32_t maxIndexNodes, bool widensScans) {
-  Lowering lowering(func, maxIndexNodes, widensScans);
+LogicalResult mlir::graph::lowerToLoops(FuncOp func, const LoweringOptions &options) {
+  Lowering lowering(func, options);
   SmallVector<Operation *> lowered;
   for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
     OpBuilder builder(&op);
@@ -158,7 +158,7 @@ namespace {
 struct LowerToLoops : public graph::impl::LowerToLoopsBase<LowerToLoops> {
   using LowerToLoopsBase::LowerToLoopsBase;
   void runOnOperation() override {
-    if (failed(lowerToLoops(getOperation(), indexBudget, wideScans)))
+    if (failed(lowerToLoops(getOperation(), {indexBudget, wideScans, orderedWrites})))
       signalPassFailure();
   }
 };

@@ -15,15 +15,23 @@ namespace mlir::graph {
 
 void simplifyGraph(FuncOp func);
 LogicalResult decomposeComposites(FuncOp func);
+
+/// The defaults are ATen's ways on a CPU.
+struct LoweringOptions {
+  uint32_t maxIndexNodes = torch_tile::defaultIndexNodes;
+  /// Running sums of f32 are carried in f64.
+  bool widensScans = true;
+  /// Of the points of a scatter that name one element, the last stays. Otherwise any of them does, and all points are
+  /// parallel.
+  bool ordersWrites = true;
+};
+
 /// Reports what it cannot lower at the op's location, with a text that starts with "unsupported: ".
-/// `widensScans`: running sums of f32 are carried in f64, as ATen's are on CPU.
-LogicalResult lowerToLoops(FuncOp func, uint32_t maxIndexNodes = torch_tile::defaultIndexNodes,
-                           bool widensScans = true);
+LogicalResult lowerToLoops(FuncOp func, const LoweringOptions &options = {});
 void removeDeadLoops(FuncOp func);
 
 /// All of the above in order: named ops in, graph.loops out.
-LogicalResult runGraphPipeline(FuncOp func, uint32_t maxIndexNodes = torch_tile::defaultIndexNodes,
-                               bool widensScans = true);
+LogicalResult runGraphPipeline(FuncOp func, const LoweringOptions &options = {});
 
 #define GEN_PASS_REGISTRATION
 #include "compiler/graph/transforms/Passes.h.inc"

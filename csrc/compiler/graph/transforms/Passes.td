@@ -30,7 +30,8 @@ def LowerToLoops : Pass<"graph-lower-to-loops", "::mlir::graph::FuncOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
   let options = [
     Option<"indexBudget", "index-budget", "unsigned", "160", "Nodes of one index expression">,
-    Option<"wideScans", "wide-scans", "bool", "true", "Running sums of f32 are carried in f64">
+    Option<"wideScans", "wide-scans", "bool", "true", "Running sums of f32 are carried in f64">,
+    Option<"orderedWrites", "ordered-writes", "bool", "true", "Of the points of a scatter that name one element, the last stays">
   ];
 }
 

@@ -42,12 +42,13 @@ private:
 static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options,
                                  StringRef name, Directions &directions) {
   FusedLoops loops(fusion, facts);
-  // A scatter takes the schedule of the CPU, with a block of threads for a vector register.
-  Schedule schedule = !options.isGpu       ? chooseSchedule(loops, options.vectorBytes, /*foldsLanes=*/true)
-                      : !loops.isOrdered() ? chooseGpuSchedule(loops, options.sharedBytes)
-                      : loops.isScan()     ? chooseGpuScanSchedule(loops)
-                                           : chooseSchedule(loops, gpuVectorBytes, /*foldsLanes=*/false);
-  if (options.isGpu && (!loops.isOrdered() || loops.isScan()) && schedule.numGridAxes > 0) {
+  // An ordered scatter takes the schedule of the CPU, with a block of threads for a vector register.
+  bool isInOrder = loops.isOrdered() && !loops.isFreeScatter();
+  Schedule schedule = !options.isGpu   ? chooseSchedule(loops, options.vectorBytes, /*foldsLanes=*/true)
+                      : !isInOrder     ? chooseGpuSchedule(loops, options.sharedBytes)
+                      : loops.isScan() ? chooseGpuScanSchedule(loops)
+                                       : chooseSchedule(loops, gpuVectorBytes, /*foldsLanes=*/false);
+  if (options.isGpu && (!isInOrder || loops.isScan()) && schedule.numGridAxes > 0) {
     SmallVector<Value> read;
     for (const FusedLoops::Access &access : loops.accesses())
       if (access.load)
@@ -72,7 +73,7 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   setNumber("tile.blocks_per_processor", schedule.blocksPerProcessor, 0);
   bool isNeverEmpty = llvm::all_of(
       loops.axes, [&](const torch_tile::fusion::Axis &axis) { return loops.facts().range(axis.extent).min >= 1; });
-  if (options.isGpu && isNeverEmpty && !loops.isOrdered())
+  if (options.isGpu && isNeverEmpty && !isInOrder)
     (*kernel)->setAttr("tile.never_empty", UnitAttr::get(context));
   // New buffers share memory with nothing; what is written in place may be seen through other arguments.
   bool writesInPlace = llvm::any_of(loops.outputs, [](Value output) {

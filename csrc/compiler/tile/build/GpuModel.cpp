@@ -77,10 +77,12 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     for (Operation &inner : *op.bodyBlock())
       if (auto load = dyn_cast<LoadOp>(inner); load && !loops.producer(load.getSource()))
         add(load, load.getSource(), loops.exprOf(load), load.getType(), member.isFull, load.getScalars(), member.stage);
+    WriteAtOp write = op.getWriteAt();
+    ValueRange places = write ? ValueRange(write.getScalars()) : ValueRange();
     for (Value result : op.getOutputs())
       if (llvm::is_contained(loops.outputs, result))
         add(nullptr, result, loops.offsetOf(result), cast<GraphTensorType>(result.getType()).getElementType(),
-            member.isFull && !op.isReduction(), {}, member.stage);
+            member.isFull && !op.isReduction(), places, member.stage);
     if (!op.isReduction())
       continue;
     numValues = std::max<int64_t>(numValues, op.getNumResults());

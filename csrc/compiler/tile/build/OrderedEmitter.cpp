@@ -195,7 +195,7 @@ void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalar
     }
     Value offsets = toTile(builder, exprs.emit(offset, tileBindings()), tileShape());
     Value active = mask;
-    if (validLanes) {
+    if (isPartialTile() || (hasRows() && validRows)) {
       Value inside = gatherMask();
       active = mask ? arith::AndIOp::create(builder, mask, inside).getResult() : inside;
     }

@@ -108,9 +108,8 @@ private:
 
   bool variesAlongLanes(const FusedLoops::Access &access) {
     std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, vectorAxis().name);
-    auto load = dyn_cast_or_null<LoadOp>(access.load);
     return !stride || !stride->isConstant(0) ||
-           (load && llvm::any_of(load.getScalars(), [&](Value v) { return loops.variesAlong(v, vectorAxis().name); }));
+           llvm::any_of(access.scalars, [&](Value v) { return loops.variesAlong(v, vectorAxis().name); });
   }
 
   /// Where most of what lies along the lanes begins anywhere in memory, tiles begin at multiples of 16 bytes before. Of
