@@ -2,6 +2,8 @@
 #include "runtime/fx/Casts.h"
 #include "runtime/fx/OpCall.h"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <functional>
 #include <limits>
