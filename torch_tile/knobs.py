@@ -256,8 +256,8 @@ KNOBS: dict[str, Knob] = {
             False,
             ("TORCH_TILE_DETERMINISTIC",),
             "Identical bits on every run: calls outside are made under torch.use_deterministic_algorithms(True), which "
-            "refuses some of them. Our own kernels have no float atomics, and of several writes of one element by index "
-            "the last stays.",
+            "refuses some of them. Our own kernels have no float atomics, and of several writes of one element by "
+            "index the last stays.",
             is_for_compiler=True,
         ),
         Knob(

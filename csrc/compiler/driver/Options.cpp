@@ -86,7 +86,8 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
           "options",
           (llvm::Twine("unknown option '") + key +
            "'; known are target, features, sleef, threads, program_threads, max_registers, fusion, body_budget, "
-           "index_budget, kernel_budget_ms, distinct_arguments, argument_multiples, emulate_precision_casts, deterministic")
+           "index_budget, kernel_budget_ms, distinct_arguments, argument_multiples, emulate_precision_casts, "
+           "deterministic")
               .str());
     }
   }

@@ -185,8 +185,7 @@ LogicalResult mlir::graph::lowerIndexPut(Lowering &lowering, OpBuilder &builder,
   SmallVector<Value> dynamic;
   Value mask;
   for (auto [k, index] : llvm::enumerate(op.getIndices())) {
-    Value value =
-        nest.load(index, broadcastIndices(lowering.sizes, tensorType(index).getSizes(), place, ordered));
+    Value value = nest.load(index, broadcastIndices(lowering.sizes, tensorType(index).getSizes(), place, ordered));
     SizeExpr size = sizes[shape.dims[k]];
     if (!op.getSkip()) {
       dynamic.push_back(
