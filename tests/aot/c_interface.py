@@ -109,5 +109,8 @@ def _read(result: Tensor) -> torch.Tensor:
         ctypes.memmove(host.data_ptr(), result.data + result.byte_offset, size_bytes)
     else:
         torch.cuda.synchronize()
-        torch.cuda.cudart().cudaMemcpy(host.data_ptr(), result.data + result.byte_offset, size_bytes, 2)
+        driver = ctypes.CDLL("libcuda.so.1")
+        source = ctypes.c_uint64(result.data + result.byte_offset)
+        status = driver.cuMemcpyDtoH_v2(ctypes.c_void_p(host.data_ptr()), source, ctypes.c_size_t(size_bytes))
+        assert status == 0, f"cuMemcpyDtoH returned {status}"
     return host.as_strided(sizes, strides)

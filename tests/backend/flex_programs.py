@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,8 @@ def check(function: Callable[..., Any], *operands: torch.Tensor, with_gradients:
         )
     else:
         found, eager, exact = (_leaves(f(*x)) for f, x in ((call, operands), (function, operands), (function, wide)))
+    # What is left of terms that cancel, such as the gradient of q with one key, is their rounding in float32.
+    unit = torch.finfo(torch.float32).eps * math.prod(x.abs().max().item() for x in wide if x.is_floating_point())
     for ours, theirs, right in zip(found, eager, exact, strict=True):
         if theirs is None:
             continue
@@ -53,6 +56,8 @@ def check(function: Callable[..., Any], *operands: torch.Tensor, with_gradients:
         assert torch.equal(ours.isfinite(), finite)
         scale = right[finite].abs().max().item() if finite.any() else 0.0
         bound = 2 * (theirs.double() - right)[finite].abs().max().item() + 2 * torch.finfo(theirs.dtype).eps * scale
+        if scale <= unit:
+            bound += unit
         assert (ours.double() - right)[finite].abs().max().item() <= bound
     assert count("pycalls") == 0 and count("fallbacks") == 0
 

@@ -81,7 +81,7 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   });
   SmallVector<int64_t> unaligned;
   for (auto [k, input] : llvm::enumerate(emitter.inputs))
-    if (isUnaligned(input))
+    if (isUnaligned(input, facts))
       unaligned.push_back(k);
   if (options.isGpu && !unaligned.empty())
     (*kernel)->setAttr("tile.unaligned_args", DenseI64ArrayAttr::get(context, unaligned));

@@ -3,6 +3,8 @@
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::graph;
 using torch_tile::fusion::Axis;
@@ -12,7 +14,16 @@ using torch_tile::fusion::strideAlong;
 
 namespace torch_tile::tile_build {
 
-bool isUnaligned(Value buffer) {
+bool isUnaligned(Value buffer, const SizeFacts &facts) {
+  constexpr int64_t wordBytes = 16;
+  while (auto alias = buffer.getDefiningOp<AliasOp>()) {
+    SizeExpr offset = alias.getOffset().getValue();
+    int64_t bytes = torch_tile::fusion::elementBytes(alias.getType().getElementType());
+    SizeExpr elements = GraphDialect::sizes(buffer.getContext()).constant(wordBytes / std::gcd(wordBytes, bytes));
+    if (facts.divides(elements, facts.simplify(offset)) != Proof::Yes)
+      return true;
+    buffer = alias.getSource();
+  }
   auto argument = dyn_cast<BlockArgument>(buffer);
   auto func = argument ? dyn_cast<FuncOp>(argument.getOwner()->getParentOp()) : FuncOp();
   return func && func.getArgAttr(argument.getArgNumber(), GraphDialect::unalignedAttrName);

@@ -17,8 +17,9 @@ struct FusedMember {
   int stage = 0;
 };
 
-/// Whether a buffer is an input of the graph that begins anywhere in memory.
-bool isUnaligned(mlir::Value buffer);
+/// Whether a buffer may begin between the multiples of 16 bytes at which kernels for GPU move whole words: an input of
+/// the graph that is known to, or a view at an offset that is not known to be such a multiple.
+bool isUnaligned(mlir::Value buffer, const SizeFacts &facts);
 
 class FusedLoops {
 public:

@@ -58,7 +58,7 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     stream.isFull = isFull;
     stream.stage = stage;
     stream.buffer = buffer;
-    stream.isUnaligned = isUnaligned(buffer);
+    stream.isUnaligned = isUnaligned(buffer, loops.facts());
     stream.offset = offset;
     SizeExpr plain = withoutWraps(loops.facts(), offset);
     for (const Axis &axis : loops.axes) {

@@ -315,7 +315,7 @@ bool KernelEmitter::isNeverFull(int axis, int64_t size) const {
 /// that is all there.
 bool KernelEmitter::hasTwoVersions() const {
   return options.isGpu && (llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }) ||
-                           llvm::any_of(inputs, [](Value input) { return isUnaligned(input); }));
+                           llvm::any_of(inputs, [&](Value input) { return isUnaligned(input, loops.facts()); }));
 }
 
 /// The points of the short axis one after the other, with its index as a constant: masks that depend on it alone (those

@@ -137,7 +137,7 @@ private:
     for (const FusedLoops::Access &access : accesses) {
       std::optional<SizeExpr> stride = strideAlong(sizes, access.offset, vectorAxis().name);
       auto load = dyn_cast_or_null<LoadOp>(access.load);
-      if (!stride || !stride->isConstant(1) || !access.scalars.empty() || isUnaligned(access.buffer))
+      if (!stride || !stride->isConstant(1) || !access.scalars.empty() || isUnaligned(access.buffer, loops.facts()))
         continue;
       SizeExpr offset = torch_tile::fusion::withoutAxis(sizes, access.offset, vectorAxis().name);
       double bytes = (double)torch_tile::fusion::elementBytes(access.elementType) * (load ? 1 : storeWeight);
