@@ -144,3 +144,39 @@ def test_roll_is_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_variance(shape: tuple[int, ...], dims: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.randn(shape) + 100
     check(lambda x: x.var(dims), x, monkeypatch)
+
+
+def _strided(sizes: tuple[int, ...], order: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Dense, with dimensions in memory in this order, outermost first."""
+    stored = torch.randn([sizes[d] for d in order]).to(dtype)
+    return stored.permute([order.index(d) for d in range(len(order))])
+
+
+@pytest.mark.parametrize(
+    "function, made",
+    [
+        (lambda x: x.flip(1) * 2, lambda: _strided(((1 << 20) + 1, 2, 2), (0, 1, 2))),
+        (lambda x: x.roll((1, 1), (1, 2)) + 1, lambda: _strided((1 << 17, 3, 4), (0, 1, 2))),
+        (lambda x: torch.cat([x[:, :1], x], 1), lambda: _strided(((1 << 19) - 1, 3, 2), (0, 1, 2))),
+        (lambda x: x.permute(0, 2, 1).contiguous(), lambda: _strided((1 << 18, 2, 3), (0, 1, 2))),
+    ],
+)
+def test_short_axes_are_one_with_their_neighbours(
+    function: Callable[[torch.Tensor], Any], made: Callable[[], torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = check(function, made(), monkeypatch)
+    assert any("flat" in schedule for schedule in program.schedules), program.schedules
+
+
+@pytest.mark.parametrize(
+    "function, made",
+    [
+        (lambda x: x == x.amax((0, 2), keepdim=True), lambda: _strided((60001, 8, 16), (0, 1, 2), torch.bfloat16)),
+        (lambda x: torch.cat([x[:12], x], 0), lambda: _strided((24, 64, 2, 96, 24), (1, 4, 2, 0, 3), torch.bfloat16)),
+    ],
+)
+def test_programs_that_run_together_share_memory(
+    function: Callable[[torch.Tensor], Any], made: Callable[[], torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = check(function, made(), monkeypatch)
+    assert any("grid order" in schedule for schedule in program.schedules), program.schedules

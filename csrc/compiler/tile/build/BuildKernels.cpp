@@ -41,13 +41,26 @@ private:
 
 static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options,
                                  StringRef name, Directions &directions) {
-  FusedLoops loops(fusion, facts);
+  FusedLoops asAccessed(fusion, facts);
+  std::optional<FusedLoops> flat;
+  auto chooseParallel = [&] {
+    Schedule schedule = chooseGpuSchedule(asAccessed, options.sharedBytes);
+    if (!asAccessed.canFlatten() || isNearFloor(schedule))
+      return schedule;
+    flat.emplace(fusion, facts, Walk::Result);
+    Schedule other = flat->flatAxis >= 0 ? chooseGpuSchedule(*flat, options.sharedBytes) : schedule;
+    if (isWorthFlattening(schedule, other))
+      return other;
+    flat.reset();
+    return schedule;
+  };
   // An ordered scatter takes the schedule of the CPU, with a block of threads for a vector register.
-  bool isInOrder = loops.isOrdered() && !loops.isFreeScatter();
-  Schedule schedule = !options.isGpu   ? chooseSchedule(loops, options.vectorBytes, /*foldsLanes=*/true)
-                      : !isInOrder     ? chooseGpuSchedule(loops, options.sharedBytes)
-                      : loops.isScan() ? chooseGpuScanSchedule(loops)
-                                       : chooseSchedule(loops, gpuVectorBytes, /*foldsLanes=*/false);
+  bool isInOrder = asAccessed.isOrdered() && !asAccessed.isFreeScatter();
+  Schedule schedule = !options.isGpu          ? chooseSchedule(asAccessed, options.vectorBytes, /*foldsLanes=*/true)
+                      : !isInOrder            ? chooseParallel()
+                      : asAccessed.isScan() ? chooseGpuScanSchedule(asAccessed)
+                                              : chooseSchedule(asAccessed, gpuVectorBytes, /*foldsLanes=*/false);
+  FusedLoops &loops = flat ? *flat : asAccessed;
   if (options.isGpu && (!isInOrder || loops.isScan()) && schedule.numGridAxes > 0) {
     SmallVector<Value> read;
     for (const FusedLoops::Access &access : loops.accesses())

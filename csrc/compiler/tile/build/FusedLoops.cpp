@@ -29,7 +29,7 @@ bool isUnaligned(Value buffer, const SizeFacts &facts) {
   return func && func.getArgAttr(argument.getArgNumber(), GraphDialect::unalignedAttrName);
 }
 
-FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols)
+FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols, Walk walk)
     : context(GraphDialect::sizes(fusion.getContext())), symbolFacts(symbols), groupFacts(symbols) {
   for (AxisAttr axis : fusion.getAxes().getAsRange<AxisAttr>())
     axes.push_back({axis.getName().str(), axis.getExtent(), axis.getReduced()});
@@ -73,6 +73,8 @@ FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols)
   outputs = llvm::to_vector(cast<YieldOp>(body.getTerminator()).getValues());
   orderAxes();
   mergeAxes();
+  if (walk == Walk::Result && canFlatten())
+    flattenAxes();
   assignStages();
 }
 
@@ -210,6 +212,72 @@ void FusedLoops::mergeAxes() {
     groupFacts.setExtent(merged.name, merged.extent);
     k = k > 0 ? k - 1 : 0;
   }
+}
+
+bool FusedLoops::canFlatten() const {
+  return axes.size() > 1 && !isOrdered() && llvm::none_of(axes, [](const Axis &axis) { return axis.reduced; });
+}
+
+void FusedLoops::flattenAxes() {
+  Value largest;
+  int64_t mostBytes = 0;
+  for (Value result : outputs)
+    if (int64_t bytes =
+            torch_tile::fusion::estimateBytes(cast<GraphTensorType>(result.getType()), groupFacts);
+        bytes > mostBytes) {
+      largest = result;
+      mostBytes = bytes;
+    }
+  if (!largest)
+    return;
+  auto strideOf = [&](const Axis &axis) { return strideAlong(context, offsetOf(largest), axis.name); };
+  if (!llvm::all_of(axes, [&](const Axis &axis) { return strideOf(axis).has_value(); }))
+    return;
+  llvm::stable_sort(axes, [&](const Axis &a, const Axis &b) {
+    return std::abs(groupFacts.estimate(*strideOf(a))) > std::abs(groupFacts.estimate(*strideOf(b)));
+  });
+  // From the innermost axis on; those of unknown sizes would be divided by.
+  size_t first = axes.size() - 1;
+  while (first > 0 && axes[first].extent.isConstant() &&
+         groupFacts.equal(*strideOf(axes[first - 1]), context.mul(*strideOf(axes[first]), axes[first].extent)) ==
+             Proof::Yes)
+    --first;
+  if (first + 1 >= axes.size())
+    return;
+  flattened.assign(axes.begin() + first, axes.end());
+  plainExprs = exprs;
+  plainOffsets = offsets;
+  Axis flat{"flat", context.constant(1)};
+  for (const Axis &axis : flattened)
+    flat.extent = context.mul(flat.extent, axis.extent);
+  groupFacts.setExtent(flat.name, flat.extent);
+  forEachExpr([&](SizeExpr &e) { e = flatten(e, flat); });
+  axes.truncate(first);
+  flatAxis = (int)first;
+  axes.push_back(flat);
+}
+
+/// `e` over the flat axis: runs of axes that it walks as one are one digit of the position.
+SizeExpr FusedLoops::flatten(SizeExpr e, const Axis &flat) {
+  SizeExpr position = context.symbol(flat.name), below = context.constant(1);
+  AxisSubstitution map;
+  for (size_t k = flattened.size(); k-- > 0;) {
+    const Axis &inner = flattened[k];
+    SizeExpr extent = inner.extent;
+    std::optional<SizeExpr> stride = strideAlong(context, e, inner.name);
+    while (stride && k > 0) {
+      std::optional<SizeExpr> outer = strideAlong(context, e, flattened[k - 1].name);
+      if (!outer || groupFacts.equal(*outer, context.mul(*stride, extent)) != Proof::Yes)
+        break;
+      --k;
+      map.set(flattened[k].name, context.constant(0));
+      extent = context.mul(extent, flattened[k].extent);
+    }
+    SizeExpr digit = below.isConstant(1) ? position : context.floorDiv(position, below);
+    map.set(inner.name, k == 0 ? digit : context.mod(digit, extent));
+    below = context.mul(below, extent);
+  }
+  return groupFacts.simplify(map.apply(context, e));
 }
 
 void FusedLoops::assignStages() {

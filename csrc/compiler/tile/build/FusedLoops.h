@@ -21,14 +21,29 @@ struct FusedMember {
 /// the graph that is known to, or a view at an offset that is not known to be such a multiple.
 bool isUnaligned(mlir::Value buffer, const SizeFacts &facts);
 
+/// What decides the order of parallel axes, and which of them become one.
+enum class Walk {
+  Accesses, ///< all of them: only axes that every access walks as one become one
+  Result,   ///< the largest result: axes along which it has no gaps become one, which other accesses take apart
+};
+
 class FusedLoops {
 public:
-  FusedLoops(mlir::graph::FusionOp fusion, const SizeFacts &symbolFacts);
+  FusedLoops(mlir::graph::FusionOp fusion, const SizeFacts &symbolFacts, Walk walk = Walk::Accesses);
 
   /// Parallel axes outermost first, then reduced ones outermost first.
   llvm::SmallVector<fusion::Axis> axes;
   llvm::SmallVector<FusedMember> members;
   int numStages = 1;
+
+  /// Whether Walk::Result can differ: nothing is reduced or in order.
+  bool canFlatten() const;
+  /// The axes that became the axis `flatAxis` by Walk::Result, outermost first; empty: none.
+  llvm::SmallVector<fusion::Axis> flattened;
+  int flatAxis = -1;
+  /// Offsets of loads and results over those axes.
+  SizeExpr unflattened(mlir::Operation *load) const { return plainExprs.lookup(load); }
+  SizeExpr unflattened(mlir::Value result) const { return plainOffsets.lookup(result); }
 
   /// Linear offset of a load (in elements, over axes, symbols and x<k>), or the expression of a graph.index.
   SizeExpr exprOf(mlir::Operation *op) const { return exprs.lookup(op); }
@@ -76,6 +91,8 @@ public:
 private:
   void orderAxes();
   void mergeAxes();
+  void flattenAxes();
+  SizeExpr flatten(SizeExpr e, const fusion::Axis &flat);
   bool tryMerge(const fusion::Axis &outer, const fusion::Axis &inner);
   void assignStages();
   template <typename Fn> void forEachExpr(Fn fn);
@@ -85,6 +102,8 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> memberOf;
   llvm::DenseMap<mlir::Operation *, SizeExpr> exprs;
   llvm::DenseMap<mlir::Value, SizeExpr> offsets;
+  llvm::DenseMap<mlir::Operation *, SizeExpr> plainExprs;
+  llvm::DenseMap<mlir::Value, SizeExpr> plainOffsets;
   llvm::DenseMap<std::pair<mlir::Value, const void *>, bool> varies;
   unsigned nextMerged = 0;
 };

@@ -24,13 +24,15 @@ class Candidates {
 public:
   Candidates(FusedLoops &loops, const GpuModel &model) : loops(loops), model(model) {}
 
-  SmallVector<Schedule> run() {
+  std::vector<Schedule> run() {
     int numAxes = (int)loops.axes.size();
     hasReduction = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
     for (int v = 0; v < numAxes; ++v) {
-      if (model.extent(v) < 2 || !isLinear(v))
+      if (model.extent(v) < 2 || !(isLinear(v) || v == loops.flatAxis))
         continue;
       addSingle(v);
+      if (!isLinear(v))
+        continue;
       for (int r = 0; r < numAxes; ++r)
         if (r != v && model.extent(r) > 1 && isLinear(r))
           addPair(v, r);
@@ -162,11 +164,11 @@ private:
   FusedLoops &loops;
   const GpuModel &model;
   bool hasReduction = false;
-  SmallVector<Schedule> list;
+  std::vector<Schedule> list;
 };
 
 } // namespace
 
-SmallVector<Schedule> gpuCandidates(FusedLoops &loops, const GpuModel &model) { return Candidates(loops, model).run(); }
+std::vector<Schedule> gpuCandidates(FusedLoops &loops, const GpuModel &model) { return Candidates(loops, model).run(); }
 
 } // namespace torch_tile::tile_build

@@ -16,6 +16,8 @@ using torch_tile::fusion::strideAlong;
 namespace torch_tile::tile_build {
 
 static constexpr int64_t sectorBytes = 32, lineBytes = 128, warpSize = 32, accessBytes = 16;
+/// What the second-level cache reads from memory, and writes to it, at once.
+static constexpr int64_t memoryBlockBytes = 64;
 /// Instructions that an access takes beside itself: its address, a mask; the position of each element on its own.
 static constexpr double accessWork = 2, addressWork = 4, gatherWork = 14;
 /// Of a division that rounds as IEEE's does: a reciprocal, its correction, and the test for what that does not serve.
@@ -49,6 +51,8 @@ static SizeExpr withoutWraps(const SizeFacts &facts, SizeExpr expr) {
 GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops(loops), machine(machine) {
   for (const Axis &axis : loops.axes)
     extents.push_back(std::max<int64_t>(1, loops.facts().estimate(axis.extent)));
+  for (const Axis &axis : loops.flattened)
+    flatExtents.push_back(std::max<int64_t>(1, loops.facts().estimate(axis.extent)));
   SizeContext &sizes = loops.sizes();
   auto add = [&](Operation *load, Value buffer, SizeExpr offset, Type type, bool isFull, ValueRange scalars,
                  int stage) {
@@ -69,6 +73,14 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
         stream.strides.push_back(std::nullopt);
       else
         stream.strides.push_back(std::abs(loops.facts().estimate(*stride)) * stream.elementBytes);
+    }
+    if (loops.flatAxis >= 0 && !stream.strides[loops.flatAxis] && scalars.empty()) {
+      SizeExpr apart = withoutWraps(loops.facts(), load ? loops.unflattened(load) : loops.unflattened(buffer));
+      for (const Axis &axis : loops.flattened)
+        if (std::optional<SizeExpr> stride = strideAlong(sizes, apart, axis.name))
+          stream.digits.push_back(loops.facts().estimate(*stride) * stream.elementBytes);
+      if (stream.digits.size() < loops.flattened.size())
+        stream.digits.clear();
     }
     streams.push_back(std::move(stream));
   };
@@ -98,17 +110,36 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
       widestBytes = std::max(widestBytes, stream.elementBytes);
 }
 
-/// Sectors that the points of a box touch, each counted once.
-double GpuModel::sectorsOf(const Stream &stream, const Box &box) const {
+/// Where the element at a position along the flat axis lies.
+int64_t GpuModel::addressOf(const Stream &stream, int64_t position) const {
+  int64_t address = 0;
+  for (size_t k = flatExtents.size(); k-- > 0;) {
+    int64_t index = position % flatExtents[k];
+    address += (stream.digits[k] < 0 ? flatExtents[k] - 1 - index : index) * std::abs(stream.digits[k]);
+    position /= flatExtents[k];
+  }
+  return address;
+}
+
+/// Sectors of so many bytes that the points of a box touch, each counted once.
+double GpuModel::sectorsOf(const Stream &stream, const Box &box, int64_t sectorBytes) const {
   SmallVector<std::pair<int64_t, int64_t>> dims; // stride, count
   double count = 1;
   for (auto [k, stride] : llvm::enumerate(stream.strides)) {
     if (box[k] <= 1 || (stride && *stride == 0))
       continue;
-    if (!stride)
-      count *= (double)box[k];
-    else
+    if (stride) {
       dims.push_back({*stride, box[k]});
+    } else if (stream.digits.empty()) {
+      count *= (double)box[k];
+    } else {
+      int64_t points = box[k];
+      for (size_t digit = flatExtents.size(); digit-- > 0 && points > 1;) {
+        if (stream.digits[digit] != 0)
+          dims.push_back({std::abs(stream.digits[digit]), std::min(points, flatExtents[digit])});
+        points = (int64_t)llvm::divideCeil(points, flatExtents[digit]);
+      }
+    }
   }
   llvm::sort(dims);
   double run = (double)stream.elementBytes;
@@ -145,8 +176,13 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     std::swap(validLanes, validRows);
   }
   auto wrapsAlong = [&](int axis) { return axis >= 0 && stream.wraps[axis]; };
-  bool isGathered = wrapsAlong(schedule.vectorAxis) || wrapsAlong(schedule.rowAxis);
+  bool isTakenApart = !stream.digits.empty() && schedule.vectorAxis == loops.flatAxis;
+  bool isGathered = isTakenApart || wrapsAlong(schedule.vectorAxis) || wrapsAlong(schedule.rowAxis);
+  // Somewhere in the middle, where a tile begins.
+  int64_t middle = isTakenApart ? validLanes / 2 / lanes * lanes : 0;
   int64_t width = lane == element && !isGathered ? vector : 1;
+  while (lanes % width != 0)
+    width /= 2;
   // Pieces that begin anywhere, or reach past the end, go element by element.
   if (!schedule.alignedLanes || rows > 1) {
     for (const std::optional<int64_t> &stride : stream.strides)
@@ -160,7 +196,9 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     int64_t position = t * vector, r = position / lanes, l = position % lanes;
     if (r >= rows || l >= validLanes || r >= validRows)
       continue;
-    int64_t address = l * lane.value_or(4 * lineBytes) + r * row.value_or(64 * lineBytes);
+    int64_t address =
+        (isTakenApart ? addressOf(stream, middle + l) : l * lane.value_or(4 * lineBytes)) +
+        r * row.value_or(64 * lineBytes);
     for (int64_t byte : {address, address + width * element - 1}) {
       sectors.insert(byte / sectorBytes);
       lines.insert(byte / lineBytes);
@@ -170,6 +208,20 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
   // Through shared memory, an element at a time on one side.
   double turned = isTransposed ? (double)(lanes * rows) / warpSize * 2 / count : 0;
   return {count, (double)sectors.size(), (double)lines.size() + turned, isGathered};
+}
+
+SmallVector<SmallVector<int>> GpuModel::gridOrders() const {
+  SmallVector<SmallVector<int>> orders;
+  for (const Stream &stream : streams) {
+    SmallVector<int> order;
+    for (int k = 0; k < (int)extents.size(); ++k)
+      if (!loops.axes[k].reduced)
+        order.push_back(k);
+    llvm::stable_sort(order, [&](int a, int b) { return stream.strides[a].value_or(0) > stream.strides[b].value_or(0); });
+    if (!llvm::is_contained(orders, order))
+      orders.push_back(std::move(order));
+  }
+  return orders;
 }
 
 double GpuModel::floorNs() const {
@@ -274,6 +326,10 @@ double GpuModel::predictNs(const Schedule &schedule) {
       trips.push_back({k, extents[k], 1});
   addTile(r, rows, schedule.rowBlock);
   addTile(v, schedule.lanes, schedule.block);
+  if (!schedule.gridOrder.empty())
+    llvm::stable_sort(grid, [&](const Dim &a, const Dim &b) {
+      return llvm::find(schedule.gridOrder, a.axis) < llvm::find(schedule.gridOrder, b.axis);
+    });
 
   double programs = 1, iterations = 1;
   for (const Dim &dim : grid)
@@ -349,7 +405,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
         continue;
       }
       // Again in a later stage: from the second-level cache, if it holds what the programs under way have read.
-      double once = waves * sectorsOf(stream, together) * (double)sectorBytes;
+      double once = waves * sectorsOf(stream, together, memoryBlockBytes) * (double)memoryBlockBytes;
       bool isAgain = stream.isLoad && llvm::any_of(streams, [&](const Stream &other) {
                        return other.isLoad && other.stage < stage && other.buffer == stream.buffer;
                      });

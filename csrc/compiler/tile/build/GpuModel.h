@@ -4,6 +4,8 @@
 #include "compiler/target/GpuMachine.h"
 #include "compiler/tile/build/Schedule.h"
 
+#include <vector>
+
 namespace torch_tile::tile_build {
 
 /// Predicts kernels from what their accesses touch: sectors of 32 bytes from memory and the second-level cache, lines
@@ -19,6 +21,8 @@ public:
   double floorNs() const;
 
   int64_t extent(int axis) const { return extents[axis]; }
+  /// Orders of the grid in which some access walks through memory, each once.
+  llvm::SmallVector<llvm::SmallVector<int>> gridOrders() const;
   /// Of an access, in bytes; nothing where the offset is not linear along the axis, but for wrapping around once.
   std::optional<int64_t> strideBytes(unsigned access, int axis) const { return streams[access].strides[axis]; }
   unsigned numAccesses() const { return streams.size(); }
@@ -27,6 +31,8 @@ private:
   struct Stream {
     llvm::SmallVector<std::optional<int64_t>> strides; // bytes, by axis
     llvm::SmallVector<bool> wraps;                     // by axis: each element has an address of its own
+    /// Strides in bytes along the axes that the flat one is made of, where it is not walked as one.
+    llvm::SmallVector<int64_t> digits;
     int64_t elementBytes = 1;
     bool isLoad = true, isFull = true, isUnaligned = false;
     int stage = 0;
@@ -36,7 +42,8 @@ private:
   /// Points by axis.
   using Box = llvm::SmallVector<int64_t>;
 
-  double sectorsOf(const Stream &stream, const Box &box) const;
+  int64_t addressOf(const Stream &stream, int64_t position) const;
+  double sectorsOf(const Stream &stream, const Box &box, int64_t sectorBytes = 32) const;
   struct Request {
     double count, sectors, lines;
     bool isGathered;
@@ -50,6 +57,7 @@ private:
   FusedLoops &loops;
   target::GpuMachine machine;
   llvm::SmallVector<int64_t> extents;
+  llvm::SmallVector<int64_t> flatExtents; // of the axes that the flat one is made of
   llvm::SmallVector<Stream> streams;
   int64_t widestBytes = 1, numValues = 1;
   /// Instructions of the combiners of all reductions for a point; without what is known where counts are constants.
@@ -57,6 +65,6 @@ private:
 };
 
 /// Further schedules for the nest, beside the one that the rules of chooseGpuSchedule give: tiles over pairs of axes.
-llvm::SmallVector<Schedule> gpuCandidates(FusedLoops &loops, const GpuModel &model);
+std::vector<Schedule> gpuCandidates(FusedLoops &loops, const GpuModel &model);
 
 } // namespace torch_tile::tile_build

@@ -175,6 +175,10 @@ void KernelEmitter::emitProgram() {
   // Programs of one thread follow each other in the order in which results lie in memory.
   if (!options.isGpu)
     llvm::stable_sort(grid, [](const GridAxis &a, const GridAxis &b) { return a.axis < b.axis; });
+  else if (!schedule.gridOrder.empty())
+    llvm::stable_sort(grid, [&](const GridAxis &a, const GridAxis &b) {
+      return llvm::find(schedule.gridOrder, a.axis) < llvm::find(schedule.gridOrder, b.axis);
+    });
 
   numPrograms = sizes.constant(1);
   for (const GridAxis &axis : grid)

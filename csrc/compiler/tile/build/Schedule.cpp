@@ -347,6 +347,11 @@ std::string Schedule::str(const FusedLoops &loops) const {
     os << " threads " << numThreads;
   if (programsPerBlock > 1)
     os << " programs per block " << programsPerBlock;
+  if (!gridOrder.empty()) {
+    os << " grid order";
+    for (int axis : gridOrder)
+      os << " " << loops.axes[axis].name;
+  }
   if (isBackwards)
     os << " backwards";
   if (heldBytes)

@@ -35,6 +35,8 @@ struct Schedule {
   /// A reduction whose results lie along the lanes takes so many rows at a time, all lanes of the block from each, and
   /// carries the block's results in scratch memory: memory is read in its order. 0: each tile goes down all rows.
   int64_t streamedRows = 0;
+  /// Axes of the grid on GPU, outermost first; empty: axes in their order, then blocks of the row and the vector axis.
+  llvm::SmallVector<int> gridOrder;
   /// The first program does the last block: what the kernel before it read last is still in the cache.
   bool isBackwards = false;
   /// Threads of a program, on GPU; 0: left to the layout.
@@ -60,8 +62,8 @@ struct Schedule {
   int64_t heldBytes = 0;
   /// Estimated cost of one program.
   int64_t programCostNs = 0;
-  /// Of the whole kernel, on GPU.
-  double predictedNs = 0;
+  /// Of the whole kernel, on GPU, and the least that its memory takes.
+  double predictedNs = 0, floorNs = 0;
 
   /// Lanes of a row's first tile that may lie before the row.
   int64_t mostSkipped() const { return alignedLanes > 0 ? alignedLanes - 1 : 0; }
@@ -76,6 +78,10 @@ Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes)
 /// stay in registers or shared memory (of which a multiprocessor has `sharedBytes`) from one stage to the next where
 /// they fit, enough loads under way to hide the memory's latency.
 Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes);
+/// Whether hardly any schedule can be better.
+bool isNearFloor(const Schedule &schedule);
+/// Whether a schedule of the nest that walks the result alone is worth its divisions.
+bool isWorthFlattening(const Schedule &asAccessed, const Schedule &flat);
 /// Likewise of a scan, which goes along the threads or along a loop of each, whichever way memory is contiguous.
 Schedule chooseGpuScanSchedule(FusedLoops &loops);
 

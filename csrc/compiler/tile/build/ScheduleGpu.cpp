@@ -60,6 +60,8 @@ constexpr double worthwhile = 0.85;
 constexpr double worthwhileUnknown = 0.5;
 /// Times the least that memory takes, within which nothing else is tried.
 constexpr double nearFloor = 1.2;
+/// Schedules, from the best on, for which other orders of the grid are tried.
+constexpr size_t mostOrdered = 32;
 /// Columns and rows of a tile of a column reduction.
 constexpr int64_t columnsOfTile = 128, leastColumns = 32;
 
@@ -517,20 +519,39 @@ private:
 
 } // namespace
 
+bool isNearFloor(const Schedule &schedule) { return schedule.predictedNs < nearFloor * schedule.floorNs; }
+
+bool isWorthFlattening(const Schedule &asAccessed, const Schedule &flat) {
+  return flat.predictedNs < worthwhile * asAccessed.predictedNs;
+}
+
 Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
   Schedule usual = GpuChooser(loops, sharedBytes).run();
   if (loops.axes.empty())
     return usual;
   GpuModel model(loops);
   usual.predictedNs = model.predictNs(usual);
-  if (usual.predictedNs < nearFloor * model.floorNs())
+  usual.floorNs = model.floorNs();
+  if (isNearFloor(usual))
     return usual;
-  Schedule best = usual;
-  for (Schedule &candidate : gpuCandidates(loops, model)) {
+  std::vector<Schedule> candidates = gpuCandidates(loops, model);
+  candidates.push_back(usual);
+  for (Schedule &candidate : candidates)
     candidate.predictedNs = model.predictNs(candidate);
-    if (candidate.predictedNs < best.predictedNs)
-      best = candidate;
-  }
+  llvm::stable_sort(candidates, [](const Schedule &a, const Schedule &b) { return a.predictedNs < b.predictedNs; });
+  Schedule best = candidates.front();
+  // Which programs run at the same time: those that share what memory moves at once should.
+  candidates.resize(std::min(candidates.size(), mostOrdered));
+  candidates.push_back(usual);
+  SmallVector<SmallVector<int>> orders = model.gridOrders();
+  for (Schedule &candidate : candidates)
+    for (const SmallVector<int> &order : orders) {
+      candidate.gridOrder = order;
+      candidate.predictedNs = model.predictNs(candidate);
+      if (candidate.predictedNs < best.predictedNs)
+        best = candidate;
+    }
+  best.floorNs = usual.floorNs;
   bool isKnown = llvm::all_of(loops.axes, [](const Axis &axis) { return axis.extent.isConstant(); });
   return best.predictedNs < (isKnown ? worthwhile : worthwhileUnknown) * usual.predictedNs ? best : usual;
 }
