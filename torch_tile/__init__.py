@@ -1,10 +1,13 @@
 """torch.compile(backend="tile"): fused kernels, compiled in-process through MLIR and LLVM.
 
-Importing this package is cheap and registers nothing: torch finds the backend by its entry point.
+Importing this package is cheap: torch finds the backend by its entry point. Beside torch, it registers the type of its
+cache artifacts alone, without which `torch.compiler.load_cache_artifacts` leaves them out.
 """
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from torch_tile import config
@@ -23,7 +26,7 @@ from torch_tile.errors import (
 )
 
 if TYPE_CHECKING:
-    from torch_tile import aot, language
+    from torch_tile import aot, language, remote_cache
     from torch_tile.debug.expect import expect
     from torch_tile.debug.explain import explain
     from torch_tile.frontend.standalone import CompiledArtifact, standalone_compile
@@ -93,12 +96,13 @@ _LAZY = {
     "jit": "torch_tile.language.jit",
     "language": "torch_tile",
     "reinterpret": "torch_tile.language.jit",
+    "remote_cache": "torch_tile",
     "runtime": "torch_tile.triton_compat",
     "standalone_compile": "torch_tile.frontend.standalone",
     "testing": "torch_tile.triton_compat",
     "tools": "torch_tile.triton_compat",
 }
-_MODULES = frozenset({"aot", "language", "runtime", "testing", "tools"})
+_MODULES = frozenset({"aot", "language", "remote_cache", "runtime", "testing", "tools"})
 
 
 def cdiv(x: Any, y: Any) -> Any:
@@ -169,3 +173,8 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     raise AttributeError(f"module 'torch_tile' has no attribute {name!r}")
+
+
+if "torch" in sys.modules:
+    with contextlib.suppress(ImportError):  # another torch than this was built for, which the first use says
+        from torch_tile import cache_artifacts  # noqa: F401

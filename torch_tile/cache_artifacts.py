@@ -1,6 +1,6 @@
 """Entries of the disk cache within `torch.compiler.save_cache_artifacts()` and `load_cache_artifacts()`.
 
-torch loads what it knows the types of: import `torch_tile.backend` before `load_cache_artifacts`, or compile something.
+torch loads what it knows the types of: `import torch_tile`, after torch, before `load_cache_artifacts`.
 """
 
 from __future__ import annotations

@@ -37,6 +37,11 @@ def use(make: Callable[[], Any] | None) -> None:
             whose values are what JSON can say.
     """
     global _make, _remote, _has_failed
+    if make is not None and not callable(make):
+        raise TypeError(
+            f"use expects a function that makes the remote cache, or None, got {type(make).__name__}; "
+            "for an object that is there: use(lambda: cache)"
+        )
     _make, _remote, _has_failed = make, None, False
 
 

@@ -134,6 +134,21 @@ def test_a_program_that_computes_nothing(tmp_path: Path) -> None:
         loaded(torch.randn(7, 3))
 
 
+def test_operators_defined_in_python(tmp_path: Path) -> None:
+    with torch.library._scoped_library("tile_packaged", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CPU")
+        library.impl("twice", torch.empty_like, "Meta")
+
+        class Twice(torch.nn.Module):
+            def forward(self, x: torch.Tensor) -> Any:
+                return torch.ops.tile_packaged.twice(x) + 1
+
+        exported = torch.export.export(Twice(), (X,))
+        with pytest.raises(UnsupportedError, match="the operator tile_packaged::twice is defined in Python, .*in C"):
+            torch_tile.aot.package(exported, tmp_path / "m.tile")
+
+
 def test_tied_buffers_that_are_written(tmp_path: Path) -> None:
     exported = torch.export.export(Tied(), (torch.ones(2, 4),))
     with pytest.raises(UnsupportedError, match="one, other share memory, and torch does not take a program apart"):

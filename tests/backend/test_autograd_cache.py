@@ -359,7 +359,7 @@ open(sys.argv[1], "wb").write(content)
 print(sorted({key.split("/")[0] for key in info.artifacts["torch_tile"]}), info.aot_autograd_artifacts)
 """
 _LOAD = """
-import sys, torch, torch_tile.backend
+import sys, torch, torch_tile
 info = torch.compiler.load_cache_artifacts(open(sys.argv[1], "rb").read())
 model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
 torch.compile(model, backend="tile")(torch.ones(8, 16)).sum().backward()

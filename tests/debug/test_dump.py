@@ -97,6 +97,27 @@ def test_script_passes_and_fails(dumped: tuple[Path, subprocess.CompletedProcess
     assert done.returncode == 0 and "--time" in done.stdout and "PASS or FAIL" in done.stdout
 
 
+def test_script_of_a_backward_graph_has_its_arguments(tmp_path: Path) -> None:
+    """Random masks and indices would be zeros, behind which no result is wrong."""
+    program = """
+import torch
+x = torch.randn(8, 16, requires_grad=True)
+torch.compile(lambda x: torch.dropout(x.exp(), 0.5, True), backend="tile")(x).sum().backward()
+"""
+    environment = {**os.environ, "TORCH_COMPILE_DEBUG": "1", "TORCH_COMPILE_DEBUG_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, check=True, timeout=300)
+    (folder,) = (path.parent for path in tmp_path.rglob("90-run.py") if "backward" in path.parent.name)
+    done = run_script(folder)
+    assert done.stdout.splitlines()[0] == "arguments: of the first call", done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1] == "PASS"
+    assert not re.search(r"largest difference \S+ of 0\.0\b", done.stdout)
+
+
+def test_calls_have_reasons(dumped: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
+    folder, _ = dumped
+    assert "| aten::mm | library call (matrix product)" in (folder / "kernels.txt").read_text()
+
+
 def test_perf_map(dumped: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     _, done = dumped
     path = Path(f"/tmp/perf-{int(done.stdout.split()[-1])}.map")

@@ -74,6 +74,13 @@ def test_library_calls_and_missing_kernels() -> None:
     assert calls["aten::mm"].num_bytes == 3 * 8 * 8 * 4
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_bytes_of_gathered_rows_are_those_read(dynamic: bool) -> None:
+    table, rows = torch.randn(20000, 64), torch.tensor([3, 19999, 3])
+    found = torch_tile.explain(lambda x, i: x[i] * 2, table, rows, dynamic=dynamic).kernel_bytes
+    assert found == 2 * 3 * 64 * 4 + 3 * 8
+
+
 def test_an_operator_of_a_library_is_named_so() -> None:
     with torch.library._scoped_library("tile_explained", "DEF") as library:
         library.define("twice(Tensor x) -> Tensor")

@@ -21,6 +21,7 @@ from torch_tile.errors import UnsupportedError
 from torch_tile.frontend.channels_last import put_channels_last
 from torch_tile.frontend.constant_folding import Constants, Report, fold, freeze_inputs, outside_of_tracing
 from torch_tile.frontend.decompositions import decomposition_table
+from torch_tile.frontend.definitions import runs_in_python
 from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.freezing import optimize, scale_weights
 from torch_tile.frontend.fx_passes import run_passes
@@ -287,6 +288,12 @@ def _print(
     graph = _C.print_graph(gm)
     if graph.pycalls:
         raise _unsupported(f"{graph.pycalls[0]} runs in Python")
+    for _, operator, _ in graph.externs:
+        if runs_in_python(operator, device):
+            raise _unsupported(
+                f"the operator {operator} is defined in Python, which a program without Python cannot call; "
+                "define its kernel in C++, or export the model with a decomposition for it"
+            )
     for number, kind in (*graph.number_inputs, *graph.number_outputs):
         raise _unsupported(f"argument or result {number} is a {kind} known at run time only")
     inputs: list[int | Constant] = [sources[node.name] for node in gm.graph.find_nodes(op="placeholder")]

@@ -48,7 +48,8 @@ class CallRecord:
         return f"{self.operator}: {self.why}" + (f", from {places.shortened(self.place)}" if self.place else "")
 
 
-def _why(operator: str, reason: str) -> tuple[str, bool]:
+def reason_of(operator: str, reason: str) -> tuple[str, bool]:
+    """What to say of a call that the importer left outside for `reason`, and whether it is a library call by choice."""
     namespace, _, name = operator.rpartition("::")
     name = name.partition(".")[0]
     family = _FAMILY.get(name) or ("linear algebra" if name.startswith(("linalg_", "_linalg_")) else None)
@@ -85,7 +86,7 @@ def call_records(gm: GraphModule, externs: list[tuple[str, str, str]]) -> list[C
     nodes = places.nodes_by_name(gm)
     records = []
     for name, operator, reason in externs:
-        why, is_by_choice = _why(operator, reason)
+        why, is_by_choice = reason_of(operator, reason)
         node = nodes.get(name)
         num_bytes, place = None, None
         if node is not None:

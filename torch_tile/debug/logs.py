@@ -18,6 +18,8 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
+from torch_tile.debug import calls
+
 if TYPE_CHECKING:
     from torch_tile.debug.observe import Compiled
 
@@ -120,7 +122,9 @@ def perf_hints(seen: Compiled) -> str:
     hints = []
     for node, operator, reason in seen.externs:
         where = f"; {sources[node]}" if sources.get(node) else ""
-        hints.append(f"call outside: {operator} ({reason}){where}")
+        text, is_by_choice = calls.reason_of(operator, reason)
+        if not is_by_choice:
+            hints.append(f"call outside: {operator} ({text}){where}")
     for kernel in seen.program.kernels:
         operations = _operations(seen, kernel["lines"])
         if operations and operations <= _COPIES and "clone" in operations:

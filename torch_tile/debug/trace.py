@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from torch_tile.debug import phases
+from torch_tile.debug import calls, phases
 from torch_tile.debug.logs import schedules_of
 from torch_tile.forks import lock_across_forks
 
@@ -135,7 +135,12 @@ def describe(seen: Compiled) -> dict[str, Any]:
         "program": program.as_json(),
         "step_sources": [seen.sources_of(step.lines)[:1] for step in program.steps],
         "outside": [
-            {"node": node, "operator": operator, "reason": reason, "source": seen.sources.get(lines.get(node, -1), "")}
+            {
+                "node": node,
+                "operator": operator,
+                "reason": calls.reason_of(operator, reason)[0],
+                "source": seen.sources.get(lines.get(node, -1), ""),
+            }
             for node, operator, reason in seen.externs
         ],
         "notes": [note for _, note in seen.notes],

@@ -18,7 +18,7 @@ from torch.fx import GraphModule
 
 from torch_tile import _C, cache_artifacts, config, disk_cache, targets
 from torch_tile.config import Settings
-from torch_tile.debug import faults, limits, observe, phases, places, record
+from torch_tile.debug import calls, faults, limits, observe, phases, places, record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import OutOfResources, OverlappingInputsError, TileError
 from torch_tile.frontend import containment, cudagraphs, time_libraries
@@ -93,7 +93,7 @@ def compile_graph(
         lengths = _storage_lengths(gm) if kind != "backward" and binding is None else {}
         compiled = _compile(gm, name, kind, settings, dump, binding)
         compiled = _of_storages(compiled, lengths) if lengths else compiled
-        return dump.keep_inputs(compiled) if dump and kind != "backward" and binding is None else compiled
+        return dump.keep_inputs(compiled) if dump and binding is None else compiled
     except Exception as error:
         dump = containment.dump_failure(gm, name, error, dump=dump)
         with contextlib.suppress(AttributeError):
@@ -174,7 +174,7 @@ def _compile(
     is_cached = settings.cache_dir() is not None and not settings["force_compile"]
     observe.compiled(gm, graph, program, name, kind, stages, import_ms=printed_ms, is_cached=is_cached)
     for node_name, op, reason in graph.externs:
-        log.debug("%s: %s (%s) runs outside: %s", name, node_name, op, reason)
+        log.debug("%s: %s (%s) runs outside: %s", name, node_name, op, calls.reason_of(op, reason)[0])
     if dump:
         dump.write_kernels(gm, graph, program)
         dump.write("70-graph.svg", observe.picture(gm, graph, program, name, kind))

@@ -367,6 +367,12 @@ def _python_keys(name: str) -> list[str]:
     return sorted(each[len(prefix) :] for each in torch.library._impls if each.startswith(prefix))
 
 
+def runs_in_python(name: str, device: str) -> bool:
+    """Whether an operator's kernel for a kind of device ("cpu", "cuda") is a Python function."""
+    keys = {device.upper(), "CompositeExplicitAutograd", "CompositeImplicitAutograd", ""}
+    return name in custom_ops.OPDEFS or not keys.isdisjoint(_python_keys(name))
+
+
 def _stat(file: str) -> str:
     try:
         status = os.stat(file)

@@ -128,7 +128,11 @@ static const char *importLogicalOp(Call &call, size_t count) {
   Operands operands(call);
   if (!addLeading(call, operands, count))
     return kOddOperand;
-  call.setPointwise(call.op(), operands.castTo(at::kBool), at::kBool);
+  // What is not zero in its own dtype may be so in the common one.
+  std::vector<Value> values = operands.castTo(operands.promoted());
+  for (Value &value : values)
+    value = call.importer.cast(value, at::kBool);
+  call.setPointwise(call.op(), values, at::kBool);
   return nullptr;
 }
 

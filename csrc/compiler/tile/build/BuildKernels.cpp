@@ -39,6 +39,24 @@ private:
   llvm::DenseMap<Value, bool> lastWasBackwards;
 };
 
+/// Elements of an input that a kernel reads: all, or of one that is only gathered from, at most one for each point.
+static SizeExpr elementsRead(FusedLoops &loops, Value input) {
+  SizeContext &sizes = loops.sizes();
+  SizeExpr all = cast<GraphTensorType>(input.getType()).numElements(), gathered = sizes.constant(0);
+  for (const FusedLoops::Access &access : loops.accesses()) {
+    if (access.buffer != input)
+      continue;
+    if (!access.load || access.scalars.empty())
+      return all;
+    SizeExpr points = sizes.constant(1);
+    for (const torch_tile::fusion::Axis &axis : loops.axes)
+      if (loops.variesAlong(access.load->getResult(0), axis.name))
+        points = sizes.mul(points, axis.extent);
+    gathered = sizes.add(gathered, points);
+  }
+  return gathered.isConstant(0) ? all : loops.facts().simplify(sizes.min(all, gathered));
+}
+
 static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options,
                                  StringRef name, Directions &directions) {
   FusedLoops asAccessed(fusion, facts);
@@ -56,10 +74,10 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   };
   // An ordered scatter takes the schedule of the CPU, with a block of threads for a vector register.
   bool isInOrder = asAccessed.isOrdered() && !asAccessed.isFreeScatter();
-  Schedule schedule = !options.isGpu          ? chooseSchedule(asAccessed, options.vectorBytes, /*foldsLanes=*/true)
-                      : !isInOrder            ? chooseParallel()
+  Schedule schedule = !options.isGpu        ? chooseSchedule(asAccessed, options.vectorBytes, /*foldsLanes=*/true)
+                      : !isInOrder          ? chooseParallel()
                       : asAccessed.isScan() ? chooseGpuScanSchedule(asAccessed)
-                                              : chooseSchedule(asAccessed, gpuVectorBytes, /*foldsLanes=*/false);
+                                            : chooseSchedule(asAccessed, gpuVectorBytes, /*foldsLanes=*/false);
   FusedLoops &loops = flat ? *flat : asAccessed;
   if (options.isGpu && (!isInOrder || loops.isScan()) && schedule.numGridAxes > 0) {
     SmallVector<Value> read;
@@ -105,13 +123,14 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
 
   SizeContext &sizes = loops.sizes();
   SizeExpr bytes = sizes.constant(0);
-  auto addBytes = [&](Value buffer) {
-    auto type = cast<GraphTensorType>(buffer.getType());
-    bytes = sizes.add(
-        bytes, sizes.mul(type.numElements(), sizes.constant(torch_tile::fusion::elementBytes(type.getElementType()))));
+  auto addBytes = [&](Value buffer, SizeExpr elements) {
+    Type type = cast<GraphTensorType>(buffer.getType()).getElementType();
+    bytes = sizes.add(bytes, sizes.mul(elements, sizes.constant(torch_tile::fusion::elementBytes(type))));
   };
-  llvm::for_each(emitter.inputs, addBytes);
-  llvm::for_each(emitter.newOutputs, addBytes);
+  for (Value input : emitter.inputs)
+    addBytes(input, elementsRead(loops, input));
+  for (Value output : emitter.newOutputs)
+    addBytes(output, cast<GraphTensorType>(output.getType()).numElements());
 
   // Launch results: new buffers and buffers written in place, as the fusion had them.
   SmallVector<int64_t> writes;

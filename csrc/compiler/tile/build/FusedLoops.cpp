@@ -222,8 +222,7 @@ void FusedLoops::flattenAxes() {
   Value largest;
   int64_t mostBytes = 0;
   for (Value result : outputs)
-    if (int64_t bytes =
-            torch_tile::fusion::estimateBytes(cast<GraphTensorType>(result.getType()), groupFacts);
+    if (int64_t bytes = torch_tile::fusion::estimateBytes(cast<GraphTensorType>(result.getType()), groupFacts);
         bytes > mostBytes) {
       largest = result;
       mostBytes = bytes;

@@ -196,9 +196,8 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     int64_t position = t * vector, r = position / lanes, l = position % lanes;
     if (r >= rows || l >= validLanes || r >= validRows)
       continue;
-    int64_t address =
-        (isTakenApart ? addressOf(stream, middle + l) : l * lane.value_or(4 * lineBytes)) +
-        r * row.value_or(64 * lineBytes);
+    int64_t address = (isTakenApart ? addressOf(stream, middle + l) : l * lane.value_or(4 * lineBytes)) +
+                      r * row.value_or(64 * lineBytes);
     for (int64_t byte : {address, address + width * element - 1}) {
       sectors.insert(byte / sectorBytes);
       lines.insert(byte / lineBytes);
@@ -217,7 +216,8 @@ SmallVector<SmallVector<int>> GpuModel::gridOrders() const {
     for (int k = 0; k < (int)extents.size(); ++k)
       if (!loops.axes[k].reduced)
         order.push_back(k);
-    llvm::stable_sort(order, [&](int a, int b) { return stream.strides[a].value_or(0) > stream.strides[b].value_or(0); });
+    llvm::stable_sort(order,
+                      [&](int a, int b) { return stream.strides[a].value_or(0) > stream.strides[b].value_or(0); });
     if (!llvm::is_contained(orders, order))
       orders.push_back(std::move(order));
   }
