@@ -148,3 +148,38 @@ def test_strided_views_of_written_inputs(function: Any, layout: str, dynamic: bo
     result = torch.compile(function, backend=BACKEND, dynamic=dynamic)(WITHIN_MEMORY[layout](mine))
     assert_same(result, function(WITHIN_MEMORY[layout](theirs)))
     assert_same(mine, theirs)
+
+
+def _written_whole(x: torch.Tensor) -> Any:
+    x.mul_(2)
+    return x.as_strided((2, 2), (1, 1), 2) * 1
+
+
+def _written_through(x: torch.Tensor) -> Any:
+    x.as_strided((2,), (1,), 8).mul_(3)
+    return x * 2
+
+
+def _written_by_index(x: torch.Tensor) -> Any:
+    x[1] = x.as_strided((1,), (1,), 1) * 2
+    return torch.as_strided(x, (2,), (1,), x.storage_offset() + 1) * x[0, 0]
+
+
+@pytest.mark.filterwarnings("ignore:torch_tile. graph")
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("layout", WITHIN_MEMORY)
+@pytest.mark.parametrize("function", [_written_whole, _written_through, _written_by_index, _from_the_first])
+def test_strided_views_count_from_the_storage(function: Any, layout: str, dynamic: bool, training: bool) -> None:
+    """A view at an offset of the storage reaches what eager mode reaches, also where tracing copies the input."""
+    results = []
+    fresh()
+    for call in (torch.compile(function, backend=BACKEND, dynamic=dynamic), function):
+        memory = torch.arange(20.0).requires_grad_(training)
+        x = WITHIN_MEMORY[layout](memory * 1)
+        result = call(x)
+        if training:
+            result.sum().backward()
+        assert x._base is not None
+        results.append((result.detach(), x._base.detach(), memory.grad if training else None))
+    assert_same(*results)

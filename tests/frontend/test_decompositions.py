@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -317,3 +318,34 @@ def test_memory_format_of_pooling_over_volumes(batch: int) -> None:
         result, gradient = TABLE[backward](grad, x, *arguments), backward(grad, x, *arguments)
         assert_same(result, gradient)
         assert _strides([result]) == _strides([gradient])
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "dense": lambda x: x.permute(2, 1, 0),
+    "gaps": lambda x: x.permute(2, 0, 1)[1:],
+    "rows": lambda x: x.transpose(1, 2)[..., 1:],
+    "expanded": lambda x: x[:1].expand(3, -1, -1),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_filled_rows_are_laid_out_as_a_copy(layout: str, dynamic: bool) -> None:
+    def function(x: torch.Tensor, index: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.index_fill(0, index, 1.0), x.index_fill(-1, index, x.sum())
+
+    x, index = LAYOUTS[layout](torch.arange(120.0).view(4, 5, 6)), torch.tensor([0])
+    torch.compiler.reset()
+    assert_same(compiled(function, dynamic=dynamic)(x, index), function(x, index))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_padding_by_a_size_keeps_strides_if_it_only_cuts_off(layout: str) -> None:
+    def function(x: torch.Tensor, amount: int) -> tuple[torch.Tensor, ...]:
+        return F.pad(x, [0, 0, amount, amount]), F.pad(x, [amount, 1]), F.pad(x, [amount, amount - 1])
+
+    x = LAYOUTS[layout](torch.arange(192.0).view(4, 8, 6))
+    torch.compiler.reset()
+    program = compiled(function, dynamic=True)
+    for amount in (-1, 0, 2, 1):
+        assert_same(program(x, amount), function(x, amount))

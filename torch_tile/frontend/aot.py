@@ -24,6 +24,7 @@ from torch_tile.frontend.deterministic import called_deterministically, determin
 from torch_tile.frontend.finite import asserts_finite
 from torch_tile.frontend.refused_calls import check_calls, check_level
 from torch_tile.frontend.reload import reload_graph
+from torch_tile.frontend.storage_views import refuse_views_of_copies
 from torch_tile.frontend.tracing import untraced
 from torch_tile.frontend.user_passes import run_user_passes
 
@@ -87,6 +88,7 @@ def compile_with_autograd(
         settings.argument_names = containment.argument_names(gm)
         containment.check_arguments(inputs, settings.argument_names)
         check_calls(gm)
+        refuse_views_of_copies(gm, _is_training(inputs))
         check_level()
         return _compile_with_attention(gm, inputs, settings)
 

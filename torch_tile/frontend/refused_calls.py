@@ -27,22 +27,22 @@ _MISTAKEN = ("multilabel_margin_loss",)
 _OPERATORS = {getattr(operator, name) for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow")}
 
 
-def _name_of(node: Node) -> str:
+def name_of(node: Node) -> str:
     return node.target if isinstance(node.target, str) else str(getattr(node.target, "__name__", ""))
 
 
-def _tensors(tree: Any) -> Iterator[torch.Tensor]:
+def tensors_in(tree: Any) -> Iterator[torch.Tensor]:
     for leaf in pytree.tree_leaves(tree):
         value = leaf.meta.get("example_value") if isinstance(leaf, Node) else None
         if isinstance(value, torch.Tensor) and value.layout is torch.strided:
             yield value
 
 
-def _written(node: Node) -> Any:
-    """What the call of a node writes, if its name says so."""
+def written_by(node: Node) -> Any:
+    """The operands that the call of a node writes, if its name says so."""
     if "out" in node.kwargs:
         return node.kwargs["out"]
-    name = _name_of(node)
+    name = name_of(node)
     if (name.endswith("_") and not name.endswith("__")) or node.target in _OPERATORS:
         return node.args[:1]
     return ()
@@ -78,10 +78,10 @@ def _keeps_a_size(node: Node) -> bool:
     ATen's kernels for the CPU copy such a dimension. torch's decompositions sample it at the factor's positions. Where
     sizes are symbols, this adds a guard; a size that is known only when the graph runs may be kept.
     """
-    name = _name_of(node).partition(".")[0]
+    name = name_of(node).partition(".")[0]
     if name != "interpolate" and not name.startswith("upsample_"):
         return False
-    result, x = node.meta.get("example_value"), next(_tensors(node.args[:1] or node.kwargs.get("input")), None)
+    result, x = node.meta.get("example_value"), next(tensors_in(node.args[:1] or node.kwargs.get("input")), None)
     if not isinstance(result, torch.Tensor) or x is None or x.device.type != "cpu" or x.dim() != result.dim():
         return False
     options = [*node.args[1:], *node.kwargs.values()]
@@ -121,15 +121,15 @@ def check_calls(gm: Any) -> None:
     for node in gm.graph.nodes if isinstance(gm, GraphModule) else ():
         if node.op not in ("call_function", "call_method"):
             continue
-        name = _name_of(node)
-        if name in _FLOATS_ONLY and any(not x.dtype.is_floating_point for x in _tensors(node.args[:1])):
+        name = name_of(node)
+        if name in _FLOATS_ONLY and any(not x.dtype.is_floating_point for x in tensors_in(node.args[:1])):
             raise UnsupportedError("import", f"{name} of a tensor that has no floating-point dtype")
-        if name.startswith("quantize_per") and any(not x.is_quantized for x in _tensors(node)):
+        if name.startswith("quantize_per") and any(not x.is_quantized for x in tensors_in(node)):
             raise UnsupportedError("import", f"{name}, whose result tracing takes for a tensor of floats")
         if name.partition(".")[0] in _MISTAKEN:
             raise UnsupportedError("import", f"{name}, of which tracing makes another function")
         if _keeps_a_size(node):
             raise UnsupportedError("import", f"{name} by a factor that keeps a size, which eager mode does not sample")
-        for written in _tensors(_written(node)):
-            if any(_overlap_in_part(written, x) for x in _tensors((node.args, node.kwargs))):
+        for written in tensors_in(written_by(node)):
+            if any(_overlap_in_part(written, x) for x in tensors_in((node.args, node.kwargs))):
                 raise UnsupportedError("import", f"{name} reads part of the memory that it writes")

@@ -1,10 +1,12 @@
-"""`as_strided` of an input that the graph writes: it may read what lies between the input's elements, or beyond them.
+"""`as_strided` of an input that the graph writes: it may reach what lies between the input's elements, or beyond them.
 
-In a graph without mutation the written input is a new tensor, which has the input's elements alone.
+In a graph without mutation the written input is a new tensor, which has the input's elements alone. In training
+AOTAutograd traces with a copy of the input, which begins at its storage's first element, but with offsets of the input.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -12,6 +14,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from torch_tile.errors import UnsupportedError
+from torch_tile.frontend.refused_calls import name_of, tensors_in, written_by
 
 aten = torch.ops.aten
 
@@ -35,6 +38,42 @@ def _written_input(node: Any) -> Node | None:
             return None
         node = node.args[0]
     return node if is_written and isinstance(node, Node) and node.op == "placeholder" else None
+
+
+def _storage(x: torch.Tensor) -> int:
+    return int(x.untyped_storage()._cdata)
+
+
+def _reaches_elements_only(view: torch.Tensor, x: torch.Tensor) -> bool:
+    """Whether all elements of the view are elements of x, which are one dense piece of memory."""
+    first = view.storage_offset() - x.storage_offset()
+    last = first + sum((n - 1) * stride for n, stride in zip(view.shape, view.stride(), strict=True))
+    return x.is_contiguous() and statically_known_true(first >= 0) and statically_known_true(last < x.numel())
+
+
+def refuse_views_of_copies(gm: Any, is_training: bool) -> None:
+    """Looks at the calls of a graph of Dynamo's.
+
+    Raises:
+        UnsupportedError: a view reaches memory of a written input that tracing replaces by other memory.
+    """
+    if not isinstance(gm, GraphModule):
+        return
+    calls = [node for node in gm.graph.nodes if node.op in ("call_function", "call_method")]
+    views = [node for node in calls if name_of(node).partition(".")[0] == "as_strided"]
+    if not views:
+        return
+    targets = [node.args[:1] if node.target is operator.setitem else written_by(node) for node in calls]
+    written = {_storage(x) for target in targets for x in tensors_in(target)}
+    inputs = [(node, x) for node in gm.graph.find_nodes(op="placeholder") for x in tensors_in(node)]
+    for call in views:
+        for view in tensors_in(call):
+            for node, x in inputs:
+                if _storage(x) != _storage(view) or _storage(x) not in written:
+                    continue
+                is_moved = is_training and not statically_known_true(x.storage_offset() == 0)
+                if is_moved or not _reaches_elements_only(view, x):
+                    raise UnsupportedError("import", f"as_strided of '{node.name}', which the graph writes")
 
 
 def _is_within(view: Node, place: torch.Tensor) -> bool:

@@ -1,4 +1,7 @@
-"""The gradients of padding. Of replication: what lies beyond the operand belongs to its first and last elements."""
+"""Padding that only cuts off, and the gradients of padding.
+
+Of replication: what lies beyond the operand belongs to its first and last elements.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,24 @@ from typing import Any
 
 import torch
 from torch._decomp import get_decompositions
+from torch._prims_common import is_contiguous_or_false
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 aten = torch.ops.aten
+
+
+def _constant_pad_nd(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
+    """ATen copies what is left of x with the order of its strides if no amount is above 0; torch's reference does so
+    if all amounts are below 0."""
+    if all(isinstance(amount, int) for amount in pad) or is_contiguous_or_false(x):
+        return NotImplemented
+    if not all(guard_or_false(amount <= 0) for amount in pad):
+        return NotImplemented
+    for k in range(len(pad) // 2):
+        low, high = pad[2 * k], pad[2 * k + 1]
+        dim = x.dim() - 1 - k
+        x = x.narrow(dim, -low, x.shape[dim] + low + high)
+    return x.clone()
 
 
 def _padded(x: torch.Tensor, dim: int, low: Any, high: Any) -> torch.Tensor:
@@ -66,6 +85,7 @@ def _reflection_pad_backward(grad: torch.Tensor, x: torch.Tensor, padding: Seque
 def padding() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
+        aten.constant_pad_nd.default: _constant_pad_nd,
         aten.reflection_pad1d_backward.default: _reflection_pad_backward,
         aten.reflection_pad2d_backward.default: _reflection_pad_backward,
         aten.reflection_pad3d_backward.default: _reflection_pad_backward,

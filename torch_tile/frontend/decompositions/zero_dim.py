@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 aten = torch.ops.aten
 
@@ -58,7 +59,8 @@ def _lifted(op: Any) -> Callable[..., Any]:
         source = others[0] if others and op is not aten.index_fill.int_Tensor else None
         operands = [t for t in (x, index, source) if isinstance(t, torch.Tensor)]
         if all(t.dim() for t in operands):
-            return NotImplemented
+            is_copied = op in _FILLS and not is_non_overlapping_and_dense_or_false(x)
+            return op(x.clone(), dim, *rest, **kwargs) if is_copied else NotImplemented  # laid out as ATen's copy of x
         rest = tuple(t.unsqueeze(0) if any(t is each for each in operands) and not t.dim() else t for t in rest)
         if x.dim():
             return op(x, dim, *rest, **kwargs)
@@ -67,12 +69,13 @@ def _lifted(op: Any) -> Callable[..., Any]:
     return decomposition
 
 
+_FILLS = (aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+
 # Writes at positions that a tensor names.
 _WRITES = (
     aten.index_add.default,
     aten.index_copy.default,
-    aten.index_fill.int_Scalar,
-    aten.index_fill.int_Tensor,
+    *_FILLS,
     aten.index_reduce.default,
     aten.scatter.reduce,
     aten.scatter.src,
