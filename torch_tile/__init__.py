@@ -72,6 +72,7 @@ __all__ = [
     "must_use_result",
     "next_power_of_2",
     "reinterpret",
+    "remote_cache",
     "runtime",
     "set_allocator",
     "standalone_compile",
