@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -293,3 +294,29 @@ def test_a_fallback_is_not_expected() -> None:
 def test_an_exception_in_the_block_is_what_is_raised() -> None:
     with pytest.raises(ZeroDivisionError), torch_tile.expect(kernels=5):
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("reset", [torch._dynamo.reset, torch.compiler.reset])
+def test_a_reset_in_the_block(reset: Callable[[], None]) -> None:
+    """What is compiled after it counts, and its time."""
+    from torch._dynamo.callback import callback_handler
+
+    from torch_tile.debug.explain import recorded
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        reset()
+        return torch.compile(lambda x: x.sin() + 1, backend="tile")(x)
+
+    x = torch.randn(4)
+    others = list(callback_handler.start_callbacks)
+    with torch_tile.expect(kernels=1, outside=0), recorded() as outer, recorded() as inner:
+        program(x)
+    assert outer.graphs and inner.graphs
+    assert min(outer.compile_ms, inner.compile_ms) > sum(graph.compile_ms for graph in inner.graphs)
+    with pytest.raises(AssertionError, match="expected kernels=2, got 1"), torch_tile.expect(kernels=2):
+        program(x)
+    with pytest.raises(ValueError, match="mine"), torch_tile.expect():
+        reset()
+        raise ValueError("mine")
+    assert callback_handler.start_callbacks in ([], others)
+    assert "clear" not in vars(callback_handler)
