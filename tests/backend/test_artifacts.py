@@ -104,6 +104,10 @@ def test_what_cannot_be_kept_says_why(tmp_path: Path) -> None:
     assert_same(artifact(X)[0], X * 2)
     with pytest.raises(ArtifactError, match="the graph cannot be kept: it runs in eager mode"):
         artifact.save(path=tmp_path / "artifact")
+    x = torch.randn(3, dtype=torch.complex64)
+    turned = torch_tile.standalone_compile(captured(lambda x: (x * 2j,), x), [x])
+    with pytest.raises(ArtifactError, match=r"calls an operator through Python: aten::mul.Tensor: no kernel for this "):
+        turned.save(path=tmp_path / "artifact")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "precious.txt").write_text("mine")
     artifact = torch_tile.standalone_compile(gm, [X])

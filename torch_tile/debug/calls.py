@@ -48,7 +48,8 @@ class CallRecord:
         return f"{self.operator}: {self.why}" + (f", from {places.shortened(self.place)}" if self.place else "")
 
 
-def _why(operator: str, reason: str) -> tuple[str, bool]:
+def why(operator: str, reason: str) -> tuple[str, bool]:
+    """The importer's reason for a call outside, in words for the user, and whether it is a library call."""
     namespace, _, name = operator.rpartition("::")
     name = name.partition(".")[0]
     family = _FAMILY.get(name) or ("linear algebra" if name.startswith(("linalg_", "_linalg_")) else None)
@@ -85,11 +86,11 @@ def call_records(gm: GraphModule, externs: list[tuple[str, str, str]]) -> list[C
     nodes = places.nodes_by_name(gm)
     records = []
     for name, operator, reason in externs:
-        why, is_by_choice = _why(operator, reason)
+        text, is_by_choice = why(operator, reason)
         node = nodes.get(name)
         num_bytes, place = None, None
         if node is not None:
             values = [each.meta.get("val") for each in (*node.all_input_nodes, node)]
             num_bytes, place = bytes_of(values), places.source_line(node)
-        records.append(CallRecord(operator, why, is_by_choice, num_bytes, place))
+        records.append(CallRecord(operator, text, is_by_choice, num_bytes, place))
     return records

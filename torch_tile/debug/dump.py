@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch_tile.debug import record
+from torch_tile.debug import calls, record
 from torch_tile.debug.repro import runnable_script
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Dump:
             rows += [f"  {source}" for source in sources[1:]]
         rows += ["", f"whole graph, ms: {_spent(of_graph)}"]
         rows += ["", "calls outside: node | operator | reason"]
-        rows += [f"{node} | {op} | {reason}" for node, op, reason in graph.externs]
+        rows += [f"{node} | {op} | {calls.why(op, reason)[0]}" for node, op, reason in graph.externs]
         self.write("kernels.txt", "\n".join(rows) + "\n")
 
     def _times(self) -> tuple[dict[str, float], dict[str, dict[str, float]]]:

@@ -18,6 +18,8 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
+from torch_tile.debug import calls
+
 if TYPE_CHECKING:
     from torch_tile.debug.observe import Compiled
 
@@ -120,7 +122,7 @@ def perf_hints(seen: Compiled) -> str:
     hints = []
     for node, operator, reason in seen.externs:
         where = f"; {sources[node]}" if sources.get(node) else ""
-        hints.append(f"call outside: {operator} ({reason}){where}")
+        hints.append(f"call outside: {operator} ({calls.why(operator, reason)[0]}){where}")
     for kernel in seen.program.kernels:
         operations = _operations(seen, kernel["lines"])
         if operations and operations <= _COPIES and "clone" in operations:
