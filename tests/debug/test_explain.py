@@ -75,6 +75,12 @@ def test_library_calls_and_missing_kernels() -> None:
     assert calls["aten::mm"].num_bytes == 3 * 8 * 8 * 4
 
 
+def test_the_seed_of_dropout_is_a_library_call() -> None:
+    explanation = torch_tile.explain(lambda x: F.dropout(x, 0.5) + 1, torch.randn(64))
+    (call,) = [call for graph in explanation.graphs for call in graph.calls]
+    assert call.operator.startswith("aten::randint") and call.why == "library call (random numbers)"
+
+
 def test_an_operator_of_a_library_is_named_so() -> None:
     with torch.library._scoped_library("tile_explained", "DEF") as library:
         library.define("twice(Tensor x) -> Tensor")

@@ -24,7 +24,8 @@ _LIBRARY = {
     "_scaled_dot_product_fused_attention_overrideable scaled_dot_product_attention",
     "recurrent network": "mkldnn_rnn_layer _thnn_fused_lstm_cell lstm gru",
     "sorting": "sort argsort topk kthvalue median nanmedian mode unique_dim _unique2 unique_consecutive msort",
-    "random numbers": "randperm multinomial bernoulli normal poisson binomial exponential geometric cauchy",
+    "random numbers": "rand randn randint rand_like randn_like randint_like randperm multinomial bernoulli normal "
+    "poisson binomial exponential geometric cauchy",
     "Fourier transform": "_fft_r2c _fft_c2c _fft_c2r",
 }
 _FAMILY = {name: family for family, names in _LIBRARY.items() for name in names.split()}
