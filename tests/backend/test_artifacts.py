@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -96,6 +97,26 @@ def test_options(tmp_path: Path) -> None:
         torch_tile.standalone_compile(captured(torch.sin, X), [X])
     with pytest.raises(ValueError, match="dynamic_shapes expected 'from_graph'"):
         torch_tile.standalone_compile(gm, [X], dynamic_shapes="all")  # type: ignore[arg-type]
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    """The artifact that was there stays, and no part of the new one is left."""
+    resource = pytest.importorskip("resource")
+    artifact = torch_tile.standalone_compile(captured(double, X), [X])
+    with pytest.raises(FileNotFoundError, match=r"there is no folder to write the artifact into: .*missing'$"):
+        artifact.save(path=tmp_path / "missing" / "artifact")
+    artifact.save(path=tmp_path / "artifact")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            artifact.save(path=tmp_path / "artifact")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert [each.name for each in tmp_path.iterdir()] == ["artifact"]
+    assert_same(torch_tile.CompiledArtifact.load(path=tmp_path / "artifact")(X)[0], X * 2)
 
 
 def test_what_cannot_be_kept_says_why(tmp_path: Path) -> None:
