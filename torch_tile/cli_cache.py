@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -47,7 +49,8 @@ def _age(used_at: float) -> str:
 def _info(folder: str, _: argparse.Namespace) -> int:
     entries: list[Entry] = _library().cache_entries(folder)
     limit = config.get("cache_limit_bytes")
-    print(f"folder    {folder}")
+    there = "" if os.path.isdir(folder) else "  (not there yet)"
+    print(f"folder    {folder}{there}")
     for layer in config.resolve().cache_layers():
         print(f"layer     {layer}")
     print(f"limit     {_size(limit) if limit else 'none'}")
@@ -83,8 +86,14 @@ def _prune(folder: str, arguments: argparse.Namespace) -> int:
     return 0
 
 
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
 def _limit(text: str) -> int:
-    number = int(text)
+    match = re.fullmatch(r"(-?\d+)\s*([KMGT]?)B?", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"expected a number of bytes, as 4000000000 or 4G, got {text!r}")
+    number = int(match[1]) * _UNITS[match[2].upper()]
     if number < 0:
         raise argparse.ArgumentTypeError(f"expected at least 0, got {text}")
     return number
@@ -127,6 +136,9 @@ def run(arguments: argparse.Namespace) -> int:
     if folder is None:
         print("the disk cache is off")
         return 0
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        print(f"cache: {folder} is not a folder; TORCH_TILE_CACHE_DIR names another one", file=sys.stderr)
+        return 1
     return _ACTIONS[arguments.action][0](folder, arguments)
 
 

@@ -162,6 +162,9 @@ def _cache(found: Findings, extension: Any) -> None:
                           "TORCH_TILE_CACHE_DIR names another folder")  # fmt: skip
 
 
+_SIZE_OF_AN_ENTRY = 64 << 10
+
+
 def _unwritable(path: Path) -> str | None:
     """Why no entry could be written into a folder that may be there or not; None where one could."""
     while not path.exists() and path != path.parent:
@@ -169,7 +172,9 @@ def _unwritable(path: Path) -> str | None:
     if not path.is_dir():
         return f"{path} is not a folder"
     try:
-        with tempfile.TemporaryFile(dir=path):
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(bytes(_SIZE_OF_AN_ENTRY))  # a full disk may still make empty files
+            file.flush()
             return None
     except OSError as error:
         return f"{path} cannot be written: {error.strerror}"

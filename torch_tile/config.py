@@ -8,6 +8,7 @@ a knob is asked for.
 from __future__ import annotations
 
 import difflib
+import functools
 import logging
 import os
 import sys
@@ -42,6 +43,8 @@ _OTHER_VARIABLES = frozenset(f"TORCH_TILE_{name}" for name in _OTHER_NAMES.split
 _OTHER_PREFIXES = ("TORCH_TILE_BUILD_", "TORCH_TILE_TEST_")
 _OLD_VARIABLES = {"TILE_COMPILE_DEBUG": "TORCH_TILE_DEBUG"}
 
+_ARGUMENTS = ("backend", "disable", "dynamic", "fullgraph", "mode", "options")
+
 _values: dict[str, Any] = {}
 _said: set[str] = set()
 
@@ -60,6 +63,18 @@ def _default_cache_dir() -> str | None:
                   "TORCH_TILE_CACHE_DIR names a folder")  # fmt: skip
         return None
     return str(home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "torch_tile")
+
+
+def named_folder(name: str | None) -> str:
+    """The folder that a setting names, "" for none; a relative name means the same one all the time."""
+    path = os.path.expanduser(name or "")
+    return _absolute(path) if path else ""
+
+
+@functools.cache
+def _absolute(path: str) -> str:
+    """Where `path` is seen from the folder in which the process first used it."""
+    return os.path.abspath(path)
 
 
 def _say_once(message: str) -> None:
@@ -156,6 +171,8 @@ def _find(name: str) -> Knob:
 
 
 def _unknown(name: str) -> str:
+    if name in _ARGUMENTS:
+        return f"{name!r} is an argument of torch.compile, not an option: torch.compile(..., {name}=...)"
     nearest = _nearest(name, {*KNOBS, *inductor_options.names()})
     hint = f"the nearest known: {', '.join(map(repr, nearest))}; " if nearest else ""
     return (
@@ -249,14 +266,14 @@ class Settings(Mapping[str, Any]):
         """Folder of the disk cache; None if it is off, or if the user has no place for it."""
         if not self["cache"] or _torch_disables_caches():
             return None
-        return os.path.expanduser(self["cache_dir"] or "") or _default_cache_dir()
+        return named_folder(self["cache_dir"]) or _default_cache_dir()
 
     def cache_layers(self) -> list[str]:
         """Folders of disk caches that are only read."""
         if not self["cache"] or _torch_disables_caches():
             return []
         given = [folder for folder in self["cache_layers"].split(os.pathsep) if folder]
-        folders = [os.path.abspath(os.path.expanduser(folder)) for folder in given]
+        folders = [named_folder(folder) for folder in given]
         for folder in folders:
             if not os.path.isdir(folder):
                 _say_once(f"cache_layers (TORCH_TILE_CACHE_LAYERS) names {folder}, which is no folder; it is not used")
@@ -314,7 +331,7 @@ def resolve(mode: str | None = None, options: Mapping[str, Any] | None = None) -
         if name in given and given[name][1] != wanted:
             raise OptionError(f"options {given[name][0]!r} and {option!r} ask for different values of {name!r}")
         given[name] = option, wanted
-        values[name] = knob.check(wanted)
+        values[name] = knob.check(wanted, option)
     return Settings(values)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import hashlib
 import logging
-import os
 
 from torch_tile import _C, config
 from torch_tile.config import Settings
@@ -28,7 +27,7 @@ def key_of(*parts: str) -> bytes:
 
 def report() -> None:
     """Says what came up since the last time, each thing once a process."""
-    named = os.path.expanduser(config.get("cache_dir") or "")
+    named = config.named_folder(config.get("cache_dir"))
     for is_warning, text in _C.cache_notices():
         # Whoever names a folder wants it to be used; in the user's own one a read-only disk is nobody's mistake.
         if not is_warning and named and text.startswith(f"cache folder {named}"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from torch_tile.errors import OptionError
 
@@ -28,6 +28,8 @@ class Fate:
     """Knobs and values for a value; None where the value is treated as `accepted`, or needs nothing."""
     harmless: tuple[Any, ...] = ()
     """Values of a refused option that ask for nothing."""
+    items: tuple[str, ...] = ()
+    """What a value may list, separated by commas; anything if empty."""
 
 
 def _sets(name: str, knob: str, convert: Callable[[Any], Any] = lambda value: value, note: str = "") -> Fate:
@@ -50,6 +52,8 @@ def _refused(names: str, why: str, *harmless: Any) -> list[Fate]:
 def _gemm_backends(value: Any) -> dict[str, Any] | None:
     return {"matmul_library": "aten"} if str(value).strip().upper() == "ATEN" else None
 
+
+_BACKENDS = ("ATEN", "TRITON", "CUTLASS", "CUTEDSL", "NVGEMM", "CK", "CKTILE", "CPP")
 
 _COST_MODEL = "schedules come from a cost model, so there is nothing to time"
 _PROFILER = "torch.profiler shows the time of each kernel"
@@ -75,6 +79,11 @@ ROWS: dict[str, Fate] = {
             "sets",
             '`matmul_library` = "aten" for "ATEN"; other lists are accepted: libraries are chosen by matmul_library',
             _gemm_backends,
+            items=_BACKENDS,
+        ),
+        *(
+            Fate(f"max_autotune_conv_{which}backends", "accepted", "convolutions go to the library", items=_BACKENDS)
+            for which in ("", "bwd_weight_", "bwd_input_")
         ),
         _sets("pre_grad_custom_pass", "pre_grad_pass"),
         _sets("joint_custom_pre_pass", "joint_pass"),
@@ -177,15 +186,33 @@ def fate_of(name: str) -> Fate | None:
 
 
 def _check_type(name: str, value: Any) -> Any:
-    """Inductor's default, after the check that Inductor makes."""
+    """Inductor's default, after the check that Inductor makes, and that of unions and literals, which it leaves out."""
     config = _config()
-    known = config.get_config_copy() if config is not None else {}
-    if name not in known:
+    if config is None:
         return None
-    expected = config.get_type(name)
-    if isinstance(expected, type) and not isinstance(value, expected):
-        raise OptionError(f"option {name!r} expected {expected.__name__}, as in Inductor, got {value!r}")
-    return known[name]
+    try:
+        expected = config.get_type(name)
+    except (AttributeError, KeyError):  # an option of another torch
+        return None
+    if get_origin(expected) is Literal:
+        is_right, text = value in get_args(expected), f"one of {', '.join(map(repr, get_args(expected)))}"
+    else:
+        text = expected.__name__ if isinstance(expected, type) else str(expected)
+        try:
+            is_right = isinstance(value, expected) or (expected is float and type(value) is int)
+        except TypeError:  # of a container with elements
+            is_right = True
+    if not is_right:
+        raise OptionError(f"option {name!r} expected {text}, as in Inductor, got {value!r}")
+    return config.get_config_copy().get(name)
+
+
+def _check_items(name: str, value: Any, items: tuple[str, ...]) -> None:
+    unknown = [item for item in value.split(",") if item.strip().upper() not in items]
+    if unknown:
+        raise OptionError(
+            f"option {name!r} expected names of {', '.join(items)}, separated by commas, got {unknown[0].strip()!r}"
+        )
 
 
 def translate(name: str, value: Any, say: Callable[[str], None]) -> Mapping[str, Any]:
@@ -202,6 +229,8 @@ def translate(name: str, value: Any, say: Callable[[str], None]) -> Mapping[str,
     fate = fate_of(name)
     assert fate is not None
     default = _check_type(name, value)
+    if fate.items and isinstance(value, str):
+        _check_items(name, value, fate.items)
     if fate.verdict == "sets" and fate.translate is not None:
         knobs = fate.translate(value)
         if knobs is not None:

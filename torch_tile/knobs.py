@@ -25,6 +25,8 @@ class Knob:
     choices: tuple[str, ...] = ()
     minimum: int | None = None
     """The least number that is accepted."""
+    maximum: int = (1 << 63) - 1
+    """The largest: by default the largest that the extension takes."""
 
     def parse(self, text: str, variable: str = "") -> Any:
         """The value that an environment variable says."""
@@ -47,16 +49,20 @@ class Knob:
             return f"one of {', '.join(self.choices)}"
         if self.is_pass:
             return "a callable that takes a torch.fx.Graph, a list of such, or None"
-        least = f" of at least {self.minimum}" if self.minimum is not None else ""
-        return {bool: "bool", int: "int", float: "float", str: "str"}[self.type] + least
+        bounds = f" from {self.minimum} to {self.maximum}" if self.minimum is not None else ""
+        return {bool: "bool", int: "int", float: "float", str: "str"}[self.type] + bounds
 
     @property
     def is_pass(self) -> bool:
         """Whether the value is Python code that rewrites graphs."""
         return self.type is Pass
 
-    def check(self, value: Any) -> Any:
+    def check(self, value: Any, given_as: str = "") -> Any:
         """The value, if it is one.
+
+        Args:
+            value: of the knob.
+            given_as: the option that the user wrote, where it is another one.
 
         Raises:
             OptionError: it is not; says what is accepted.
@@ -70,11 +76,14 @@ class Knob:
         else:
             is_right = isinstance(value, self.type) or is_number or (value is None and self.default is None)
             is_right = is_right and not (self.type is int and isinstance(value, bool))
-        if is_right and self.minimum is not None and value < self.minimum:
-            is_right = False
+        if is_right and self.minimum is not None:
+            is_right = self.minimum <= value <= self.maximum
         if not is_right:
-            raise OptionError(f"option {self.name!r} expected {self.expected()}, got {value!r}")
+            raise OptionError(f"option {(given_as or self.name)!r} expected {self.expected()}, got {value!r}")
         return value
+
+
+_LARGEST_INT = (1 << 31) - 1
 
 
 class Pass:
@@ -183,6 +192,7 @@ KNOBS: dict[str, Knob] = {
             "Operations of one fused loop body; a value with which one would grow further goes to memory.",
             is_for_compiler=True,
             minimum=1,
+            maximum=_LARGEST_INT,
         ),
         Knob(
             "index_budget",
@@ -192,6 +202,7 @@ KNOBS: dict[str, Knob] = {
             "Operations of one index expression; views with which one would grow further are made in memory.",
             is_for_compiler=True,
             minimum=1,
+            maximum=_LARGEST_INT,
         ),
         Knob(
             "kernel_budget_ms",
@@ -201,6 +212,7 @@ KNOBS: dict[str, Knob] = {
             "Estimated time of code generation for one CPU kernel; a larger kernel is compiled without optimisation.",
             is_for_compiler=True,
             minimum=0,
+            maximum=_LARGEST_INT,
         ),
         Knob("fusion", bool, True, ("TORCH_TILE_FUSION",), "Fuse ops into shared kernels.", is_for_compiler=True),
         Knob(
@@ -224,8 +236,9 @@ KNOBS: dict[str, Knob] = {
             int,
             0,
             ("TORCH_TILE_COMPILE_THREADS",),
-            "Threads that compile kernels; 0: one per processor, at most 8.",
+            "Threads that compile kernels, at most 1024; 0: one per processor, at most 8.",
             minimum=0,
+            maximum=1024,
         ),
         Knob(
             "cudagraphs",
@@ -249,6 +262,7 @@ KNOBS: dict[str, Knob] = {
             ("TORCH_TILE_AUTOTUNE_SECONDS",),
             "How long `max_autotune` may time products of one graph; those that are left are calls of the library.",
             minimum=0,
+            maximum=_LARGEST_INT,
         ),
         Knob(
             "deterministic",

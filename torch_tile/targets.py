@@ -118,6 +118,11 @@ def check_processor(name: str) -> None:
     """
     from torch_tile import _C
 
+    if name.startswith(("sm_", "cuda")):
+        raise OptionError(
+            f"option 'target' expected a processor, got the GPU {name!r}: graphs are compiled for the GPU "
+            "that their inputs are on, and torch_tile.aot.package(..., targets=[...]) compiles for other ones"
+        )
     known, missing = _C.describe_processor(name)
     if missing:
         raise OptionError(f"option 'target': {name!r} has instructions that this processor lacks: {', '.join(missing)}")

@@ -90,7 +90,9 @@ MakeEngineFn torchEngine(std::string &error) {
   if (!library) {
     error = std::string("the model calls operators of PyTorch, or branches or loops, and the library that runs them "
                         "cannot be opened: ") +
-            dlerror();
+            dlerror() +
+            "; LD_LIBRARY_PATH has to name the folder of LibTorch (torch/lib of the Python package torch), or the "
+            "package torch has to lie beside torch_tile";
     return nullptr;
   }
   void *symbol = dlsym(library, torchEngineSymbol);

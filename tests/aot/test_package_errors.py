@@ -89,6 +89,17 @@ def test_options_without_effect_are_said(
     ]
 
 
+def test_an_operator_called_through_python_is_named(tmp_path: Path) -> None:
+    class Turn(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2j  # turned
+
+    exported = torch.export.export(Turn(), (torch.randn(3, dtype=torch.complex64),))
+    message = r"through Python: aten::mul.Tensor: no kernel for this case: .*test_package_errors.py:\d+: return x \* 2j"
+    with pytest.raises(UnsupportedError, match=message):
+        torch_tile.aot.package(exported, tmp_path / "m.tile")
+
+
 def test_places(exported: torch.export.ExportedProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no folder to write the package into: .*missing"):
         torch_tile.aot.package(exported, tmp_path / "missing" / "m.tile")
@@ -145,7 +156,7 @@ def test_operators_defined_in_python(tmp_path: Path) -> None:
                 return torch.ops.tile_packaged.twice(x) + 1
 
         exported = torch.export.export(Twice(), (X,))
-        with pytest.raises(UnsupportedError, match="the operator tile_packaged::twice is defined in Python, .*in C"):
+        with pytest.raises(UnsupportedError, match="tile_packaged::twice is defined in Python, which a program"):
             torch_tile.aot.package(exported, tmp_path / "m.tile")
 
 

@@ -108,6 +108,7 @@ def test_with_libtorch(tmp_path: Path) -> None:
     without = subprocess.run([str(runner.harness()), path, str(tmp_path)], env={}, capture_output=True, text=True)
     if without.returncode != 0:  # where torch does not lie beside the package
         assert "operators of PyTorch, or branches or loops, and the library that runs them cannot be" in without.stderr
+        assert "LD_LIBRARY_PATH has to name the folder of LibTorch" in without.stderr
 
 
 @torch.no_grad()

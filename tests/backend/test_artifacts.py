@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -98,12 +99,36 @@ def test_options(tmp_path: Path) -> None:
         torch_tile.standalone_compile(gm, [X], dynamic_shapes="all")  # type: ignore[arg-type]
 
 
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    """The artifact that was there stays, and no part of the new one is left."""
+    resource = pytest.importorskip("resource")
+    artifact = torch_tile.standalone_compile(captured(double, X), [X])
+    with pytest.raises(FileNotFoundError, match=r"there is no folder to write the artifact into: .*missing'$"):
+        artifact.save(path=tmp_path / "missing" / "artifact")
+    artifact.save(path=tmp_path / "artifact")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            artifact.save(path=tmp_path / "artifact")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert [each.name for each in tmp_path.iterdir()] == ["artifact"]
+    assert_same(torch_tile.CompiledArtifact.load(path=tmp_path / "artifact")(X)[0], X * 2)
+
+
 def test_what_cannot_be_kept_says_why(tmp_path: Path) -> None:
     gm = captured(double, X)
     artifact = torch_tile.standalone_compile(gm, [X], options={"only_first_graphs": 0})
     assert_same(artifact(X)[0], X * 2)
     with pytest.raises(ArtifactError, match="the graph cannot be kept: it runs in eager mode"):
         artifact.save(path=tmp_path / "artifact")
+    x = torch.randn(3, dtype=torch.complex64)
+    turned = torch_tile.standalone_compile(captured(lambda x: (x * 2j,), x), [x])
+    with pytest.raises(ArtifactError, match=r"calls an operator through Python: aten::mul.Tensor: no kernel for this "):
+        turned.save(path=tmp_path / "artifact")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "precious.txt").write_text("mine")
     artifact = torch_tile.standalone_compile(gm, [X])

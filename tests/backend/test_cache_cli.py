@@ -132,3 +132,29 @@ def test_off(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     for action in ("info", "list", "verify", "prune", "clear"):
         assert cli.main(["cache", action]) == 0
         assert capsys.readouterr().out == "the disk cache is off\n"
+
+
+def test_folders_that_hold_no_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TORCH_TILE_CACHE_DIR", str(tmp_path / "missing"))
+    assert cli.main(["cache", "info"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == f"folder    {tmp_path / 'missing'}  (not there yet)"
+    (tmp_path / "file").write_text("keep me")
+    monkeypatch.setenv("TORCH_TILE_CACHE_DIR", str(tmp_path / "file"))
+    for action in (["info"], ["list"], ["verify"], ["prune"], ["clear", "--yes"]):
+        assert cli.main(["cache", *action]) == 1
+        assert f"{tmp_path / 'file'} is not a folder" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "keep me"
+
+
+def test_limits_have_units(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("4GB", "4 g", "100M"):
+        assert cli.main(["cache", "prune", "--limit-bytes", text]) == 0
+        assert capsys.readouterr().out.startswith("removed 0 entries")
+    for text, message in (("x", "expected a number of bytes, as 4000000000 or 4G, got 'x'"), ("-1G", "at least 0")):
+        with pytest.raises(SystemExit):
+            cli.main(["cache", "prune", f"--limit-bytes={text}"])
+        assert message in capsys.readouterr().err
+    assert cli.main(["cache", "prune", "--limit-bytes", "1K"]) == 0
+    assert not capsys.readouterr().out.startswith("removed 0 entries")

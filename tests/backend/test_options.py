@@ -173,7 +173,7 @@ def test_unknown_names_get_the_nearest_known() -> None:
 
 
 def test_refused_when_torch_compile_is_called() -> None:
-    assert "expected int of at least 0, got -1" in refused({"threads": -1})
+    assert "expected int from 0 to 1024, got -1" in refused({"threads": -1})
     text = refused({"target": "foo"})
     assert "expected host, x86-64, " in text or "expected host or" in text, text
     assert "got 'foo'" in text
@@ -345,8 +345,8 @@ def test_environment(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureF
     ("variable", "value", "expected"),
     [
         ("TORCH_TILE_FREEZING", "maybe", "expected one of 1, true, yes, on, 0, false, no, off, got 'maybe'"),
-        ("TORCH_TILE_COMPILE_THREADS", "many", "expected int of at least 0, got 'many'"),
-        ("TORCH_TILE_COMPILE_THREADS", "-2", "expected int of at least 0, got -2"),
+        ("TORCH_TILE_COMPILE_THREADS", "many", "expected int from 0 to 1024, got 'many'"),
+        ("TORCH_TILE_COMPILE_THREADS", "-2", "expected int from 0 to 1024, got -2"),
         ("TORCH_TILE_MATMUL_LIBRARY", "mkl", "expected one of auto, aten, onednn, got 'mkl'"),
     ],
 )

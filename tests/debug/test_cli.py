@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.compiling import IS_TILE, ROOT
-from torch_tile import cli, config
+from torch_tile import cli, cli_doctor, config
 
 if not IS_TILE:
     pytest.skip("about the backend tile", allow_module_level=True)
@@ -64,6 +65,22 @@ def test_doctor_says_what_is_slow(
     assert f"problem: nothing is kept in the cache, so every process compiles anew: {blocker} is not a folder" in text
     assert "slow: option `force_compile` is on: nothing is taken from the cache" in text
     assert "slow: option `fusion` is off: each operation is a kernel" in text
+
+
+def test_doctor_finds_a_full_disk(cache_dir: Path) -> None:
+    """An empty file can still be made on it."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    cache_dir.mkdir(exist_ok=True)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 10, before[1]))
+    try:
+        problem = cli_doctor._unwritable(cache_dir)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert problem == f"{cache_dir} cannot be written: File too large"
+    assert cli_doctor._unwritable(cache_dir) is None
 
 
 def test_doctor_finds_a_missing_library(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -79,6 +80,12 @@ def test_bytes_of_gathered_rows_are_those_read(dynamic: bool) -> None:
     table, rows = torch.randn(20000, 64), torch.tensor([3, 19999, 3])
     found = torch_tile.explain(lambda x, i: x[i] * 2, table, rows, dynamic=dynamic).kernel_bytes
     assert found == 2 * 3 * 64 * 4 + 3 * 8
+
+
+def test_the_seed_of_dropout_is_a_library_call() -> None:
+    explanation = torch_tile.explain(lambda x: F.dropout(x, 0.5) + 1, torch.randn(64))
+    (call,) = [call for graph in explanation.graphs for call in graph.calls]
+    assert call.operator.startswith("aten::randint") and call.why == "library call (random numbers)"
 
 
 def test_an_operator_of_a_library_is_named_so() -> None:
@@ -300,3 +307,29 @@ def test_a_fallback_is_not_expected() -> None:
 def test_an_exception_in_the_block_is_what_is_raised() -> None:
     with pytest.raises(ZeroDivisionError), torch_tile.expect(kernels=5):
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("reset", [torch._dynamo.reset, torch.compiler.reset])
+def test_a_reset_in_the_block(reset: Callable[[], None]) -> None:
+    """What is compiled after it counts, and its time."""
+    from torch._dynamo.callback import callback_handler
+
+    from torch_tile.debug.explain import recorded
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        reset()
+        return torch.compile(lambda x: x.sin() + 1, backend="tile")(x)
+
+    x = torch.randn(4)
+    others = list(callback_handler.start_callbacks)
+    with torch_tile.expect(kernels=1, outside=0), recorded() as outer, recorded() as inner:
+        program(x)
+    assert outer.graphs and inner.graphs
+    assert min(outer.compile_ms, inner.compile_ms) > sum(graph.compile_ms for graph in inner.graphs)
+    with pytest.raises(AssertionError, match="expected kernels=2, got 1"), torch_tile.expect(kernels=2):
+        program(x)
+    with pytest.raises(ValueError, match="mine"), torch_tile.expect():
+        reset()
+        raise ValueError("mine")
+    assert callback_handler.start_callbacks in ([], others)
+    assert "clear" not in vars(callback_handler)

@@ -29,6 +29,7 @@ from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.part_writes.at_indices import write_at_indices
 from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
+from torch_tile.frontend.pycalls import first_in_python
 from torch_tile.frontend.storage_views import refuse_views_beyond_writes
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 
@@ -287,7 +288,7 @@ def _print(
     gm = write_into_inputs(replace_language_kernels(replace_triton_kernels(gm)), settings)
     graph = _C.print_graph(gm)
     if graph.pycalls:
-        raise _unsupported(f"{graph.pycalls[0]} runs in Python")
+        raise _unsupported(f"the model calls an operator through Python: {first_in_python(gm, graph)}")
     for _, operator, _ in graph.externs:
         if runs_in_python(operator, device):
             raise _unsupported(

@@ -24,7 +24,8 @@ _LIBRARY = {
     "_scaled_dot_product_fused_attention_overrideable scaled_dot_product_attention",
     "recurrent network": "mkldnn_rnn_layer _thnn_fused_lstm_cell lstm gru",
     "sorting": "sort argsort topk kthvalue median nanmedian mode unique_dim _unique2 unique_consecutive msort",
-    "random numbers": "randperm multinomial bernoulli normal poisson binomial exponential geometric cauchy",
+    "random numbers": "rand randn randint rand_like randn_like randint_like randperm multinomial bernoulli normal "
+    "poisson binomial exponential geometric cauchy",
     "Fourier transform": "_fft_r2c _fft_c2c _fft_c2r",
 }
 _FAMILY = {name: family for family, names in _LIBRARY.items() for name in names.split()}
@@ -86,11 +87,11 @@ def call_records(gm: GraphModule, externs: list[tuple[str, str, str]]) -> list[C
     nodes = places.nodes_by_name(gm)
     records = []
     for name, operator, reason in externs:
-        why, is_by_choice = reason_of(operator, reason)
+        text, is_by_choice = reason_of(operator, reason)
         node = nodes.get(name)
         num_bytes, place = None, None
         if node is not None:
             values = [each.meta.get("val") for each in (*node.all_input_nodes, node)]
             num_bytes, place = bytes_of(values), places.source_line(node)
-        records.append(CallRecord(operator, why, is_by_choice, num_bytes, place))
+        records.append(CallRecord(operator, text, is_by_choice, num_bytes, place))
     return records

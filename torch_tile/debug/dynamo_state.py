@@ -80,13 +80,31 @@ def compile_time() -> Iterator[Spent]:
     except ImportError:
         yield spent
         return
-    callback_handler.register_start_callback(spent.start)
-    callback_handler.register_end_callback(spent.end)
+
+    def register() -> None:
+        callback_handler.register_start_callback(spent.start)
+        callback_handler.register_end_callback(spent.end)
+
+    of_handler = vars(callback_handler)
+    clear, outer = callback_handler.clear, of_handler.get("clear")
+
+    def clear_others() -> None:
+        """torch._dynamo.reset() removes all callbacks, and those of the block stay."""
+        clear()
+        register()
+
+    register()
+    of_handler["clear"] = clear_others
     try:
         yield spent
     finally:
-        callback_handler.remove_start_callback(spent.start)
-        callback_handler.remove_end_callback(spent.end)
+        if outer is None:
+            del of_handler["clear"]
+        else:
+            of_handler["clear"] = outer
+        with contextlib.suppress(ValueError):  # a block on another thread has replaced `clear` in between
+            callback_handler.remove_start_callback(spent.start)
+            callback_handler.remove_end_callback(spent.end)
 
 
 def _restore(current: Any, before: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ from torch_tile.frontend.number_arguments import as_torch_calls_it
 from torch_tile.frontend.part_writes.at_indices import write_at_indices
 from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
 from torch_tile.frontend.products.fuse import fuse_products
-from torch_tile.frontend.pycalls import make_pycalls
+from torch_tile.frontend.pycalls import first_in_python, make_pycalls
 from torch_tile.frontend.random_states import give_random_results
 from torch_tile.frontend.reload import ask_remote, count, give_remote, names_of, sink
 from torch_tile.frontend.restrided_inputs import beginning_where_inputs_do, restrided_inputs
@@ -191,11 +191,11 @@ def _compile(
         if recorded_calls is not None:
             return recorded_calls
     if binding is not None:
-        return _bind(program, graph, binding, entry, settings)
+        return _bind(program, gm, graph, binding, entry, settings)
     if views := views_to_track(gm) if kind != "backward" else []:
         return tracking(as_torch_calls_it(program, graph), views)
     # All that the program is made of; Python callables and tensors would have to be kept too.
-    settings.reason_against_keeping = _reason_against_keeping(graph)
+    settings.reason_against_keeping = _reason_against_keeping(gm, graph)
     if not settings.reason_against_keeping:
         _keep(program, entry)
     return as_torch_calls_it(program, graph)
@@ -311,9 +311,9 @@ def _recorded(
     return None
 
 
-def _reason_against_keeping(graph: _C.GraphText) -> str:
+def _reason_against_keeping(gm: GraphModule, graph: _C.GraphText) -> str:
     if graph.pycalls:
-        return f"it calls {graph.pycalls[0]} in Python"
+        return f"it calls an operator through Python: {first_in_python(gm, graph)}"
     if graph.constants:
         return "it holds tensors that are no inputs of it"
     if graph.number_inputs or graph.number_outputs:
@@ -329,9 +329,14 @@ def _keep(program: Any, entry: dict[str, Any]) -> None:
 
 
 def _bind(
-    program: _C.Program, graph: _C.GraphText, binding: Binding, entry: dict[str, Any], settings: Settings
+    program: _C.Program,
+    gm: GraphModule,
+    graph: _C.GraphText,
+    binding: Binding,
+    entry: dict[str, Any],
+    settings: Settings,
 ) -> Callable[..., Any]:
-    if not binding.frozen and not _reason_against_keeping(graph):
+    if not binding.frozen and not _reason_against_keeping(gm, graph):
         _keep(program, entry)
     if not binding.frozen or binding.otherwise is None or graph.number_inputs or graph.number_outputs:
         return without_frozen(as_torch_calls_it(program, graph), binding)

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from torch_tile.debug import calls
+
 
 def _attribute(gm: GraphModule, path: str) -> Any:
     value: Any = gm
@@ -53,3 +55,10 @@ def make_pycall(gm: GraphModule, node: Node) -> Callable[..., Any]:
 
 def make_pycalls(gm: GraphModule, nodes: Sequence[Node]) -> list[Callable[..., Any]]:
     return [make_pycall(gm, node) for node in nodes]
+
+
+def first_in_python(gm: GraphModule, graph: Any) -> str:
+    """The first call that the runtime makes through Python: its operator, the reason, and the user's line."""
+    node = graph.pycalls[0]
+    rows = [(name, operator, reason) for name, operator, reason in graph.externs if name == node.name]
+    return calls.call_records(gm, rows[:1])[0].line() if rows else str(node)

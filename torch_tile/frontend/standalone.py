@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import errno
 import hashlib
 import io
 import json
@@ -88,6 +89,7 @@ class CompiledArtifact(SerializableCallable):
 
         Raises:
             ArtifactError: the graph holds something that cannot be kept; says what.
+            OSError: the file cannot be written; a file that was there stays.
         """
         _check_format(format)
         self._check()
@@ -95,9 +97,16 @@ class CompiledArtifact(SerializableCallable):
         if format == "binary":
             if place.is_dir():
                 raise ArtifactError("save", f"{place} is a folder, and the format binary is a file")
+            if not place.parent.is_dir():
+                raise FileNotFoundError(
+                    errno.ENOENT, "there is no folder to write the artifact into", str(place.parent)
+                )
             temporary = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
-            temporary.write_bytes(self._to_bytes())
-            temporary.replace(place)
+            try:
+                temporary.write_bytes(self._to_bytes())
+                temporary.replace(place)
+            finally:
+                temporary.unlink(missing_ok=True)  # of a write that failed
             return
         if place.is_dir() and any(place.iterdir()) and not (place / _HEADER).is_file():
             raise ArtifactError("save", f"{place} holds files that are no artifact")

@@ -1,0 +1,81 @@
+"""Values of options that are refused, and folders that options name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.compiling import tile_only
+from torch_tile import config
+from torch_tile.errors import OptionError
+from torch_tile.knobs import KNOBS
+
+pytestmark = tile_only
+
+BACKENDS = "expected names of ATEN, TRITON, CUTLASS, CUTEDSL, NVGEMM, CK, CKTILE, CPP, separated by commas, got "
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("max_autotune_gemm_backends", "FOO", f"{BACKENDS}'FOO'"),
+        ("max_autotune_gemm_backends", "ATEN, foo", f"{BACKENDS}'foo'"),
+        ("max_autotune_gemm_backends", "", f"{BACKENDS}''"),
+        ("max_autotune_conv_backends", "FOO", f"{BACKENDS}'FOO'"),
+        ("cpp.simdlen", "a", "expected int | None, as in Inductor, got 'a'"),
+        ("compile_threads", "a", "expected int | None, as in Inductor, got 'a'"),
+        ("force_disable_caches", 3, "expected bool, as in Inductor, got 3"),
+        ("cpu_backend", "c", "expected one of 'cpp', 'triton', 'halide', 'pallas', as in Inductor, got 'c'"),
+        ("threads", 10**9, "expected int from 0 to 1024, got 1000000000"),
+        ("compile_threads", 10**9, "expected int from 0 to 1024, got 1000000000"),
+        ("body_budget", 1 << 31, "expected int from 1 to 2147483647, got 2147483648"),
+        ("index_budget", 1 << 31, "expected int from 1 to 2147483647, got 2147483648"),
+        ("kernel_budget_ms", 1 << 31, "expected int from 0 to 2147483647, got 2147483648"),
+        ("cache_limit_bytes", 1 << 63, "expected int from 0 to 9223372036854775807, got 9223372036854775808"),
+        ("fullgraph", True, "'fullgraph' is an argument of torch.compile, not an option: torch.compile(..., full"),
+        ("dynamic", True, "'dynamic' is an argument of torch.compile"),
+        ("mode", "default", "'mode' is an argument of torch.compile"),
+        ("target", "sm_90", "expected a processor, got the GPU 'sm_90': graphs are compiled for the GPU that"),
+        ("target", "sm_50", "expected a processor, got the GPU 'sm_50'"),
+        ("target", "cuda", "torch_tile.aot.package(..., targets=[...])"),
+    ],
+)  # fmt: skip
+def test_refused_values(name: str, value: Any, text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        torch.compile(lambda x: x + 1, backend="tile", options={name: value})
+    assert name in str(caught.value) and text in str(caught.value)
+
+
+def test_largest_values_are_taken() -> None:
+    """What is accepted reaches the compiler: no graph runs in eager mode because of it."""
+    numbers = {name: knob for name, knob in KNOBS.items() if knob.minimum is not None and not knob.is_of_process}
+    assert len(numbers) > 5
+    for name, knob in numbers.items():
+        torch._dynamo.reset()
+        options = {"strict": True, name: knob.maximum}
+        x = torch.randn(4)
+        torch.testing.assert_close(
+            torch.compile(lambda x: x.sin() + 1, backend="tile", options=options)(x), x.sin() + 1
+        )
+
+
+def test_values_of_unions_are_taken() -> None:
+    for options in ({"cpp.simdlen": None}, {"compile_threads": 2}, {"cpu_backend": "cpp"}):
+        config.resolve(None, options)
+    assert config.resolve(None, {"max_autotune_gemm_backends": "aten"})["matmul_library"] == "aten"
+
+
+def test_a_relative_folder_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first / "layer", second):
+        folder.mkdir(parents=True)
+    name = f"cache_{tmp_path.name}"
+    for given in ({"cache_dir": name}, {"cache_layers": f"layer_{name}"}):
+        settings = config.resolve(None, given)
+        for folder in (first, second):
+            monkeypatch.chdir(folder)
+            found = settings.cache_dir() if "cache_dir" in given else settings.cache_layers()[0]
+            assert found == str(first / next(iter(given.values())))
