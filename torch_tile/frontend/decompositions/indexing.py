@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._prims_common import compute_elementwise_output_logical_to_physical_perm, is_contiguous_or_false
 
 aten = torch.ops.aten
 
@@ -90,8 +91,6 @@ def _added_by_index(
     """On CUDA, a sum by one index of one dimension: `index_add` adds by atomics; `index_put` sorts the indices, which
     takes several times as long but gives the same bits each time. None where torch is asked for those bits, or in other
     cases.
-
-    Low precision is summed in float32, as `index_put` does.
     """
     dims = [dim for dim, index in enumerate(indices) if index is not None]
     if not x.is_cuda or torch.are_deterministic_algorithms_enabled() or len(dims) != 1:
@@ -102,11 +101,29 @@ def _added_by_index(
         return None
     if not (x.dtype.is_floating_point or x.dtype in (torch.int32, torch.int64)) or x.dtype.itemsize == 1:
         return None
+    return sum_by_index(x, dim, index, values)
+
+
+def sum_by_index(x: torch.Tensor, dim: int, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """`index_put` with `accumulate` of one index along `dim`, by `index_add`, with the layout that `index_put` gives."""
+    # As `index_put` sums low precision.
     wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
     shape = (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :])
     place = torch.where(index < 0, index + x.shape[dim], index)
-    added: torch.Tensor = aten.index_add.default(x.to(wide), dim, place, values.expand(shape).to(wide))
-    return added.to(x.dtype)
+    # `index_add` gives a contiguous tensor, `index_put` one with the order of x's strides.
+    order = _order_of_strides(x)
+    added: torch.Tensor = aten.index_add.default(
+        x.permute(order).to(wide), order.index(dim), place, values.expand(shape).permute(order).to(wide)
+    )
+    return added.to(x.dtype).permute([order.index(d) for d in range(x.dim())])
+
+
+def _order_of_strides(x: torch.Tensor) -> list[int]:
+    """Dimensions from the outermost in memory on, as a copy that preserves the format has them."""
+    if is_contiguous_or_false(x):
+        return list(range(x.dim()))
+    found = compute_elementwise_output_logical_to_physical_perm(x)
+    return list(found[0] if isinstance(found, tuple) else found)  # a pair, of newer versions of torch
 
 
 def _index_put(
