@@ -96,6 +96,33 @@ def test_guards_of_an_entry_are_checked(cache_dir: Path, traced: list[str]) -> N
     assert len(traced) == 2
 
 
+def test_guards_with_an_or_do_not_stand_for_all(cache_dir: Path, traced: list[str]) -> None:
+    """torch joins guards by `and` without parentheses, and one of this program's is an `or`."""
+
+    def piece(x: torch.Tensor) -> torch.Tensor:
+        y = (x + 1).tensor_split(3, -2)[1]
+        y.unsqueeze_(0)
+        return y
+
+    for rows in (7, 14, 9, 8):
+        x = torch.randn(rows, 2)
+        assert torch.equal(again(piece, x, dynamic=True), piece(x)), rows
+
+
+@pytest.mark.parametrize(
+    ("joined", "expected"),
+    [
+        ("a and b == 0 or c and d", "a and (b == 0 or c) and d"),
+        ("(a and b) or c", "((a and b) or c)"),
+        ("f(a or b, c and d) and e", "(f(a or b, c and d)) and e"),
+        ("L['x'] % 3 > 0 and L['y'] >= 2", "L['x'] % 3 > 0 and L['y'] >= 2"),
+        ("", ""),
+    ],
+)
+def test_parentheses_of_guards(joined: str, expected: str) -> None:
+    assert autograd_cache.all_of(joined) == expected
+
+
 def test_floats_that_become_constants_are_not_confused(cache_dir: Path, traced: list[str]) -> None:
     """AOTAutograd makes a constant of a float argument that decides a size, under a guard that no entry holds."""
 

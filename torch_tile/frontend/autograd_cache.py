@@ -18,6 +18,7 @@ import contextlib
 import dataclasses
 import logging
 import pickle
+import re
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -97,6 +98,22 @@ class _BackwardCode(_Code):
         return untraced(result, "do not trace compiled code")  # it runs on an autograd thread
 
 
+def all_of(guards: str) -> str:
+    """Guards as torch joins them by `and`, with parentheses around those with an `or`: torch leaves them out, so that
+    `a and b or c` holds wherever c does."""
+    depth, begin, parts = 0, 0, []
+    for match in re.finditer(r"[()\[\]]| and ", guards):
+        text = match.group()
+        if text == " and ":
+            if depth == 0:
+                parts.append(guards[begin : match.start()])
+                begin = match.end()
+        else:
+            depth += 1 if text in "([" else -1
+    parts.append(guards[begin:])
+    return " and ".join(f"({part})" if " or " in part else part for part in parts)
+
+
 class _Place(str):
     """Where an entry is to be saved. torch carries it as the key of one of its own."""
 
@@ -121,7 +138,7 @@ class _Place(str):
                 return
             (length,) = struct.unpack_from("<I", payload)
             self.record(number)
-            yield payload[4 : 4 + length].decode(), payload[4 + length :]
+            yield all_of(payload[4 : 4 + length].decode()), payload[4 + length :]
 
     def record(self, number: int) -> None:
         """For torch.compiler.save_cache_artifacts."""
@@ -136,7 +153,7 @@ class _Place(str):
         content = AOTAutogradCache._pickle_entry(entry, False)
         if content is None:
             return
-        guards = entry.guards_expr or ""
+        guards = all_of(entry.guards_expr or "")
         known = [each for each, _ in self.entries()]
         if guards not in known and len(known) < _MOST_ENTRIES:
             encoded = guards.encode()
@@ -214,6 +231,7 @@ def _load(place: _Place, inputs: list[Any], aot_config: Any, settings: Settings,
         if guards and not AOTAutogradCache.evaluate_guards(guards, hints):
             continue
         entry = pickle.loads(content)  # ours and whole: the cache has seen to that
+        entry.guards_expr = guards or None
         code = _stand_in(entry, settings, reload)
         wrapped = entry.wrap_post_compile(inputs, aot_config, {})
         is_plain = entry.compiled_bw is None and _needs_no_wrapper(
