@@ -45,10 +45,11 @@ def _storage(x: torch.Tensor) -> int:
 
 
 def _reaches_elements_only(view: torch.Tensor, x: torch.Tensor) -> bool:
-    """Whether all elements of the view are elements of x, which are one dense piece of memory."""
+    """Whether all elements of the view are elements of x, which are one dense piece of memory. Of sizes that may change
+    this becomes a guard."""
     first = view.storage_offset() - x.storage_offset()
     last = first + sum((n - 1) * stride for n, stride in zip(view.shape, view.stride(), strict=True))
-    return x.is_contiguous() and statically_known_true(first >= 0) and statically_known_true(last < x.numel())
+    return x.is_contiguous() and bool(first >= 0) and bool(last < x.numel())
 
 
 def refuse_views_of_copies(gm: Any, is_training: bool) -> None:
@@ -69,7 +70,9 @@ def refuse_views_of_copies(gm: Any, is_training: bool) -> None:
     for call in views:
         for view in tensors_in(call):
             for node, x in inputs:
-                if _storage(x) != _storage(view) or _storage(x) not in written:
+                # Of several inputs over one storage AOTAutograd makes one, which has all of its memory.
+                is_alone = sum(_storage(other) == _storage(x) for _, other in inputs) == 1
+                if _storage(x) != _storage(view) or _storage(x) not in written or not is_alone:
                     continue
                 is_moved = is_training and not statically_known_true(x.storage_offset() == 0)
                 if is_moved or not _reaches_elements_only(view, x):

@@ -105,7 +105,7 @@ def _added_by_index(
 
 
 def sum_by_index(x: torch.Tensor, dim: int, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """`index_put` with `accumulate` of one index along `dim`, by `index_add`, with the layout that `index_put` gives."""
+    """`index_put` with `accumulate` of one index along `dim`, by `index_add`, in the layout that `index_put` gives."""
     # As `index_put` sums low precision.
     wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
     shape = (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :])
