@@ -54,5 +54,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands.add_parser("version", help="versions of everything in use").set_defaults(run=_version)
     commands.add_parser("env", help="every option, its value, and where that comes from").set_defaults(run=_env)
     arguments = parser.parse_args(argv)
-    result: int = arguments.run(arguments)
+    try:
+        result: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads has seen enough, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return result

@@ -55,7 +55,7 @@ def _gemm_backends(value: Any) -> dict[str, Any] | None:
 
 _BACKENDS = ("ATEN", "TRITON", "CUTLASS", "CUTEDSL", "NVGEMM", "CK", "CKTILE", "CPP")
 
-_COST_MODEL = "schedules come from a cost model, so there is nothing to time"
+_COST_MODEL = "schedules come from a cost model; `max_autotune` times libraries and kernels of products"
 _PROFILER = "torch.profiler shows the time of each kernel"
 _OWN_PASSES = "names passes of Inductor; ours have names of their own: options={'disable_passes': ...}"
 _PLANNED = "memory is planned when a graph is compiled, and results do not depend on it"

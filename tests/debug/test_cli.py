@@ -106,6 +106,12 @@ def test_env_says_where_values_come_from(capsys: pytest.CaptureFixture[str], mon
     assert "poison = False  (from the default;" in text
 
 
+def test_a_reader_that_stops() -> None:
+    command = f"set -o pipefail; {sys.executable} -m torch_tile env | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
+    assert done.stderr == "" and done.stdout.count("\n") == 1
+
+
 def test_explains_a_script(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
