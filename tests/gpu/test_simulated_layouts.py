@@ -12,7 +12,7 @@ import torch
 from torch._functorch._aot_autograd.utils import make_boxed_func
 
 from tests.compiling import ROOT, fresh
-from tests.gpu import simulator
+from tests.gpu import simulated_graphs, simulator
 from torch_tile import _C
 from torch_tile.frontend import aot
 from torch_tile.frontend.decompositions import variances
@@ -166,6 +166,25 @@ def test_short_axes_are_one_with_their_neighbours(
 ) -> None:
     program = check(function, made(), monkeypatch)
     assert any("flat" in schedule for schedule in program.schedules), program.schedules
+
+
+@pytest.mark.parametrize(
+    "function, shape",
+    [
+        (lambda x: x.flip(1) * 2, ((1 << 20) + 1, 2, 2)),
+        (lambda x: torch.cat([x[:, :1], x], 1) + 1, ((1 << 19) - 1, 3, 2)),
+        (lambda x: x.permute(0, 2, 1).contiguous(), (1 << 18, 2, 3)),
+    ],
+)
+def test_short_axes_beside_one_of_unknown_length(function: Callable[..., Any], shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape)
+    torch._dynamo.mark_dynamic(x, 0)
+    files = simulated_graphs.compile_for_gpu(function, x)
+    assert any("flat = s0*" in schedule for schedule in simulated_graphs.schedules(files))
+    graph = simulated_graphs.SimulatedGraph(files)
+    for length in (1, 7, 1000):
+        x = torch.randn(length, *shape[1:])
+        assert torch.equal(graph.run(x)[0], function(x))
 
 
 @pytest.mark.parametrize(
