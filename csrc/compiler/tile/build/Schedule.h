@@ -78,6 +78,8 @@ Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes)
 /// stay in registers or shared memory (of which a multiprocessor has `sharedBytes`) from one stage to the next where
 /// they fit, enough loads under way to hide the memory's latency.
 Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes);
+/// The first one that is considered.
+Schedule chooseGpuScheduleByRules(FusedLoops &loops, int64_t sharedBytes);
 /// Whether hardly any schedule can be better.
 bool isNearFloor(const Schedule &schedule);
 /// Whether a schedule of the nest that walks the result alone is worth its divisions.
