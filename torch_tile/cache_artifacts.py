@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.compiler._cache import CacheArtifact, CacheArtifactFactory, CacheArtifactManager
 from typing_extensions import override
 
-from torch_tile import _C, config, disk_cache
+if TYPE_CHECKING:
+    from torch_tile import _C
 
 log = logging.getLogger(__name__)
 _TYPE = "torch_tile"
@@ -51,6 +52,9 @@ class TileCacheArtifact(CacheArtifact):
 
     @override
     def populate_cache(self) -> None:
+        # Here, so that registering the type does not load the extension.
+        from torch_tile import config, disk_cache
+
         cache = disk_cache.open_cache(config.resolve())
         try:
             if cache is not None and self.content:
