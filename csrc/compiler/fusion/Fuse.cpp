@@ -13,6 +13,7 @@ void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<Fu
   splitReductions(func, options, decisions);
   if (options.machine.splitsScans)
     splitScans(func, decisions);
+  chooseStrides(func);
   formGroups(func, options, decisions);
   if (options.elideRoundings)
     elideRoundings(func);

@@ -102,6 +102,9 @@ void splitReductions(mlir::graph::FuncOp func, const FusionOptions &options, std
 /// Numerics: the order of combination depends on sizes only.
 void splitScans(mlir::graph::FuncOp func, std::vector<FusionDecision> &decisions);
 
+/// Gives values that only loops read the order in memory of what they are computed of and read with.
+void chooseStrides(mlir::graph::FuncOp func);
+
 /// Puts loops that share data into graph.fusion groups; afterwards every loops op is in one.
 void formGroups(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
@@ -111,8 +114,8 @@ void formGroups(mlir::graph::FuncOp func, const FusionOptions &options, std::vec
 void elideRoundings(mlir::graph::FuncOp func);
 
 /// The whole stage, in this order: buffers first, while copies are still copies; inlining next, since it shapes the
-/// domains; splits before groups, since a split reduction joins other groups than a whole one;
-/// roundings last, when it is known what reaches memory.
+/// domains; splits before groups, since a split reduction joins other groups than a whole one; strides once all values
+/// that may reach memory are there; roundings last, when it is known what reaches memory.
 void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
 } // namespace torch_tile::fusion

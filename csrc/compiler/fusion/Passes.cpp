@@ -4,6 +4,7 @@
 
 namespace torch_tile::fusion {
 
+#define GEN_PASS_DEF_CHOOSESTRIDES
 #define GEN_PASS_DEF_ELIDEROUNDINGS
 #define GEN_PASS_DEF_INLINEPRODUCERS
 #define GEN_PASS_DEF_MERGELOADS
@@ -14,6 +15,10 @@ namespace torch_tile::fusion {
 #include "compiler/fusion/Passes.h.inc"
 
 namespace {
+
+struct ChooseStridesPass : impl::ChooseStridesBase<ChooseStridesPass> {
+  void runOnOperation() override { chooseStrides(getOperation()); }
+};
 
 struct ElideRoundingsPass : impl::ElideRoundingsBase<ElideRoundingsPass> {
   void runOnOperation() override { elideRoundings(getOperation()); }

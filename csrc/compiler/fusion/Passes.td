@@ -65,6 +65,19 @@ def SplitScans : Pass<"graph-split-scans", "::mlir::graph::FuncOp"> {
   }];
 }
 
+def ChooseStrides : Pass<"graph-choose-strides", "::mlir::graph::FuncOp"> {
+  let summary = "Lays values between kernels out in the order of what they are computed of";
+  let description = [{
+    Before / after: `%m = loops {load %x} -> tensor<[12, 8]>` with x in the order [1, 0]  ->  `tensor<[12, 8], [1, 12]>`.
+    Each op that makes or reads the value counts with the bytes of the largest tensor that it moves along all dimensions of the value.
+
+    Needs:    producers are inlined and reductions split, so that what is left may reach memory.
+    Keeps:    results that something else than loads uses; scans, scatters, and values whose strides are not those of a contiguous tensor.
+    Numerics: none.
+    Why here: before groups, whose results have these types.
+  }];
+}
+
 def FormGroups : Pass<"graph-form-groups", "::mlir::graph::FuncOp"> {
   let summary = "Puts loops that share data into graph.fusion groups";
   let description = [{

@@ -44,6 +44,14 @@ private:
     return columns > rows;
   }
 
+  /// Where `load` reads; axes that were taken apart and meet again in memory are whole.
+  SizeExpr offsetWithin(LoopsOp op, LoadOp load) {
+    SizeFacts within = facts;
+    for (AxisAttr axis : op.axisList())
+      within.setExtent(axis.getName().getValue(), axis.getExtent());
+    return within.simplify(linearOffset(sizes, load.indexExprs(), load.getSource().getType().getStrides()));
+  }
+
   /// Whether all that `op` reads lies along `outer` and `inner` as along one axis.
   bool areOneAxis(LoopsOp op, AxisAttr outer, AxisAttr inner) {
     for (Operation &each : *op.bodyBlock()) {
@@ -52,7 +60,7 @@ private:
       auto load = dyn_cast<LoadOp>(each);
       if (!load)
         continue;
-      SizeExpr offset = linearOffset(sizes, load.indexExprs(), load.getSource().getType().getStrides());
+      SizeExpr offset = offsetWithin(op, load);
       std::optional<SizeExpr> far = strideAlong(sizes, offset, outer.getName().getValue());
       std::optional<SizeExpr> near = strideAlong(sizes, offset, inner.getName().getValue());
       if (!far || !near || facts.equal(*far, sizes.mul(*near, inner.getExtent())) != Proof::Yes)
@@ -132,6 +140,15 @@ private:
     return outer * std::ceil(inner / (double)machine.columnsPerProgram);
   }
 
+  /// Whether what `op` mostly reads lies side by side along `axis`.
+  bool isRun(LoopsOp op, AxisAttr axis) {
+    LoadOp load = largestLoad(op);
+    std::optional<SizeExpr> stride;
+    if (load)
+      stride = strideAlong(sizes, offsetWithin(op, load), axis.getName().getValue());
+    return stride && stride->isConstant(1);
+  }
+
   void consider(LoopsOp op) {
     double results = 1, reduced = 1;
     for (AxisAttr axis : op.axisList())
@@ -152,10 +169,15 @@ private:
     double fewest = isColumn ? (double)machine.fewestRows : 2;
     auto piecesOf = [&](AxisAttr axis) { return std::min(wanted, (double)facts.estimate(axis.getExtent()) / fewest); };
     // Reduced axes come outermost first. Pieces of an outer axis are long runs; but an inner one that gives many more
-    // is better.
+    // is better. A short run in memory stays whole where another axis can be cut.
     AxisAttr best;
+    auto isBetter = [&](AxisAttr axis) {
+      if (bool isRunAxis = isRun(op, axis); isColumn && isRunAxis != isRun(op, best))
+        return isRunAxis ? piecesOf(best) < 2 : piecesOf(axis) >= 2;
+      return piecesOf(axis) > 2 * std::max(piecesOf(best), 1.0);
+    };
     for (AxisAttr axis : op.reducedAxes())
-      if (!best || piecesOf(axis) > 2 * std::max(piecesOf(best), 1.0))
+      if (!best || isBetter(axis))
         best = axis;
     if (piecesOf(best) < 2)
       return record(false, "its longest reduced axis is too short to split");
@@ -177,8 +199,7 @@ private:
     int64_t columns = 1;
     for (AxisAttr each : op.parallelAxes())
       columns *= each.getExtent().constant().value_or(machine.elementsOfRows);
-    SizeExpr offset = linearOffset(sizes, load.indexExprs(), load.getSource().getType().getStrides());
-    std::optional<SizeExpr> stride = strideAlong(sizes, offset, axis.getName().getValue());
+    std::optional<SizeExpr> stride = strideAlong(sizes, offsetWithin(op, load), axis.getName().getValue());
     if (columns < 2 || !stride || !stride->isConstant(columns))
       return 1;
     int64_t rows = 1;

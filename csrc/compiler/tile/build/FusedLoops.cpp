@@ -191,27 +191,43 @@ bool FusedLoops::tryMerge(const Axis &outer, const Axis &inner) {
   return ok;
 }
 
-/// Neighbouring axes that every access walks as one become one.
+/// Axes that every access walks as one become one. Reduced ones that keep their order are neighbours.
 void FusedLoops::mergeAxes() {
-  for (size_t k = 0; k + 1 < axes.size();) {
-    Axis outer = axes[k], inner = axes[k + 1];
-    if (outer.reduced != inner.reduced || !tryMerge(outer, inner)) {
-      ++k;
+  auto mayMerge = [&](size_t outer, size_t inner) {
+    bool isReduced = axes[outer].reduced;
+    return outer != inner && isReduced == axes[inner].reduced &&
+           (outer + 1 == inner || !isReduced || !isOrdered()) && tryMerge(axes[outer], axes[inner]);
+  };
+  bool areNeighbours = true;
+  for (size_t outer = 0; outer < axes.size();) {
+    auto numbers = llvm::seq<size_t>(0, axes.size());
+    auto found = llvm::find_if(numbers, [&](size_t inner) { return mayMerge(outer, inner); });
+    if (found == numbers.end()) {
+      ++outer;
       continue;
     }
-    Axis merged{(inner.reduced ? "mr" : "mi") + std::to_string(nextMerged++), context.mul(outer.extent, inner.extent),
-                inner.reduced};
-    SizeExpr name = context.symbol(merged.name);
-    forEachExpr([&](SizeExpr &e) {
-      e = context.substitute(e, [&](std::string_view s) {
-        return s == outer.name ? context.constant(0) : s == inner.name ? name : SizeExpr();
-      });
-    });
-    axes[k] = merged;
-    axes.erase(axes.begin() + k + 1);
-    groupFacts.setExtent(merged.name, merged.extent);
-    k = k > 0 ? k - 1 : 0;
+    areNeighbours = areNeighbours && *found == outer + 1;
+    mergeInto(outer, *found);
+    outer = 0;
   }
+  if (!areNeighbours)
+    orderAxes();
+}
+
+/// One axis in the place of `axes[inner]`.
+void FusedLoops::mergeInto(size_t outerNumber, size_t innerNumber) {
+  Axis outer = axes[outerNumber], inner = axes[innerNumber];
+  Axis merged{(inner.reduced ? "mr" : "mi") + std::to_string(nextMerged++), context.mul(outer.extent, inner.extent),
+              inner.reduced};
+  SizeExpr name = context.symbol(merged.name);
+  forEachExpr([&](SizeExpr &e) {
+    e = context.substitute(e, [&](std::string_view s) {
+      return s == outer.name ? context.constant(0) : s == inner.name ? name : SizeExpr();
+    });
+  });
+  axes[innerNumber] = merged;
+  axes.erase(axes.begin() + outerNumber);
+  groupFacts.setExtent(merged.name, merged.extent);
 }
 
 bool FusedLoops::canFlatten() const {

@@ -91,6 +91,7 @@ public:
 private:
   void orderAxes();
   void mergeAxes();
+  void mergeInto(size_t outerNumber, size_t innerNumber);
   void flattenAxes();
   SizeExpr flatten(SizeExpr e, const fusion::Axis &flat);
   bool tryMerge(const fusion::Axis &outer, const fusion::Axis &inner);
