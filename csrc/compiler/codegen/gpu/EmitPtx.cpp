@@ -3,18 +3,44 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/InferAlignment.h"
 #include "llvm/Transforms/Scalar/LICM.h"
 #include "llvm/Transforms/Scalar/LoopPassManager.h"
 #include "llvm/Transforms/Scalar/Scalarizer.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
 
 using namespace llvm;
+
+/// What a kernel only reads does not change while it runs: stores between two loads of it leave one load. Instructions
+/// written as text are like any other: one is enough for one value, and stores move across them.
+static void markPure(Function &function) {
+  for (Instruction &instruction : instructions(function)) {
+    if (auto *call = dyn_cast<CallInst>(&instruction)) {
+      auto *text = dyn_cast<InlineAsm>(call->getCalledOperand());
+      if (text && !text->hasSideEffects()) {
+        call->setDoesNotAccessMemory();
+        call->addFnAttr(Attribute::WillReturn);
+      }
+      continue;
+    }
+    auto *load = dyn_cast<LoadInst>(&instruction);
+    if (!load || load->isVolatile())
+      continue;
+    auto *argument = dyn_cast<Argument>(getUnderlyingObject(load->getPointerOperand(), /*MaxLookup=*/0));
+    if (argument && argument->hasNoAliasAttr() && argument->onlyReadsMemory())
+      load->setMetadata(LLVMContext::MD_invariant_load, MDNode::get(function.getContext(), {}));
+  }
+}
 
 /// Vectors have told what lies side by side in memory; arithmetic on them is done element by element.
 static void optimize(Module &module, TargetMachine &machine) {
@@ -36,9 +62,12 @@ static void optimize(Module &module, TargetMachine &machine) {
   passes.addPass(createFunctionToLoopPassAdaptor(LICMPass(LICMOptions()), /*UseMemorySSA=*/true));
   passes.addPass(SimplifyCFGPass());
   passes.addPass(EarlyCSEPass());
+  passes.addPass(InferAlignmentPass()); // neighbours become words only where they say how they are aligned
   for (Function &function : module)
-    if (!function.isDeclaration())
+    if (!function.isDeclaration()) {
+      markPure(function);
       passes.run(function, functions);
+    }
 }
 
 mlir::FailureOr<std::string> torch_tile::codegen::emitPtx(mlir::ModuleOp module, TargetMachine &machine,

@@ -198,6 +198,10 @@ void ThreadLowering::setFunctionAttributes() {
   function.setPassthroughAttr(b.getArrayAttr(attributes));
   if (!kernel->hasAttr("tile.noalias_args"))
     return;
+  // Neighbours that one thread accesses one after the other become words: LLVM needs to know where they begin.
+  constexpr int64_t wordBytes = 16;
+  for (artifact::AlignedArgument argument : alignedArguments(kernel))
+    function.setArgAttr(argument.index, LLVM::LLVMDialect::getAlignAttrName(), b.getI64IntegerAttr(wordBytes));
   // What is never written can be read through the read-only cache.
   llvm::DenseSet<Value> written;
   bool isWrittenUnknown = false;

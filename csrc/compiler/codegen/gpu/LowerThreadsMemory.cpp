@@ -103,18 +103,32 @@ FailureOr<ThreadLowering::Access> ThreadLowering::makeAccess(Operation *op, Type
   return access;
 }
 
-/// Arguments whose neighbouring elements lie along the threads.
+/// Arguments of which threads access neighbouring elements: along the lanes, or in accesses that follow one another.
 static llvm::SetVector<Value> accessedInPieces(tile::KernelOp kernel) {
+  constexpr int64_t wordBytes = 16;
+  constexpr size_t mostCompared = 16; // accesses of one argument and block, each with those before it
   llvm::SetVector<Value> bases;
+  DenseMap<std::pair<Value, Block *>, SmallVector<Value>> offsets;
   kernel.walk([&](Operation *op) {
     auto load = dyn_cast<tile::LoadOp>(op);
     auto store = dyn_cast<tile::StoreOp>(op);
     if (!load && !store)
       return;
     ArrayRef<int64_t> strides = load ? load.getStaticStrides() : store.getStaticStrides();
-    Value base = load ? load.getBase() : store.getBase();
-    if (isAlignedArgument(kernel, base) && !strides.empty() && strides.back() == 1)
+    Value base = load ? load.getBase() : store.getBase(), offset = load ? load.getOffset() : store.getOffset();
+    if (!isAlignedArgument(kernel, base) || strides.empty() || bases.contains(base))
+      return;
+    SmallVector<Value> &before = offsets[{base, op->getBlock()}];
+    Type element = cast<tile::PtrType>(base.getType()).getElementType();
+    int64_t bytes = llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
+    bool isNeighbour = llvm::any_of(before, [&](Value other) {
+      std::optional<int64_t> distance = distanceBetween(other, offset);
+      return distance && *distance != 0 && std::abs(*distance) * bytes < wordBytes;
+    });
+    if (strides.back() == 1 || isNeighbour)
       bases.insert(base);
+    if (before.size() < mostCompared)
+      before.push_back(offset);
   });
   return bases;
 }

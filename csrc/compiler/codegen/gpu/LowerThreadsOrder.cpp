@@ -111,6 +111,13 @@ struct Sum {
 };
 } // namespace
 
+std::optional<int64_t> torch_tile::codegen::distanceBetween(Value from, Value to) {
+  Sum difference;
+  difference.add(to, 1);
+  difference.add(from, -1);
+  return difference.terms.empty() ? std::optional(difference.constant) : std::nullopt;
+}
+
 /// Elements of a store from the first to the last, if that is known.
 static std::optional<int64_t> spanOf(tile::StoreOp op) {
   auto type = dyn_cast<RankedTensorType>(op.getValue().getType());
@@ -125,20 +132,47 @@ static std::optional<int64_t> spanOf(tile::StoreOp op) {
   return span;
 }
 
+/// Whether two elements of tiles of this shape can lie `distance` apart: dimensions are of (stride, size), the largest
+/// stride first.
+static bool canMeet(ArrayRef<std::pair<int64_t, int64_t>> dims, int64_t distance) {
+  if (dims.empty())
+    return distance == 0;
+  auto [stride, size] = dims.front();
+  if (stride == 0)
+    return canMeet(dims.drop_front(), distance);
+  int64_t rest = 0;
+  for (auto [inner, count] : dims.drop_front())
+    rest += inner * (count - 1);
+  int64_t first = std::max(llvm::divideFloorSigned(distance - rest + stride - 1, stride), 1 - size);
+  int64_t last = std::min(llvm::divideFloorSigned(distance + rest, stride), size - 1);
+  for (int64_t steps = first; steps <= last; ++steps)
+    if (canMeet(dims.drop_front(), distance - steps * stride))
+      return true;
+  return false;
+}
+
 /// Whether two stores touch different elements; of a repeated one, in all other iterations of the only loop around
 /// both.
 static bool areApart(tile::StoreOp earlier, tile::StoreOp later, bool isRepeated) {
   std::optional<int64_t> left = spanOf(earlier), right = spanOf(later);
   if (!left || !right || earlier.getBase() != later.getBase())
     return false;
-  Sum difference;
-  difference.add(later.getOffset(), 1);
-  difference.add(earlier.getOffset(), -1);
-  int64_t span = std::max(*left, *right), distance = std::abs(difference.constant);
-  if (!difference.terms.empty())
+  std::optional<int64_t> known = distanceBetween(earlier.getOffset(), later.getOffset());
+  if (!known)
     return false;
-  if (!isRepeated)
-    return distance >= span;
+  int64_t span = std::max(*left, *right), distance = std::abs(*known);
+  if (!isRepeated) {
+    if (distance >= span)
+      return true;
+    auto type = cast<RankedTensorType>(later.getValue().getType());
+    if (type != earlier.getValue().getType() || earlier.getStaticStrides() != later.getStaticStrides())
+      return false;
+    SmallVector<std::pair<int64_t, int64_t>> dims;
+    for (auto [stride, size] : llvm::zip_equal(later.getStaticStrides(), type.getShape()))
+      dims.push_back({stride, size});
+    llvm::sort(dims, std::greater<>());
+    return !canMeet(dims, distance);
+  }
   auto loop = dyn_cast<scf::ForOp>(later->getParentOp());
   APInt step;
   if (!loop || earlier->getParentOp() != loop || !isa<tile::KernelOp>(loop->getParentOp()) ||

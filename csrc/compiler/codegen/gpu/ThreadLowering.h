@@ -25,6 +25,8 @@ void markApproximate(mlir::tile::KernelOp kernel);
 /// Whether an access of memory writes, and the pointers it goes through.
 bool isWrite(mlir::Operation *op);
 mlir::Value baseOf(mlir::Operation *op);
+/// Elements from one offset to another, if they differ by a constant.
+std::optional<int64_t> distanceBetween(mlir::Value from, mlir::Value to);
 
 /// Of kernels: by argument, what an integer, or a pointer's address, is divisible by; 0 where nothing is known.
 inline constexpr llvm::StringLiteral argumentMultiplesAttrName = "tile.argument_multiples";

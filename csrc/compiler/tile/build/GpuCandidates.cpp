@@ -68,7 +68,9 @@ private:
   }
 
   void add(Schedule schedule) {
-    schedule.unroll = std::min(schedule.unroll, (int64_t)llvm::bit_floor((uint64_t)innermostTrips(schedule)));
+    int64_t trips = innermostTrips(schedule);
+    if (schedule.unroll != trips)
+      schedule.unroll = std::min(schedule.unroll, (int64_t)llvm::bit_floor((uint64_t)trips));
     schedule.unroll = std::max<int64_t>(schedule.unroll, 1);
     int64_t points = schedule.lanes * (schedule.rowAxis >= 0 ? schedule.rows : 1);
     schedule.numThreads = std::clamp(schedule.numThreads, warpSize, maxThreads);
@@ -82,6 +84,13 @@ private:
       schedule.pieceLanes = lanes;
       list.push_back(schedule);
     }
+  }
+
+  /// All points of a short reduced axis one after the other: a thread holds what it has read of them for later stages.
+  void addWithoutLoop(Schedule schedule, int64_t perThread) {
+    schedule.unroll = innermostTrips(schedule);
+    if (model.heldAxis(schedule) >= 0 && schedule.unroll * perThread <= mostPerThread)
+      add(schedule);
   }
 
   /// Lanes along one parallel axis; every thread walks the reduced ones by itself.
@@ -104,6 +113,7 @@ private:
           if (unroll == 4 || (hasReduction && unroll * perThread <= mostPerThread))
             add(schedule);
         }
+        addWithoutLoop(schedule, perThread);
       }
     }
   }
@@ -152,6 +162,8 @@ private:
           add(schedule);
           // Points of the innermost loop whose loads are under way together.
           bool hasLoop = hasReduction && !isReduced(v) && !isReduced(r);
+          if (hasLoop)
+            addWithoutLoop(schedule, perThread);
           if (int64_t more = mostPerThread / perThread; (hasLoop || schedule.unroll > 1) && more > schedule.unroll) {
             schedule.unroll = more;
             add(schedule);

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallSet.h"
+#include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -191,6 +192,11 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     if (validLanes % width != 0 || (stream.isUnaligned && rows > 1))
       width = 1;
   }
+  // Points of a reduced axis that one thread has, and that follow one another, are one access of up to 16 bytes.
+  int64_t joined = 1;
+  if (int reduced = heldAxis(schedule); reduced >= 0 && stream.isFull && stream.strides[reduced] == width * element)
+    joined = std::clamp<int64_t>((int64_t)llvm::bit_floor((uint64_t)(accessBytes / (width * element))), 1,
+                                 (int64_t)llvm::bit_floor((uint64_t)extents[reduced]));
   llvm::SmallSet<int64_t, 32> sectors, lines;
   for (int64_t t = 0; t < warpSize; ++t) { // the first of vector / width requests
     int64_t position = t * vector, r = position / lanes, l = position % lanes;
@@ -198,12 +204,12 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
       continue;
     int64_t address = (isTakenApart ? addressOf(stream, middle + l) : l * lane.value_or(4 * lineBytes)) +
                       r * row.value_or(64 * lineBytes);
-    for (int64_t byte : {address, address + width * element - 1}) {
+    for (int64_t byte : {address, address + joined * width * element - 1}) {
       sectors.insert(byte / sectorBytes);
       lines.insert(byte / lineBytes);
     }
   }
-  double count = std::max(1.0, (double)(lanes * rows) / (double)(warpSize * width));
+  double count = std::max(1.0, (double)(lanes * rows) / (double)(warpSize * width)) / (double)joined;
   // Through shared memory, an element at a time on one side.
   double turned = isTransposed ? (double)(lanes * rows) / warpSize * 2 / count : 0;
   return {count, (double)sectors.size(), (double)lines.size() + turned, isGathered};
@@ -222,6 +228,17 @@ SmallVector<SmallVector<int>> GpuModel::gridOrders() const {
       orders.push_back(std::move(order));
   }
   return orders;
+}
+
+int GpuModel::heldAxis(const Schedule &schedule) const {
+  auto isReduced = [](const Axis &axis) { return axis.reduced; };
+  auto reduced = llvm::find_if(loops.axes, isReduced);
+  if (reduced == loops.axes.end() || llvm::count_if(loops.axes, isReduced) > 1 || loops.isOrdered())
+    return -1;
+  int number = (int)(reduced - loops.axes.begin());
+  bool isHeld = number != schedule.vectorAxis && number != schedule.rowAxis && reduced->extent.isConstant() &&
+                extents[number] <= schedule.unroll;
+  return isHeld ? number : -1;
 }
 
 double GpuModel::floorNs() const {
@@ -338,13 +355,14 @@ double GpuModel::predictNs(const Schedule &schedule) {
     iterations *= (double)dim.count;
   int numReduced = llvm::count_if(loops.axes, [](const Axis &axis) { return axis.reduced; });
   bool holdsRow = v >= 0 && !isParallel(v) && numReduced == 1 && schedule.lanes >= extents[v];
-  holdsRow |= schedule.heldBytes > 0;
+  holdsRow |= schedule.heldBytes > 0 || heldAxis(schedule) >= 0;
 
   // Programs under way at once.
   int64_t perThread = llvm::divideCeil(points, threads), held = std::max<int64_t>(1, widestBytes / 4);
+  int64_t mostUnderWay = heldAxis(schedule) >= 0 && loops.numStages > 1 ? INT64_MAX : mostLoads;
   int64_t registers =
       std::min<int64_t>(255, ownRegisters + perThread * numValues +
-                                 std::min(perThread * std::max<int64_t>(1, schedule.unroll), mostLoads) * held);
+                                 std::min(perThread * std::max<int64_t>(1, schedule.unroll), mostUnderWay) * held);
   int64_t blockThreads = threads * schedule.programsPerBlock;
   int64_t blocks =
       std::min({machine.blocks, machine.threads / blockThreads, machine.registers / (registers * blockThreads)});

@@ -19,6 +19,9 @@ public:
   double predictNs(const Schedule &schedule);
   /// What no schedule can be faster than: everything moves once, at the memory's rate.
   double floorNs() const;
+  /// The only reduced axis if threads take all its points without a loop, and hold what they have read of them; -1
+  /// otherwise.
+  int heldAxis(const Schedule &schedule) const;
 
   int64_t extent(int axis) const { return extents[axis]; }
   /// Orders of the grid in which some access walks through memory, each once.

@@ -311,14 +311,18 @@ KernelEmitter::ValueList KernelEmitter::emitReducedAxes(unsigned axis, ValueRang
 
 /// Several points in one iteration, one after the other; then what is left.
 KernelEmitter::ValueList KernelEmitter::emitUnrolled(const Axis &axis, ValueRange carried, BodyFn body) {
-  Value extent = exprs.emit(axis.extent, {});
-  Value left = reuse(arith::RemUIOp::create(builder, extent, exprs.constant(schedule.unroll)));
-  Value whole = reuse(arith::SubIOp::create(builder, extent, left));
   auto point = [&](Value index, ValueRange values) {
     bindings[axis.name] = index;
     ScopeGuard scope(*this);
     return emitReducedAxes(loops.axes.size(), values, body); // what is left are the lanes
   };
+  std::optional<int64_t> known = axis.extent.constant();
+  if (known && *known <= schedule.unroll) // no loop: what one stage has loaded is there for the next
+    return emitSteps(*known, carried,
+                     [&](int64_t k, ValueRange before) { return point(exprs.constant(k), before); });
+  Value extent = exprs.emit(axis.extent, {});
+  Value left = reuse(arith::RemUIOp::create(builder, extent, exprs.constant(schedule.unroll)));
+  Value whole = reuse(arith::SubIOp::create(builder, extent, left));
   auto group = [&](Value index, ValueRange inner) {
     if (loops.isScan())
       loadAhead(axis.name, index);
@@ -328,7 +332,7 @@ KernelEmitter::ValueList KernelEmitter::emitUnrolled(const Axis &axis, ValueRang
   };
   ValueList values =
       emitReducedFor(exprs.constant(0), whole, schedule.unroll, axis.extent, schedule.unroll, carried, group);
-  if (std::optional<int64_t> known = axis.extent.constant())
+  if (known)
     return emitSteps(*known % schedule.unroll, values, [&](int64_t k, ValueRange before) {
       return point(exprs.constant(*known / schedule.unroll * schedule.unroll + k), before);
     });
