@@ -192,11 +192,21 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     if (validLanes % width != 0 || (stream.isUnaligned && rows > 1))
       width = 1;
   }
-  // Points of a reduced axis that one thread has, and that follow one another, are one access of up to 16 bytes.
+  // Points of a reduced axis that one thread has, and that follow one another, are one access of up to 16 bytes where
+  // all of them begin at multiples of its size.
   int64_t joined = 1;
-  if (int reduced = heldAxis(schedule); reduced >= 0 && stream.isFull && stream.strides[reduced] == width * element)
-    joined = std::clamp<int64_t>((int64_t)llvm::bit_floor((uint64_t)(accessBytes / (width * element))), 1,
-                                 (int64_t)llvm::bit_floor((uint64_t)extents[reduced]));
+  if (int held = heldAxis(schedule); held >= 0 && stream.isFull && !stream.isUnaligned &&
+                                     stream.strides[held] == width * element) {
+    auto isAligned = [&](int64_t bytes) {
+      return llvm::all_of(llvm::enumerate(stream.strides), [&](auto stride) {
+        return (int)stride.index() == held || !stride.value() || *stride.value() <= width * element ||
+               *stride.value() % bytes == 0;
+      });
+    };
+    while (joined * 2 <= extents[held] && joined * 2 * width * element <= accessBytes &&
+           isAligned(joined * 2 * width * element))
+      joined *= 2;
+  }
   llvm::SmallSet<int64_t, 32> sectors, lines;
   for (int64_t t = 0; t < warpSize; ++t) { // the first of vector / width requests
     int64_t position = t * vector, r = position / lanes, l = position % lanes;
