@@ -36,7 +36,7 @@ struct Machine {
   /// Whether long scans of few results go in three kernels.
   bool splitsScans = false;
 
-  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 2, 0, 15, true, 128, 128, true}; }
+  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 2, 0, 15, true, 256, 128, true}; }
 };
 
 /// What one kernel may hold: beyond it bodies spill registers and compile slowly, so a value goes to memory. The units

@@ -74,7 +74,11 @@ SmallVector<KernelEmitter::Carried> KernelEmitter::kindsOf(LoopsOp op) {
         folded && llvm::all_of(folded->getOperands(), [&, number = k](Value operand) {
           return operand == combiner.getArgument(number) || operand == combiner.getArgument(number + kinds.size());
         });
-    if (kind == Carried::Tile && yield->getOperand(k).getDefiningOp<arith::ConstantOp>() && dependsOnItself)
+    Value value = yield->getOperand(k);
+    if (auto choice = value.getDefiningOp<arith::SelectOp>())
+      if (auto known = decided.find(choice.getCondition().getDefiningOp()); known != decided.end())
+        value = known->second ? choice.getTrueValue() : choice.getFalseValue();
+    if (kind == Carried::Tile && value.getDefiningOp<arith::ConstantOp>() && dependsOnItself)
       kind = Carried::Uniform;
   }
   return kinds;

@@ -62,6 +62,7 @@ private:
   void emitInterleaved();
   void storeInterleaved(mlir::Value result, mlir::ArrayRef<mlir::Value> values);
   void emitStages();
+  void emitEachStage();
   bool hasReducedAxes() const {
     return llvm::any_of(loops.axes, [](const fusion::Axis &axis) { return axis.reduced; });
   }
@@ -108,6 +109,7 @@ private:
   };
   std::optional<Edge> edgeOf(mlir::arith::CmpIOp op);
   void findSegments();
+  mlir::Value masksHold(llvm::SmallVectorImpl<mlir::Operation *> &masks);
   ValueList emitSegments(mlir::Value low, mlir::Value high, bool alwaysFull, mlir::ValueRange carried, BodyFn body);
   using LoopFn = llvm::function_ref<ValueList(mlir::Value, mlir::ValueRange)>;
   ValueList emitFor(mlir::Value low, mlir::Value high, int64_t step, mlir::ValueRange carried, LoopFn body);

@@ -18,6 +18,26 @@ namespace torch_tile::tile_build {
 static constexpr int64_t fewPoints = 4, fewPointsWork = 64;
 
 void KernelEmitter::emitStages() {
+  SmallVector<Operation *> masks;
+  Value hold = hasReducedAxes() ? masksHold(masks) : Value();
+  if (!hold)
+    return emitEachStage();
+  emitIf(
+      hold, {},
+      [&] {
+        for (Operation *mask : masks)
+          decided[mask] = true;
+        emitEachStage();
+        decided.clear();
+        return ValueList();
+      },
+      [&] {
+        emitEachStage();
+        return ValueList();
+      });
+}
+
+void KernelEmitter::emitEachStage() {
   ScopeGuard scope(*this);
   for (int stage = 0; stage < loops.numStages; ++stage) {
     currentStage = stage;

@@ -9,6 +9,7 @@
 
 using namespace mlir;
 using namespace mlir::graph;
+using torch_tile::fusion::Axis;
 using torch_tile::fusion::strideAlong;
 using torch_tile::fusion::withoutAxis;
 
@@ -97,6 +98,53 @@ void KernelEmitter::findSegments() {
   int64_t count = (int64_t)segmentEnds.size() + 1;
   if (count > maxSegments || count * work > maxSegmentWork || tiles > 2 * whole + 2)
     segmentEnds.clear();
+}
+
+/// Masks of the last of the pieces that a reduction was cut into, which hold for all points of the others: whether they
+/// do for this program, and which they are. On GPU a mask is a branch for each load, and counts of what is masked
+/// differ from thread to thread.
+Value KernelEmitter::masksHold(SmallVectorImpl<Operation *> &masks) {
+  if (!options.isGpu || loops.numStages > 1 || loops.isOrdered())
+    return {};
+  SizeContext &sizes = loops.sizes();
+  Value all;
+  for (const FusedMember &member : loops.members) {
+    LoopsOp op = member.op;
+    for (auto compare : op.bodyBlock()->getOps<arith::CmpIOp>()) {
+      SizeExpr left = indexOf(loops, compare.getLhs()), right = indexOf(loops, compare.getRhs());
+      if (compare.getPredicate() != arith::CmpIPredicate::slt || !left || !right)
+        continue;
+      SizeExpr most = loops.facts().simplify(sizes.sub(left, right));
+      bool isPiece = false, isKnown = true;
+      for (auto [k, axis] : llvm::enumerate(loops.axes)) {
+        std::optional<SizeExpr> stride = strideAlong(sizes, most, axis.name);
+        std::optional<int64_t> step = stride ? stride->constant() : std::nullopt;
+        bool isTiled = !axis.reduced && ((int)k == schedule.vectorAxis || (int)k == schedule.rowAxis);
+        if (!step || *step < 0 || (isTiled && *step > 0)) {
+          isKnown = false;
+          break;
+        }
+        if (*step == 0)
+          continue;
+        isPiece |= !axis.reduced;
+        if (axis.reduced)
+          most = sizes.substitute(most, [&](std::string_view s) {
+            return s == axis.name ? sizes.sub(axis.extent, sizes.constant(1)) : SizeExpr();
+          });
+      }
+      // Where it holds for no program, there are no pieces.
+      SizeExpr first = most;
+      for (const Axis &axis : loops.axes)
+        first = sizes.substitute(first, [&](std::string_view s) { return s == axis.name ? sizes.constant(0) : SizeExpr(); });
+      if (!isKnown || !isPiece || loops.facts().estimate(first) >= 0)
+        continue;
+      Value holds = reuse(arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, exprs.emit(most, bindings),
+                                                exprs.constant(0)));
+      all = all ? reuse(arith::AndIOp::create(builder, all, holds)) : holds;
+      masks.push_back(compare);
+    }
+  }
+  return all;
 }
 
 /// The vector loop, segment by segment.
