@@ -199,3 +199,56 @@ def test_programs_that_run_together_share_memory(
 ) -> None:
     program = check(function, made(), monkeypatch)
     assert any("grid order" in schedule for schedule in program.schedules), program.schedules
+
+
+@pytest.mark.parametrize(
+    "function, made",
+    [
+        # Reduced in the middle, side by side, far apart and all at once; values of it are read again.
+        (lambda x: x.softmax(1), lambda: _strided((200003, 4, 2), (0, 1, 2))),
+        (lambda x: x.softmax(3), lambda: _strided((513, 16, 4, 4, 2), (0, 4, 1, 2, 3), torch.bfloat16)),
+        (lambda x: x.var(1), lambda: _strided((700001, 3), (1, 0))),
+        (lambda x: x.argmax(2), lambda: _strided((70001, 7, 4), (0, 1, 2))),
+        (lambda x: (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True), lambda: _strided((7, 6, 40001), (1, 2, 0))),
+    ],
+)
+def test_short_reduced_axes_have_no_loop(
+    function: Callable[[torch.Tensor], Any], made: Callable[[], torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = check(function, made(), monkeypatch)
+    (schedule,) = program.schedules
+    extent = re.search(r"reduce \w+ = (\d+)", schedule)
+    assert extent is not None and f"unroll {extent.group(1)} " in schedule
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x.sum(1), lambda x: x.var(1, correction=0), lambda x: x.amax(1), lambda x: x.argmax(1)]
+)
+@pytest.mark.parametrize("length", [1000003, 1 << 20])
+def test_pieces_of_long_rows(
+    function: Callable[[torch.Tensor], Any], length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the last piece of a length that nothing divides has masks."""
+    program = check(function, torch.randn(3, length).to(torch.bfloat16).float() + 3, monkeypatch)
+    assert len(program.launches) == 2
+
+
+def test_values_between_kernels_lie_like_what_they_are_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = _strided((40, 12, 8, 99, 5), (4, 0, 3, 2, 1), torch.bfloat16)
+    program = check(lambda x: x == x.amax((0, 4), keepdim=True), x, monkeypatch)
+    assert any("[1, 12, 8, 99, 1], f32, [1, 1, 12, 96, 1]" in step for step in program.steps), program.steps
+
+
+def test_short_runs_of_memory_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the reduced axes, one that is not contiguous is cut into pieces."""
+    program = check(
+        lambda x: x.var((1, 2, 3)), _strided((61, 3, 25, 49, 4), (3, 1, 4, 0, 2), torch.bfloat16), monkeypatch
+    )
+    assert len(program.launches) == 2
+    assert any("reduce r1 = 25" in schedule for schedule in program.schedules), program.schedules
+
+
+def test_axes_that_are_one_need_not_be_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = check(lambda x: x.softmax(3), _strided((33, 16, 8, 4, 2), (0, 4, 1, 2, 3)), monkeypatch)
+    (schedule,) = program.schedules
+    assert "mi0 = 128" in schedule, schedule

@@ -57,8 +57,8 @@ private:
     return dims;
   }
 
-  /// The order in which an access at `offset` takes the axes that run along `dims`; nothing where it does not move along
-  /// each of them in steps.
+  /// The order in which an access at `offset` takes the axes that run along `dims`; nothing where it does not move
+  /// along each of them in steps.
   std::optional<Order> orderOf(SizeExpr offset, ArrayRef<unsigned> dims, ArrayRef<StringRef> axes) {
     SmallVector<int64_t> steps;
     for (StringRef axis : axes) {

@@ -209,3 +209,21 @@ graph.func @whole_rows(%x: !graph.tensor<[512, 1008], f32>) -> !graph.tensor<[],
   }
   graph.return %a : !graph.tensor<[], f32>
 }
+
+// -----
+
+// Three axes that lie in memory as one are one before they are cut.
+
+// CHECK-LABEL: graph.func @one_axis
+// CHECK:         graph.loops [i0 = 4, p = {{[0-9]+}}, reduce r2 = {{[0-9]+}}] -> (!graph.tensor<[4, {{[0-9]+}}], f32>)
+graph.func @one_axis(%x: !graph.tensor<[4, 12, 5, 69905], f32>) -> !graph.tensor<[4], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 4, reduce r0 = 12, reduce r1 = 5, reduce r2 = 69905] -> (!graph.tensor<[4], f32>) {
+    %v = graph.load %x ["i0", "r0", "r1", "r2"] : !graph.tensor<[4, 12, 5, 69905], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[4], f32>
+}

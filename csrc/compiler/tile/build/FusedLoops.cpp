@@ -195,8 +195,8 @@ bool FusedLoops::tryMerge(const Axis &outer, const Axis &inner) {
 void FusedLoops::mergeAxes() {
   auto mayMerge = [&](size_t outer, size_t inner) {
     bool isReduced = axes[outer].reduced;
-    return outer != inner && isReduced == axes[inner].reduced &&
-           (outer + 1 == inner || !isReduced || !isOrdered()) && tryMerge(axes[outer], axes[inner]);
+    return outer != inner && isReduced == axes[inner].reduced && (outer + 1 == inner || !isReduced || !isOrdered()) &&
+           tryMerge(axes[outer], axes[inner]);
   };
   bool areNeighbours = true;
   for (size_t outer = 0; outer < axes.size();) {

@@ -195,8 +195,8 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
   // Points of a reduced axis that one thread has, and that follow one another, are one access of up to 16 bytes where
   // all of them begin at multiples of its size.
   int64_t joined = 1;
-  if (int held = heldAxis(schedule); held >= 0 && stream.isFull && !stream.isUnaligned &&
-                                     stream.strides[held] == width * element) {
+  if (int held = heldAxis(schedule);
+      held >= 0 && stream.isFull && !stream.isUnaligned && stream.strides[held] == width * element) {
     auto isAligned = [&](int64_t bytes) {
       return llvm::all_of(llvm::enumerate(stream.strides), [&](auto stride) {
         return (int)stride.index() == held || !stride.value() || *stride.value() <= width * element ||

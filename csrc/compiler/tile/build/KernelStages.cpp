@@ -338,8 +338,7 @@ KernelEmitter::ValueList KernelEmitter::emitUnrolled(const Axis &axis, ValueRang
   };
   std::optional<int64_t> known = axis.extent.constant();
   if (known && *known <= schedule.unroll) // no loop: what one stage has loaded is there for the next
-    return emitSteps(*known, carried,
-                     [&](int64_t k, ValueRange before) { return point(exprs.constant(k), before); });
+    return emitSteps(*known, carried, [&](int64_t k, ValueRange before) { return point(exprs.constant(k), before); });
   Value extent = exprs.emit(axis.extent, {});
   Value left = reuse(arith::RemUIOp::create(builder, extent, exprs.constant(schedule.unroll)));
   Value whole = reuse(arith::SubIOp::create(builder, extent, left));

@@ -135,11 +135,12 @@ Value KernelEmitter::masksHold(SmallVectorImpl<Operation *> &masks) {
       // Where it holds for no program, there are no pieces.
       SizeExpr first = most;
       for (const Axis &axis : loops.axes)
-        first = sizes.substitute(first, [&](std::string_view s) { return s == axis.name ? sizes.constant(0) : SizeExpr(); });
+        first = sizes.substitute(first,
+                                 [&](std::string_view s) { return s == axis.name ? sizes.constant(0) : SizeExpr(); });
       if (!isKnown || !isPiece || loops.facts().estimate(first) >= 0)
         continue;
-      Value holds = reuse(arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, exprs.emit(most, bindings),
-                                                exprs.constant(0)));
+      Value holds = reuse(
+          arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, exprs.emit(most, bindings), exprs.constant(0)));
       all = all ? reuse(arith::AndIOp::create(builder, all, holds)) : holds;
       masks.push_back(compare);
     }

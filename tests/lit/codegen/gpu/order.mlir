@@ -380,3 +380,31 @@ tile.kernel @overlapping(%x: !tile.ptr<f32>, %n: i64) {
   }
   tile.return
 }
+
+// Stores that interleave: their elements never meet.
+// CHECK: // interleaved =
+// CHECK: .visible .entry
+// CHECK-NOT: bar
+// CHECK: ret
+tile.kernel @interleaved(%x: !tile.ptr<f32>, %v: f32) {
+  %zero = arith.constant 0 : i64
+  %two = arith.constant 2 : i64
+  %t = tile.splat %v : f32 -> tensor<64x2xf32>
+  tile.store %t, %x[%zero] strides [4, 1] : tensor<64x2xf32>, !tile.ptr<f32>
+  tile.store %t, %x[%two] strides [4, 1] : tensor<64x2xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+// These do, in one element of each row.
+// CHECK: // interleaved_and_meeting =
+// CHECK: .visible .entry
+// CHECK: bar
+// CHECK: ret
+tile.kernel @interleaved_and_meeting(%x: !tile.ptr<f32>, %v: f32) {
+  %zero = arith.constant 0 : i64
+  %three = arith.constant 3 : i64
+  %t = tile.splat %v : f32 -> tensor<64x2xf32>
+  tile.store %t, %x[%zero] strides [4, 1] : tensor<64x2xf32>, !tile.ptr<f32>
+  tile.store %t, %x[%three] strides [4, 1] : tensor<64x2xf32>, !tile.ptr<f32>
+  tile.return
+}
