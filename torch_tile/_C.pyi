@@ -46,10 +46,10 @@ class Program:
     notes: str
     """What the compiler has to say, if it ran: lines of a line of the graph text (0: none) and a message."""
     step_lines: list[list[int]]
-    step_names: list[str]
-    """What each step does, for messages; empty for those that cannot fail."""
-    _note_step: Callable[[BaseException, int, Program], None]
-    """Called with what a step has raised, the step's number and the program."""
+    _note_step: Callable[[BaseException, str, list[list[int]]], BaseException | None]
+    """Called with what a step has raised, what the step is (empty if it cannot fail), and lines of the graph text:
+    those of the step, or of its check that has failed, then of each step that ran its body. An exception that it
+    returns is raised instead."""
     loaded_from: str
     """`compiled` or `disk`."""
     cache_entries: list[str]

@@ -201,8 +201,8 @@ public:
   void setTensor(uint32_t input, const at::Tensor &tensor) { slots[program.source.inputs[input].slot] = tensor; }
   void setInt(uint32_t input, int64_t value) { ints[input] = value; }
   void run();
-  /// After `run` has thrown: the artifact's step that failed, if it was one.
-  std::optional<uint32_t> failedStep() const { return currentStep; }
+  /// After `run` has thrown: the step that failed, and those that ran its body, innermost first. Empty if it was none.
+  std::vector<const artifact::Step *> failedSteps() const;
 
   const at::Tensor &tensor(artifact::SlotId slot) const { return slots[slot]; }
   int64_t value(artifact::ExprId id) const { return values[id]; }
@@ -269,6 +269,7 @@ private:
   bool isReleased = false;
   bool isNested = false; // runs a body
   std::optional<uint32_t> currentStep;
+  std::vector<const artifact::Step *> failedStepsOfBody;
   uint32_t stepsSinceCheck = 0;
   std::chrono::steady_clock::time_point lastCheck; // of interrupts, while released
   std::optional<GpuScope> gpu;
