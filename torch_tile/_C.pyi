@@ -270,6 +270,7 @@ def freeze_program(
 
 def planned_steps(program: Program, symbols: dict[str, int]) -> list[tuple[str, int, int, int, int, int]]:
     """What a call does for given values of its symbols (64 where none is given), in the order in which it does it.
+    Launches of the bodies of a control step follow it.
 
     Kind, step, slot, other, amount, position, as `PlannedStep` of csrc/runtime/executor/Program.h has them.
     """

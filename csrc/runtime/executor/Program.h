@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 
 namespace torch_tile::runtime {
 
@@ -49,15 +50,27 @@ struct ProgramOptions {
 
 /// One thing that a call does, for reports.
 struct PlannedStep {
-  enum class Kind : uint8_t { Input, Alloc, Free, Alias, Launch, Extern, PyCall, Control, Result, Output } kind;
+  enum class Kind : uint8_t {
+    Input,
+    Alloc,
+    Free,
+    Alias,
+    Launch,
+    BodyLaunch, // in a body of the Control before it; each body once
+    Extern,
+    PyCall,
+    Control,
+    Result,
+    Output
+  } kind;
   /// Among the artifact's; the number of an input or output.
   uint32_t step = 0;
   artifact::SlotId slot = 0;
-  /// Alias: the slot whose memory it is. Result: the slot whose memory it may be, or its own. Launch: the kernel.
+  /// Alias: the slot whose memory it is. Result: the slot whose memory it may be, or its own. Launches: the kernel.
   uint32_t other = 0;
-  /// Of Input and Alloc: bytes of the storage. Of Result: elements of the storage. Of Launch: bytes read and written.
+  /// Of Input and Alloc: bytes of the storage. Of Result: elements of the storage. Of launches: bytes read and written.
   int64_t amount = 0;
-  /// Of Result: which one of its call.
+  /// Of Result: which one of its call. Of BodyLaunch: 1 in a branch or loop, which may run it never or many times.
   uint32_t position = 0;
 };
 
@@ -154,6 +167,19 @@ private:
     uint32_t index;      // into the vector of its kind; for Free the slot
     uint32_t source = 0; // the artifact's step that it is; of a Group the first launch's
   };
+
+  /// Sizes of a tensor, or a number, that a body gets.
+  struct PlannedArgument {
+    std::vector<int64_t> sizes;
+    int64_t number = 0;
+  };
+  using PlannedSizes = std::unordered_map<artifact::SlotId, std::vector<int64_t>>;
+  /// Launches of the bodies of a step, for `values` of exprs and sizes of slots.
+  void planBodies(const ControlStep &step, uint32_t planStep, std::span<const int64_t> values,
+                  const PlannedSizes &known, bool isUncertain, std::vector<PlannedStep> &planned) const;
+  /// Launches of this program as a body.
+  void planBody(std::span<const PlannedArgument> arguments, uint32_t planStep, bool isUncertain,
+                std::vector<PlannedStep> &planned) const;
 
   /// Which of `tensorInputs` kernels and operators write; Python callables of graphs are functional.
   std::vector<uint32_t> findWrittenInputs() const;

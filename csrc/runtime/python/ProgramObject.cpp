@@ -483,7 +483,7 @@ py::object freezeProgram(const py::object &program, const std::vector<std::pair<
 }
 
 py::list plannedSteps(const py::object &program, const std::map<std::string, int64_t> &symbols) {
-  static constexpr const char *kinds[] = {"input",  "alloc",  "free",    "alias",  "launch",
+  static constexpr const char *kinds[] = {"input",  "alloc",  "free",    "alias",  "launch", "body_launch",
                                           "extern", "pycall", "control", "result", "output"};
   const Program &planned = *toProgram(program)->compiled.program;
   std::vector<int64_t> values;
