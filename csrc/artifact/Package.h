@@ -72,9 +72,6 @@ Status readPackage(std::span<const uint8_t> file, Package &package);
 /// Bytes of a blob; an error if they are not those that were written.
 Status readBlob(std::span<const uint8_t> file, const Blob &blob, std::span<const uint8_t> &bytes);
 
-/// CRC-32 as zlib computes it.
-uint32_t crc32(std::span<const uint8_t> bytes);
-
 /// Bytes of an element.
 size_t sizeOf(ElementType type);
 

@@ -214,6 +214,38 @@ def test_damaged_files(mixed: tuple[Mixed, Path], tmp_path: Path) -> None:
         torch_tile.aot.verify(path)
 
 
+def test_damaged_constants(mixed: tuple[Mixed, Path], tmp_path: Path) -> None:
+    """One changed bit of any constant is found when the file is loaded, and the constant is named."""
+    good, path = mixed[1].read_bytes(), tmp_path / "bad.tile"
+    values = [bytes(v.view(-1).view(torch.uint8).tolist()) for v in torch_tile.aot.load(mixed[1]).constants().values()]
+    values = [stored for stored in values if len(stored) >= 16]  # others are found elsewhere, too
+    assert len(values) > 1
+    for stored in values:
+        start = good.index(stored)
+        for place in (start, start + len(stored) - 1):
+            path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+            with pytest.raises(PackageError, match="the package is damaged: constant '.*' does not have the checksum"):
+                torch_tile.aot.load(path)
+
+
+@torch.no_grad()
+def test_constants_of_many_bytes(tmp_path: Path) -> None:
+    """They are checked by several threads; the result does not depend on it."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024) for _ in range(12)))
+    path = tmp_path / "m.tile"
+    torch_tile.aot.package(export(model, (torch.randn(2, 1024),)), path)
+    x = torch.randn(2, 1024)
+    torch.testing.assert_close(torch_tile.aot.load(path)(x), model(x))
+    data = bytearray(path.read_bytes())
+    for name in ("3.weight", "9.weight"):
+        start = data.index(bytes(dict(model.named_parameters())[name].detach().view(torch.uint8)[0, :64].tolist()))
+        data[start + 1000] ^= 4
+    path.write_bytes(data)
+    for _ in range(3):
+        with pytest.raises(PackageError, match="constant '3.weight' does not have the checksum"):
+            torch_tile.aot.load(path)
+
+
 @torch.no_grad()
 def test_written_buffers_of_equal_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Constants of equal bytes are stored once, unless a program writes one of them."""

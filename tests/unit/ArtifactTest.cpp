@@ -1,4 +1,5 @@
 // Artifacts survive a round trip; any other bytes are refused without a crash.
+#include "artifact/Crc32.h"
 #include "artifact/LaunchNote.h"
 #include "artifact/Serialize.h"
 
@@ -227,6 +228,23 @@ TEST(Artifact, DeepExpressionsAreRefused) {
         a.exprs[4] = deep;
       },
       "nested too deeply");
+}
+
+TEST(Crc32, IsTheSameByBothWays) {
+  const std::string digits = "123456789";
+  std::span<const uint8_t> text(reinterpret_cast<const uint8_t *>(digits.data()), digits.size());
+  EXPECT_EQ(crc32(text), 0xcbf43926u); // as the standard gives it
+  EXPECT_EQ(crc32({}), 0u);
+  std::mt19937 random(0);
+  std::vector<uint8_t> bytes(2000);
+  for (uint8_t &byte : bytes)
+    byte = static_cast<uint8_t>(random());
+  for (size_t offset = 0; offset < 20; ++offset)
+    for (size_t size = 0; size < 400; ++size) {
+      std::span<const uint8_t> part(bytes.data() + offset, size);
+      ASSERT_EQ(crc32(part), portableCrc32(part)) << size << " bytes from " << offset;
+    }
+  EXPECT_EQ(crc32(bytes), portableCrc32(bytes));
 }
 
 TEST(LaunchNote, IsReadFromTheLastLineAlone) {
