@@ -183,7 +183,7 @@ def test_damaged_constants_in_cpp(calls_torch: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["roberta", "mamba", "resnet"])
+@pytest.mark.parametrize("name", ["roberta", "mamba", "mixtral", "resnet"])
 def test_architectures(name: str, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from tests.aot.architectures import check

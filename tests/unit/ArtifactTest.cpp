@@ -65,7 +65,11 @@ Artifact sample() {
   Value flag;
   flag.kind = Value::Kind::Bool;
   flag.number = 1;
-  list.items = {number, text, expr, flag, Value{}};
+  Value complex;
+  complex.kind = Value::Kind::Complex;
+  complex.items = {number, number};
+  complex.items[1].number = -0.0;
+  list.items = {number, text, expr, flag, complex, Value{}};
   call.args.push_back(list);
   a.steps.push_back({call, {7}});
   a.steps.push_back({PyCall{0, {tensor(3)}, {Result{true, 4, {}, {}}}}, {8}});
