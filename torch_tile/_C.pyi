@@ -217,6 +217,9 @@ class PackageFile:
     variants: list[dict[str, Any]]
     """target, features, architecture, needs_torch, program_bytes."""
 
+    def blob(self, number: int) -> bytes:
+        """Bytes of a blob, compared with their checksum."""
+
     def choose(self, capability: int = 0) -> int:
         """The best variant for this processor, or for a GPU of that compute capability (90 for 9.0)."""
 

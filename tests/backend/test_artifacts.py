@@ -14,7 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import torch_tile
 from tests.compiling import assert_same, count, fresh, run_python, tile_only
-from torch_tile.errors import ArtifactError, OptionError
+from torch_tile.errors import ArtifactError, OptionError, PackageError
 
 pytestmark = tile_only
 if not torch.__version__.startswith("2.13."):
@@ -147,10 +147,11 @@ def test_files_that_are_not_whole(tmp_path: Path) -> None:
     torch_tile.standalone_compile(captured(double, X), [X]).save(path=path)
     whole = path.read_bytes()
     cases = {
-        "begins with something else": b"PK\3\4" + whole[4:],
-        "another version of torch_tile wrote it": whole[:20] + b"9\n" + whole[22:],
-        "do not have the hash": whole[:-1],
-        "begins with something else ": b"",
+        "it does not begin with 'TILEPACK'": b"PK\3\4" + whole[4:],
+        "no package of torch-tile": b"torch_tile artifact 1\n" + whole,
+        "format 9, this library reads format 1: load it with a newer": whole[:8] + b"\x09" + whole[9:],
+        "cut short": whole[:-1],
+        "it is empty": b"",
     }
     for reason, content in cases.items():
         path.write_bytes(content)
@@ -162,6 +163,18 @@ def test_files_that_are_not_whole(tmp_path: Path) -> None:
             torch_tile.CompiledArtifact.load(path=path)
     with pytest.raises(FileNotFoundError):
         torch_tile.CompiledArtifact.load(path=tmp_path / "missing")
+
+
+def test_artifacts_and_models_are_told_apart(tmp_path: Path) -> None:
+    """Both are packages: one container, one reader."""
+    path, model = tmp_path / "artifact", tmp_path / "model"
+    torch_tile.standalone_compile(captured(double, X), [X]).save(path=path)
+    torch_tile.aot.package(torch.export.export(torch.nn.ReLU(), (X,)), model)
+    torch_tile.aot.verify(path)
+    with pytest.raises(PackageError, match=r"is an artifact of standalone_compile: torch_tile\.CompiledArtifact\.load"):
+        torch_tile.aot.load(path)
+    with pytest.raises(ArtifactError, match=r"is a packaged model: torch_tile\.aot\.load loads it"):
+        torch_tile.CompiledArtifact.load(path=model)
 
 
 def test_headers_that_are_not_whole(tmp_path: Path) -> None:

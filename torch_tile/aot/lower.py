@@ -32,7 +32,7 @@ from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
 from torch_tile.frontend.pycalls import first_in_python
 from torch_tile.frontend.storage_views import refuse_views_beyond_writes
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
-from torch_tile.aot.format import ELEMENT_TYPES, INT64_MAX, Argument
+from torch_tile.package_file import ELEMENT_TYPES, INT64_MAX, Argument
 
 aten = torch.ops.aten
 _FROM_STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)

@@ -171,7 +171,26 @@ Status PackageFile::readProgram(const Variant &variant, Artifact &program) const
   return callsPython ? bad("the package is damaged: a program calls Python") : Status::ok();
 }
 
+/// Bytes that nothing describes are zero.
+Status PackageFile::checkPadding() const {
+  constexpr uint64_t headerEnd = 44;
+  std::vector<const Blob *> blobs;
+  for (const Blob &blob : content.blobs)
+    blobs.push_back(&blob);
+  std::sort(blobs.begin(), blobs.end(), [](const Blob *a, const Blob *b) { return a->offset < b->offset; });
+  uint64_t at = headerEnd;
+  for (const Blob *blob : blobs) {
+    for (; at < blob->offset; ++at)
+      if (bytes()[at] != 0)
+        return bad("the package is damaged: byte " + std::to_string(at) + " between its parts is not zero");
+    at = std::max(at, blob->offset + blob->sizeBytes);
+  }
+  return Status::ok();
+}
+
 Status PackageFile::verify() const {
+  if (Status status = checkPadding(); !status.isOk())
+    return status;
   for (const Blob &blob : content.blobs) {
     std::span<const uint8_t> data;
     if (Status status = readBlob(bytes(), blob, data); !status.isOk())

@@ -38,6 +38,7 @@ public:
 
 private:
   PackageFile() = default;
+  Status checkPadding() const;
   void *memory = nullptr;
   size_t sizeBytes = 0;
   artifact::Package content;
