@@ -114,9 +114,9 @@ TEST(Artifact, PrintNamesEverything) {
   std::string text = print(sample());
   for (const char *part :
        {"symbol s0 = size 0 of input 0", "input 0: %0 f32 [s0, 256] strides [256, 1]", "memory of %2: 0 1",
-        "launch add(%0, %1; s0,", ", writes %1", "extern aten::sort.stable(%2, [1.5f, float32, s0//-3, true, none])",
-        "check u0 \"u0 is zero\"", "while @0 @1 carries 1(%2, s0)", "body @1\n", "extern aten::sin(%0)", "// line 3, 4",
-        "return %2, u0, none"})
+        "launch add(%0, %1; s0,", ", writes %1",
+        "extern aten::sort.stable(%2, [1.5f, float32, s0//-3, true, (1.5 + -0j), none])", "check u0 \"u0 is zero\"",
+        "while @0 @1 carries 1(%2, s0)", "body @1\n", "extern aten::sin(%0)", "// line 3, 4", "return %2, u0, none"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
