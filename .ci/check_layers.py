@@ -133,7 +133,7 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
 # Part of torch_tile -> parts it may import beside itself.
 FOUNDATION = [
     "_C", "cache_artifacts", "code_names", "config", "counters", "disk_cache", "errors", "forks", "inductor_options",
-    "knobs", "remote_cache",
+    "inductor_settings", "knobs", "package_file", "remote_cache",
 ]  # fmt: skip
 MIDDLE = ["frontend", "language", "interpreter", "debug"]
 PYTHON: dict[str, list[str]] = {
@@ -144,8 +144,10 @@ PYTHON: dict[str, list[str]] = {
     "counters": [],
     "forks": [],
     "knobs": ["errors"],
+    "package_file": [],
     "inductor_options": ["errors"],
-    "config": ["errors", "inductor_options", "knobs"],
+    "inductor_settings": ["errors", "inductor_options", "knobs"],
+    "config": ["errors", "inductor_options", "inductor_settings", "knobs"],
     "disk_cache": ["_C", "config"],
     "cache_artifacts": ["_C", "config", "disk_cache"],
     "remote_cache": ["_C", "config", "counters", "disk_cache"],

@@ -46,10 +46,10 @@ class Program:
     notes: str
     """What the compiler has to say, if it ran: lines of a line of the graph text (0: none) and a message."""
     step_lines: list[list[int]]
-    step_names: list[str]
-    """What each step does, for messages; empty for those that cannot fail."""
-    _note_step: Callable[[BaseException, int, Program], None]
-    """Called with what a step has raised, the step's number and the program."""
+    _note_step: Callable[[BaseException, str, list[list[int]]], BaseException | None]
+    """Called with what a step has raised, what the step is (empty if it cannot fail), and lines of the graph text:
+    those of the step, or of its check that has failed, then of each step that ran its body. An exception that it
+    returns is raised instead."""
     loaded_from: str
     """`compiled` or `disk`."""
     cache_entries: list[str]
@@ -217,6 +217,9 @@ class PackageFile:
     variants: list[dict[str, Any]]
     """target, features, architecture, needs_torch, program_bytes."""
 
+    def blob(self, number: int) -> bytes:
+        """Bytes of a blob, compared with their checksum."""
+
     def choose(self, capability: int = 0) -> int:
         """The best variant for this processor, or for a GPU of that compute capability (90 for 9.0)."""
 
@@ -270,6 +273,7 @@ def freeze_program(
 
 def planned_steps(program: Program, symbols: dict[str, int]) -> list[tuple[str, int, int, int, int, int]]:
     """What a call does for given values of its symbols (64 where none is given), in the order in which it does it.
+    Launches of the bodies of a control step follow it.
 
     Kind, step, slot, other, amount, position, as `PlannedStep` of csrc/runtime/executor/Program.h has them.
     """

@@ -90,19 +90,21 @@ def _check_at_compile() -> None:
         compiler = getattr(wrapper, "compiler_fn", None)
         if isinstance(compiler, TileBackend):
             given = dict(getattr(wrapper, "kwargs", {}))
-            if _asks_for_aoti(sys._getframe(1)):
+            arguments = _arguments_of_compile(sys._getframe(1))
+            if arguments.get("use_aoti"):
                 given["options"] = {**given.get("options", {}), "use_aoti": True}
-            compiler.settings(given.get("mode"), given.get("options"))
+            # torch.compile does not hand on an empty mode.
+            compiler.settings("" if arguments.get("mode") == "" else given.get("mode"), given.get("options"))
         return optimize(*args, **kwargs)
 
     checked._checks_options_of_tile = True  # type: ignore[attr-defined]
     dynamo.optimize = checked
 
 
-def _asks_for_aoti(frame: Any) -> bool:
-    """Whether the caller is torch.compile with the option `use_aoti`, which it takes away and ignores."""
+def _arguments_of_compile(frame: Any) -> Mapping[str, Any]:
+    """Variables of torch.compile, where that is the caller. It takes the option `use_aoti` away and ignores it."""
     is_compile = frame.f_code.co_name == "compile" and frame.f_globals.get("__name__") == "torch"
-    return is_compile and bool(frame.f_locals.get("use_aoti"))
+    return frame.f_locals if is_compile else {}
 
 
 def _explain_untraceable_launches() -> None:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from torch_tile import inductor_options
+from torch_tile import inductor_options, inductor_settings
 from torch_tile.errors import OptionError
 from torch_tile.knobs import KNOBS as KNOBS
 from torch_tile.knobs import Knob
@@ -59,7 +59,7 @@ def _default_cache_dir() -> str | None:
     except RuntimeError:
         home = Path()
     if not home.is_absolute():
-        _say_once("the disk cache is off: HOME is not set, and the user has no entry in the list of users; "
+        say_once("the disk cache is off: HOME is not set, and the user has no entry in the list of users; "
                   "TORCH_TILE_CACHE_DIR names a folder")  # fmt: skip
         return None
     return str(home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "torch_tile")
@@ -77,7 +77,8 @@ def _absolute(path: str) -> str:
     return os.path.abspath(path)
 
 
-def _say_once(message: str) -> None:
+def say_once(message: str) -> None:
+    """A warning, once a process."""
     if message not in _said:
         _said.add(message)
         log.warning(message)
@@ -121,13 +122,13 @@ def check_environment() -> None:
     prefix = "TORCH_TILE_"
     for variable in os.environ:
         if variable in _OLD_VARIABLES:
-            _say_once(f"environment variable {variable} has a new name: {_OLD_VARIABLES[variable]}")
+            say_once(f"environment variable {variable} has a new name: {_OLD_VARIABLES[variable]}")
         if not variable.startswith(prefix) or variable in known or variable in _OTHER_VARIABLES:
             continue
         if not variable.startswith(_OTHER_PREFIXES):
             nearest = _nearest(variable.removeprefix(prefix), [name.removeprefix(prefix) for name in known])
             hint = f"; the nearest known is {prefix}{nearest[0]}" if nearest else ""
-            _say_once(f"environment variable {variable} is not known and has no effect{hint}")
+            say_once(f"environment variable {variable} is not known and has no effect{hint}")
 
 
 def _nearest(name: str, known: Iterable[str]) -> list[str]:
@@ -185,6 +186,8 @@ class Settings(Mapping[str, Any]):
 
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values
+        self.asked_for: frozenset[str] = frozenset()
+        """Knobs that the user has set, other than by a mode."""
         self.argument_names: list[str] = []
         """What the user calls the inputs of Dynamo's graph."""
         self.reason_against_recording: str | None = None
@@ -202,7 +205,9 @@ class Settings(Mapping[str, Any]):
 
     def changed(self, **values: Any) -> Settings:
         """The same, with other values of some knobs."""
-        return Settings({**self._values, **values})
+        changed = Settings({**self._values, **values})
+        changed.asked_for = self.asked_for
+        return changed
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -233,7 +238,7 @@ class Settings(Mapping[str, Any]):
                     without = ", ".join(
                         _name_of(p) for p, key in zip(self.passes(name), identities, strict=True) if key is None
                     )
-                    _say_once(
+                    say_once(
                         f"warm starts are off: {name} holds a pass without uuid() (torch._inductor.custom_graph_pass), "
                         f"so graphs that it has changed cannot be told apart: {without}"
                     )
@@ -276,7 +281,7 @@ class Settings(Mapping[str, Any]):
         folders = [named_folder(folder) for folder in given]
         for folder in folders:
             if not os.path.isdir(folder):
-                _say_once(f"cache_layers (TORCH_TILE_CACHE_LAYERS) names {folder}, which is no folder; it is not used")
+                say_once(f"cache_layers (TORCH_TILE_CACHE_LAYERS) names {folder}, which is no folder; it is not used")
         return folders
 
 
@@ -332,11 +337,16 @@ def resolve(mode: str | None = None, options: Mapping[str, Any] | None = None) -
             raise OptionError(f"options {given[name][0]!r} and {option!r} ask for different values of {name!r}")
         given[name] = option, wanted
         values[name] = knob.check(wanted, option)
-    return Settings(values)
+    settings = Settings(values)
+    settings.asked_for = frozenset(given) | {name for name in KNOBS if value_and_source(name)[1] != "the default"}
+    by_mode = list_mode_options(mode) if mode is not None else {}
+    for line in inductor_settings.unheard(values, settings.asked_for | by_mode.keys()):
+        say_once(line)
+    return settings
 
 
 def _check_mode_and_options(mode: Any, options: Any) -> None:
-    if mode is not None and not isinstance(mode, str):
+    if mode is not None and (not isinstance(mode, str) or not mode):
         raise OptionError(f"mode expected one of {', '.join(MODES)}, or None, got {mode!r}")
     if options is None:
         return
@@ -361,7 +371,7 @@ def _translated(options: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, 
         if name in KNOBS:
             yield given, {name: value}
         elif inductor_options.fate_of(name) is not None:
-            yield given, inductor_options.translate(name, value, _say_once)
+            yield given, inductor_options.translate(name, value, say_once)
         else:
             raise OptionError(_unknown(given))
 

@@ -151,12 +151,13 @@ struct Value {
     Device,
     Layout,
     MemoryFormat,
-    List
+    List,
+    Complex
   } kind = Kind::None;
   uint32_t ref = 0;         // Tensor: slot; Int: ExprId
   double number = 0;        // Float; Bool as 0 or 1
   std::string text;         // String, DType, Device, Layout, MemoryFormat: torch's name without "torch."
-  std::vector<Value> items; // List
+  std::vector<Value> items; // List; Complex: two Floats, the real and the imaginary part
 };
 
 /// What to do with one flattened result of an extern call.

@@ -18,8 +18,8 @@ enum class KernelError : int32_t { Ok = 0, IndexOutOfRange = 1, DivisionByZero =
 struct KernelContext {
   /// At least Launch::scratchBytes, 64-byte aligned, contents undefined at the start of every program.
   void *scratch;
-  /// IndexOutOfRange: {index, size, source line in the graph text}. Assertion: {address of the message, which lives as
-  /// long as the code}.
+  /// IndexOutOfRange: {index, size, place of the check (CheckPlace.h)}. DivisionByZero: {-, -, place}. Assertion:
+  /// {address of the message, which lives as long as the code}.
   int64_t error[3];
 };
 

@@ -1,8 +1,7 @@
 #include "artifact/Package.h"
 
 #include "artifact/ByteStream.h"
-
-#include <array>
+#include "artifact/Crc32.h"
 
 using namespace torch_tile;
 using namespace torch_tile::artifact;
@@ -21,17 +20,6 @@ uint64_t fixed(std::span<const uint8_t> bytes, size_t offset, size_t size) {
 }
 
 Status bad(std::string text) { return Status::invalidInput("load", std::move(text)); }
-
-constexpr std::array<uint32_t, 256> crcTable = [] {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t i = 0; i < 256; ++i) {
-    uint32_t value = i;
-    for (int bit = 0; bit < 8; ++bit)
-      value = value & 1 ? 0xedb88320u ^ (value >> 1) : value >> 1;
-    table[i] = value;
-  }
-  return table;
-}();
 
 /// Whether Python can read it: UTF-8 without overlong forms or surrogates.
 bool isUtf8(std::string_view text) {
@@ -210,13 +198,6 @@ Status readAll(std::span<const uint8_t> index, uint64_t endOfBlobs, Package &pac
 }
 
 } // namespace
-
-uint32_t artifact::crc32(std::span<const uint8_t> bytes) {
-  uint32_t crc = 0xffffffffu;
-  for (uint8_t byte : bytes)
-    crc = crcTable[(crc ^ byte) & 0xff] ^ (crc >> 8);
-  return ~crc;
-}
 
 size_t artifact::sizeOf(ElementType type) {
   switch (type) {

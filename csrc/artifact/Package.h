@@ -1,5 +1,6 @@
-// A model in one file: programs for several targets, constants, and what calls must look like. Written by
-// torch_tile/aot/format.py; the bytes are laid out so that constants can be used where the file is mapped.
+// A model in one file: programs for several targets, constants, and what calls must look like. Artifacts of
+// standalone_compile have blobs and metadata alone. Written by
+// torch_tile/package_file.py; the bytes are laid out so that constants can be used where the file is mapped.
 //
 //   header (64 bytes) | blobs, each at a multiple of 64 bytes, large ones of 4096 | index
 #pragma once
@@ -71,9 +72,6 @@ Status readPackage(std::span<const uint8_t> file, Package &package);
 
 /// Bytes of a blob; an error if they are not those that were written.
 Status readBlob(std::span<const uint8_t> file, const Blob &blob, std::span<const uint8_t> &bytes);
-
-/// CRC-32 as zlib computes it.
-uint32_t crc32(std::span<const uint8_t> bytes);
 
 /// Bytes of an element.
 size_t sizeOf(ElementType type);

@@ -236,6 +236,9 @@ private:
     case Value::Kind::MemoryFormat:
       out << value.text;
       return;
+    case Value::Kind::Complex:
+      out << "(" << value.items[0].number << " + " << value.items[1].number << "j)";
+      return;
     case Value::Kind::List:
       out << "[";
       printAll(value.items);

@@ -39,6 +39,9 @@ void write(ByteWriter &out, const Value &value) {
   case Value::Kind::Layout:
   case Value::Kind::MemoryFormat:
     return out.text(value.text);
+  case Value::Kind::Complex:
+    out.float64(value.items[0].number);
+    return out.float64(value.items[1].number);
   case Value::Kind::List:
     out.unsignedInt(value.items.size());
     for (const Value &item : value.items)
@@ -201,7 +204,7 @@ void read(ByteReader &in, std::vector<uint32_t> &ids) {
 }
 
 void read(ByteReader &in, Value &value, int depth) {
-  value.kind = in.enumerator(Value::Kind::List, "argument kind");
+  value.kind = in.enumerator(Value::Kind::Complex, "argument kind");
   switch (value.kind) {
   case Value::Kind::None:
     return;
@@ -221,6 +224,13 @@ void read(ByteReader &in, Value &value, int depth) {
   case Value::Kind::Layout:
   case Value::Kind::MemoryFormat:
     value.text = in.text();
+    return;
+  case Value::Kind::Complex:
+    value.items.resize(2);
+    for (Value &part : value.items) {
+      part.kind = Value::Kind::Float;
+      part.number = in.float64();
+    }
     return;
   case Value::Kind::List:
     if (depth == maxValueDepth)

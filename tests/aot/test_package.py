@@ -17,8 +17,8 @@ from tests.aot.models import Counter, Equals, Mixed, Pointwise, export
 from tests.compiling import run_python
 from tests.runtime.artifact_builder import uint
 from torch_tile import _C
-from torch_tile.aot.format import HEADER_BYTES, VERSION, Writer, header
 from torch_tile.errors import OptionError, PackageError, UnsupportedError
+from torch_tile.package_file import HEADER_BYTES, VERSION, Writer, header
 
 BATCH = torch.export.Dim("batch", min=2, max=64)
 
@@ -212,6 +212,38 @@ def test_damaged_files(mixed: tuple[Mixed, Path], tmp_path: Path) -> None:
     path.write_bytes(good[:64] + bytes([good[64] ^ 255]) + good[65:])
     with pytest.raises(PackageError, match="damaged: the bytes at 64"):
         torch_tile.aot.verify(path)
+
+
+def test_damaged_constants(mixed: tuple[Mixed, Path], tmp_path: Path) -> None:
+    """One changed bit of any constant is found when the file is loaded, and the constant is named."""
+    good, path = mixed[1].read_bytes(), tmp_path / "bad.tile"
+    values = [bytes(v.view(-1).view(torch.uint8).tolist()) for v in torch_tile.aot.load(mixed[1]).constants().values()]
+    values = [stored for stored in values if len(stored) >= 16]  # others are found elsewhere, too
+    assert len(values) > 1
+    for stored in values:
+        start = good.index(stored)
+        for place in (start, start + len(stored) - 1):
+            path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+            with pytest.raises(PackageError, match=r"package is damaged: constant '.*' does not have the checksum"):
+                torch_tile.aot.load(path)
+
+
+@torch.no_grad()
+def test_constants_of_many_bytes(tmp_path: Path) -> None:
+    """They are checked by several threads; the result does not depend on it."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024) for _ in range(12)))
+    path = tmp_path / "m.tile"
+    torch_tile.aot.package(export(model, (torch.randn(2, 1024),)), path)
+    x = torch.randn(2, 1024)
+    torch.testing.assert_close(torch_tile.aot.load(path)(x), model(x))
+    data = bytearray(path.read_bytes())
+    for name in ("3.weight", "9.weight"):
+        start = data.index(bytes(dict(model.named_parameters())[name].detach().view(torch.uint8)[0, :64].tolist()))
+        data[start + 1000] ^= 4
+    path.write_bytes(data)
+    for _ in range(3):
+        with pytest.raises(PackageError, match=r"constant '3\.weight' does not have the checksum"):
+            torch_tile.aot.load(path)
 
 
 @torch.no_grad()

@@ -158,8 +158,32 @@ def test_damaged_files_in_cpp(pointwise: tuple[Pointwise, str], tmp_path: Path) 
         assert ran.returncode == 1 and message in ran.stderr
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("calls_torch", [False, True])
+def test_damaged_constants_in_cpp(calls_torch: bool, tmp_path: Path) -> None:
+    """With and without LibTorch."""
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.randn(64, 64))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ self.weight if calls_torch else (x + self.weight).sin()
+
+    model, path = Model(), tmp_path / "m.tile"
+    torch_tile.aot.package(torch.export.export(model, (torch.randn(64, 64),)), path)
+    data = bytearray(path.read_bytes())
+    data[data.index(bytes(model.weight.view(torch.uint8)[0].tolist())) + 77] ^= 16
+    path.write_bytes(data)
+    command = [str(runner.harness()), str(path), str(tmp_path)]
+    ran = subprocess.run(command, env=runner.environment(), capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert "the package is damaged: constant 'weight' does not have the checksum that the index names" in ran.stderr
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["roberta", "mamba", "resnet"])
+@pytest.mark.parametrize("name", ["roberta", "mamba", "mixtral", "resnet"])
 def test_architectures(name: str, tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     from tests.aot.architectures import check

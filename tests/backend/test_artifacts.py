@@ -14,7 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import torch_tile
 from tests.compiling import assert_same, count, fresh, run_python, tile_only
-from torch_tile.errors import ArtifactError, OptionError
+from torch_tile.errors import ArtifactError, OptionError, PackageError
 
 pytestmark = tile_only
 if not torch.__version__.startswith("2.13."):
@@ -125,10 +125,13 @@ def test_what_cannot_be_kept_says_why(tmp_path: Path) -> None:
     assert_same(artifact(X)[0], X * 2)
     with pytest.raises(ArtifactError, match="the graph cannot be kept: it runs in eager mode"):
         artifact.save(path=tmp_path / "artifact")
-    x = torch.randn(3, dtype=torch.complex64)
-    turned = torch_tile.standalone_compile(captured(lambda x: (x * 2j,), x), [x])
-    with pytest.raises(ArtifactError, match=r"calls an operator through Python: aten::mul.Tensor: no kernel for this "):
-        turned.save(path=tmp_path / "artifact")
+    x = torch.randn(6)
+    graph = make_fx(lambda x: (torch.histc(x, 4, 0, x.shape[0] * 0.5),), tracing_mode="symbolic")(x)
+    counted = torch_tile.standalone_compile(graph, [x])
+    with pytest.raises(
+        ArtifactError, match=r"calls an operator through Python: aten::histc: no kernel for this case: "
+    ):
+        counted.save(path=tmp_path / "artifact")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "precious.txt").write_text("mine")
     artifact = torch_tile.standalone_compile(gm, [X])
@@ -144,10 +147,11 @@ def test_files_that_are_not_whole(tmp_path: Path) -> None:
     torch_tile.standalone_compile(captured(double, X), [X]).save(path=path)
     whole = path.read_bytes()
     cases = {
-        "begins with something else": b"PK\3\4" + whole[4:],
-        "another version of torch_tile wrote it": whole[:20] + b"9\n" + whole[22:],
-        "do not have the hash": whole[:-1],
-        "begins with something else ": b"",
+        "it does not begin with 'TILEPACK'": b"PK\3\4" + whole[4:],
+        "no package of torch-tile": b"torch_tile artifact 1\n" + whole,
+        "format 9, this library reads format 1: load it with a newer": whole[:8] + b"\x09" + whole[9:],
+        "cut short": whole[:-1],
+        "it is empty": b"",
     }
     for reason, content in cases.items():
         path.write_bytes(content)
@@ -159,6 +163,18 @@ def test_files_that_are_not_whole(tmp_path: Path) -> None:
             torch_tile.CompiledArtifact.load(path=path)
     with pytest.raises(FileNotFoundError):
         torch_tile.CompiledArtifact.load(path=tmp_path / "missing")
+
+
+def test_artifacts_and_models_are_told_apart(tmp_path: Path) -> None:
+    """Both are packages: one container, one reader."""
+    path, model = tmp_path / "artifact", tmp_path / "model"
+    torch_tile.standalone_compile(captured(double, X), [X]).save(path=path)
+    torch_tile.aot.package(torch.export.export(torch.nn.ReLU(), (X,)), model)
+    torch_tile.aot.verify(path)
+    with pytest.raises(PackageError, match=r"is an artifact of standalone_compile: torch_tile\.CompiledArtifact\.load"):
+        torch_tile.aot.load(path)
+    with pytest.raises(ArtifactError, match=r"is a packaged model: torch_tile\.aot\.load loads it"):
+        torch_tile.CompiledArtifact.load(path=model)
 
 
 def test_headers_that_are_not_whole(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,29 @@ def test_refused_values(name: str, value: Any, text: str) -> None:
     with pytest.raises(OptionError) as caught:
         torch.compile(lambda x: x + 1, backend="tile", options={name: value})
     assert name in str(caught.value) and text in str(caught.value)
+
+
+def test_an_empty_mode() -> None:
+    with pytest.raises(OptionError, match=r"mode expected one of default, .*, or None, got ''"):
+        torch.compile(lambda x: x + 1, backend="tile", mode="")
+
+
+@pytest.mark.parametrize("name", ["cudagraphs", "triton.cudagraphs"])
+def test_cudagraphs_on_the_cpu(name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "_said", set())
+    with caplog.at_level(logging.WARNING, logger="torch_tile"):
+        for _ in range(2):
+            torch._dynamo.reset()
+            torch.compile(lambda x: x + 1, backend="tile", options={name: True})(torch.ones(3))
+    assert [record.getMessage() for record in caplog.records] == [
+        "option 'cudagraphs' has no effect on graphs whose kernels run on the CPU"
+    ]
+
+
+def test_a_report_that_cannot_be_written(tmp_path: Path) -> None:
+    for path in (tmp_path / "missing" / "report", tmp_path):
+        with pytest.raises(OptionError, match="option 'bisect_report' expected a file that can be written, got "):
+            torch.compile(lambda x: x + 1, backend="tile", options={"bisect_report": str(path)})
 
 
 def test_largest_values_are_taken() -> None:

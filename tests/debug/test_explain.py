@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch._dynamo.utils import counters as dynamo_counters
+from torch._higher_order_ops import map as map_over
 
 import torch_tile
 from tests.compiling import IS_TILE, compiled, fresh
@@ -60,6 +62,58 @@ def test_summary_of_training() -> None:
     assert len([line for line in details.splitlines() if "outside" in line and "addmm" in line]) == 1
     assert "x yes inline native_layer_norm (" in details and "test_explain.py:" in details
     assert not re.search(r"\bline \d", details)
+
+
+def _cond(x: torch.Tensor) -> torch.Tensor:
+    return torch.cond(x.sum() > 0, lambda x: x.sin() * 2, lambda x: x.cos(), (x,))
+
+
+def _while(x: torch.Tensor) -> torch.Tensor:
+    def advance(i: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return i + 1, x.sin()
+
+    return torch.while_loop(lambda i, x: i < 5, advance, (torch.tensor(0), x))[1]
+
+
+def _map(x: torch.Tensor) -> torch.Tensor:
+    return map_over(lambda y: y.sin(), x)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("f", "kernels"), [(_cond, {"sin", "cos"}), (_while, {"sin"}), (_map, {"sin"})])
+def test_bytes_of_branches_and_loops(f: Callable[..., Any], kernels: set[str], dynamic: bool) -> None:
+    """Each body counts once; a step of a map moves one slice."""
+    explanation = torch_tile.explain(f, torch.randn(8, 1024), dynamic=dynamic)
+    (graph,) = explanation.graphs
+    moved = {name: kernel.hinted_bytes for kernel in graph.kernels for name in kernels if name in kernel.name}
+    elements = 1024 if f is _map else 8 * 1024
+    assert moved == dict.fromkeys(kernels, 2 * 4 * elements)
+    assert explanation.kernel_bytes >= sum(moved.values())
+    assert str(explanation).splitlines()[2].endswith(" outside, with each branch and one iteration of each loop")
+
+
+def test_bytes_of_what_several_layers_share() -> None:
+    """A shared region moves its bytes in each of its calls."""
+
+    @torch.compiler.nested_compile_region
+    def layer(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() * 2 + x.sum(-1, keepdim=True)
+
+    one, three = (torch_tile.explain(f, torch.randn(8, 1024)) for f in (layer, lambda x: layer(layer(layer(x)))))
+    assert three.kernel_bytes == 3 * one.kernel_bytes > 0
+    assert "iteration" not in str(three)
+
+
+def test_arguments_with_names_of_its_own() -> None:
+    """functools.partial hands them on."""
+
+    def f(x: torch.Tensor, mode: str, options: int, dynamic: bool, verbose: str) -> torch.Tensor:
+        assert (mode, options, dynamic, verbose) == ("sum", 3, True, "v")
+        return x.sum() if mode == "sum" else x.sin()
+
+    bound = functools.partial(f, mode="sum", options=3, dynamic=True, verbose="v")
+    explanation = torch_tile.explain(bound, torch.randn(8), verbose=True)
+    assert [kernel.name for graph in explanation.graphs for kernel in graph.kernels] == ["fused_sum"]
 
 
 def test_library_calls_and_missing_kernels() -> None:

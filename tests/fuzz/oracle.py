@@ -24,7 +24,7 @@ from tests.fuzz.analysis import (
 from tests.fuzz.program import Program
 
 NOISE_RUNS = 4
-# Ours are IndexErrors throughout; those of eager's gather and scatter are RuntimeErrors.
+# Their class depends on the operator in eager mode; several operators in one program may fail, any of them first.
 OUT_OF_RANGE = re.compile("out of (range|bounds)")
 # Whether the least of 0.0 and -0.0 is the one or the other depends on the order in which eager's vectors meet them.
 ORDER_OF_ZEROS = re.compile(

@@ -1,4 +1,5 @@
 // Artifacts survive a round trip; any other bytes are refused without a crash.
+#include "artifact/Crc32.h"
 #include "artifact/LaunchNote.h"
 #include "artifact/Serialize.h"
 
@@ -64,7 +65,11 @@ Artifact sample() {
   Value flag;
   flag.kind = Value::Kind::Bool;
   flag.number = 1;
-  list.items = {number, text, expr, flag, Value{}};
+  Value complex;
+  complex.kind = Value::Kind::Complex;
+  complex.items = {number, number};
+  complex.items[1].number = -0.0;
+  list.items = {number, text, expr, flag, complex, Value{}};
   call.args.push_back(list);
   a.steps.push_back({call, {7}});
   a.steps.push_back({PyCall{0, {tensor(3)}, {Result{true, 4, {}, {}}}}, {8}});
@@ -109,9 +114,9 @@ TEST(Artifact, PrintNamesEverything) {
   std::string text = print(sample());
   for (const char *part :
        {"symbol s0 = size 0 of input 0", "input 0: %0 f32 [s0, 256] strides [256, 1]", "memory of %2: 0 1",
-        "launch add(%0, %1; s0,", ", writes %1", "extern aten::sort.stable(%2, [1.5f, float32, s0//-3, true, none])",
-        "check u0 \"u0 is zero\"", "while @0 @1 carries 1(%2, s0)", "body @1\n", "extern aten::sin(%0)", "// line 3, 4",
-        "return %2, u0, none"})
+        "launch add(%0, %1; s0,", ", writes %1",
+        "extern aten::sort.stable(%2, [1.5f, float32, s0//-3, true, (1.5 + -0j), none])", "check u0 \"u0 is zero\"",
+        "while @0 @1 carries 1(%2, s0)", "body @1\n", "extern aten::sin(%0)", "// line 3, 4", "return %2, u0, none"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
@@ -227,6 +232,23 @@ TEST(Artifact, DeepExpressionsAreRefused) {
         a.exprs[4] = deep;
       },
       "nested too deeply");
+}
+
+TEST(Crc32, IsTheSameByBothWays) {
+  const std::string digits = "123456789";
+  std::span<const uint8_t> text(reinterpret_cast<const uint8_t *>(digits.data()), digits.size());
+  EXPECT_EQ(crc32(text), 0xcbf43926u); // as the standard gives it
+  EXPECT_EQ(crc32({}), 0u);
+  std::mt19937 random(0);
+  std::vector<uint8_t> bytes(2000);
+  for (uint8_t &byte : bytes)
+    byte = static_cast<uint8_t>(random());
+  for (size_t offset = 0; offset < 20; ++offset)
+    for (size_t size = 0; size < 400; ++size) {
+      std::span<const uint8_t> part(bytes.data() + offset, size);
+      ASSERT_EQ(crc32(part), portableCrc32(part)) << size << " bytes from " << offset;
+    }
+  EXPECT_EQ(crc32(bytes), portableCrc32(bytes));
 }
 
 TEST(LaunchNote, IsReadFromTheLastLineAlone) {

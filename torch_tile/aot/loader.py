@@ -210,6 +210,11 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Lo
         ValueError: `device` is another kind of device.
     """
     file = _open(path)
+    if "artifact" in json.loads(file.metadata or "{}"):
+        raise PackageError(
+            "load",
+            f"{os.fspath(path)!r} is an artifact of standalone_compile: torch_tile.CompiledArtifact.load loads it",
+        )
     chosen, capability = _found(device)
     try:
         return LoadedModel(file, file.choose(capability), str(chosen), os.fsdecode(path))

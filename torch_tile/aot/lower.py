@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from torch_tile import _C
-from torch_tile.aot.format import ELEMENT_TYPES, INT64_MAX, Argument
+from torch_tile.aot.equal_operators import use_operators_of_aten
 from torch_tile.config import Settings
 from torch_tile.errors import UnsupportedError
 from torch_tile.frontend.channels_last import put_channels_last
@@ -32,6 +32,7 @@ from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
 from torch_tile.frontend.pycalls import first_in_python
 from torch_tile.frontend.storage_views import refuse_views_beyond_writes
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
+from torch_tile.package_file import ELEMENT_TYPES, INT64_MAX, Argument
 
 aten = torch.ops.aten
 _FROM_STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
@@ -214,6 +215,7 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
     exported = _decomposed(exported, device)
     gm = GraphModule(exported.graph_module, copy.deepcopy(exported.graph_module.graph))
     gm.meta.update(exported.graph_module.meta)
+    use_operators_of_aten(gm, device)
     results, written = _make_mutation_explicit(exported, gm)
     outputs = _set_outputs(gm, results)
 

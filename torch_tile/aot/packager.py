@@ -17,10 +17,10 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from torch_tile import _C, config
-from torch_tile.aot.format import Source, Variant, Writer
 from torch_tile.aot.lower import Lowered, lower
 from torch_tile.config import Settings
 from torch_tile.errors import OptionError, UnsupportedError
+from torch_tile.package_file import Source, Variant, Writer
 from torch_tile.targets import gpu_targets
 
 log = logging.getLogger(__name__)

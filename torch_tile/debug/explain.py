@@ -59,7 +59,8 @@ class Explanation:
 
     @property
     def kernel_bytes(self) -> int:
-        """Read and written by kernels in one call, with sizes as they were when the graphs were compiled."""
+        """Read and written by kernels in one call, with sizes as they were when the graphs were compiled. Branches and
+        iterations of loops count once each."""
         return sum(kernel.hinted_bytes for g in self.graphs for kernel in g.kernels)
 
     @property
@@ -86,6 +87,8 @@ class Explanation:
             f"bytes moved by a call: {size(self.kernel_bytes)} by kernels, {size(self.call_bytes)} by calls outside",
             f"planned peak memory, beside arguments and parameters: {size(self.peak_bytes)}{eager}",
         ]
+        if any(g.has_uncertain for g in self.graphs):
+            lines[2] += ", with each branch and one iteration of each loop"
         if not self.graphs:
             lines = ["no graph was compiled: nothing in the call is torch's, or Dynamo gave it up"]
         lines += [f"  in eager mode: {g.name} ({g.kind}): {_first(g.notes)}" for g in self.graphs if g.fallback][:1]
@@ -215,6 +218,8 @@ def explain(
         options: of torch.compile.
         dynamic: of torch.compile. Without it that of `fn`.
         verbose: print everything, not only the first ten lines.
+        kwargs: keyword arguments of `fn`. Those with one of the names above go into a functools.partial:
+            `explain(functools.partial(fn, mode="sum"), x)`.
 
     Returns:
         An object to print. `details()` has all of it: kernels with the source lines they come from, fusion decisions,

@@ -30,7 +30,9 @@ class Plan:
     peak_bytes: int
     """At most, beside arguments and parameters. A backward's begins with what its forward has saved."""
     kernel_bytes: dict[int, int]
-    """By kernel: bytes that all its launches read and write."""
+    """By kernel: bytes that all its launches read and write, those of each body once."""
+    has_uncertain: bool = False
+    """Whether some launches are in branches or loops."""
 
 
 class _Storages:
@@ -89,7 +91,7 @@ def planned_steps(graph: Any, program: Any) -> list[Any]:
 def plan_of(gm: GraphModule, graph: Any, program: Any, kind: str) -> Plan:
     """The plan of a program, for the sizes it was traced with."""
     given = [node.name for node in gm.graph.find_nodes(op="placeholder")]
-    storages, kernel_bytes = _Storages(), dict[int, int]()
+    storages, kernel_bytes, has_uncertain = _Storages(), dict[int, int](), False
     for what, step, slot, other, amount, position in planned_steps(graph, program):
         if what == "input":
             is_saved = kind == "backward" and step < len(given) and not given[step].startswith("primals")
@@ -100,15 +102,16 @@ def plan_of(gm: GraphModule, graph: Any, program: Any, kind: str) -> Plan:
             storages.free(slot)
         elif what == "alias":
             storages.share(slot, other)
-        elif what == "launch":
+        elif what in ("launch", "body_launch"):
             kernel_bytes[other] = kernel_bytes.get(other, 0) + amount
+            has_uncertain |= what == "body_launch" and position == 1
         elif what == "result":
             sizes = _item_sizes(gm, graph, program.step_lines[step])
             if other != slot and storages.has(other):
                 storages.share(slot, other)
             else:
                 storages.add(slot, amount * (sizes[position] if position < len(sizes) else 4))
-    return Plan(storages.peak, kernel_bytes)
+    return Plan(storages.peak, kernel_bytes, has_uncertain)
 
 
 class _Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]

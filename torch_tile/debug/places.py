@@ -6,7 +6,7 @@ import functools
 import linecache
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -73,15 +73,6 @@ def places_of(gm: GraphModule, graph: Any) -> dict[int, str]:
     return found
 
 
-def callees_of(graph: Any) -> dict[int, str]:
-    """For lines of the graph text that call Python what is called."""
-    names = {}
-    for node in graph.pycalls:  # of subgraphs, too, whose lines have longer names
-        operators = [each for each in (node.target, *node.args) if hasattr(each, "_schema")]
-        names[node.name] = str(operators[0] if operators else getattr(node.target, "__name__", node.target))
-    return {line: names[name] for line, name in graph.lines if name in names}
-
-
 def packed(places: Mapping[int, str]) -> dict[str, list[int]]:
     """The same by place, for JSON."""
     lines: dict[str, list[int]] = {}
@@ -113,34 +104,3 @@ def collapsed(lines: Iterable[str]) -> list[str]:
     for line in lines:
         counts[line] = counts.get(line, 0) + 1
     return [line if count == 1 else f"{count} x {line}" for line, count in counts.items()]
-
-
-def note_steps(
-    find: Callable[[], Mapping[int, str]], callees: Mapping[int, str] | None = None
-) -> Callable[[BaseException, int, Any], None]:
-    """What a program calls where a step has raised: a note on the exception says which operator it was, and from which
-    line of the user's program.
-
-    Args:
-        find: gives what `places_of` gave.
-        callees: of `callees_of`.
-    """
-
-    def note(error: BaseException, step: int, program: Any) -> None:
-        places, lines = find(), program.step_lines[step]
-        what = next((callees[line] for line in lines if callees and line in callees), program.step_names[step])
-        text = _note(what, list(dict.fromkeys(places[line] for line in lines if line in places)))
-        if what and text not in getattr(error, "__notes__", ()):
-            if hasattr(error, "add_note"):
-                error.add_note(text)
-            else:  # before Python 3.11, where nobody shows it who is not asked to
-                error.__notes__ = [*getattr(error, "__notes__", ()), text]  # type: ignore[attr-defined]
-
-    return note
-
-
-def _note(what: str, places: list[str]) -> str:
-    if len(places) <= 1:
-        return f"raised by {what}" + "".join(f", from {place}" for place in places)
-    shown = places[:8] + [f"... and {len(places) - 8} more"] * (len(places) > 8)
-    return f"raised by {what}, which is made of" + "".join(f"\n  {place}" for place in shown)

@@ -52,6 +52,8 @@ class GraphRecord:
     """The calls outside again, with reasons and sizes."""
     peak_bytes: int = 0
     """Memory that is planned at most, beside arguments and parameters."""
+    has_uncertain: bool = False
+    """Whether kernels run in branches or loops. Their bytes count once."""
     operations: dict[int, tuple[str, str]] = dataclasses.field(default_factory=dict)
     """For lines of the text: what the operation is called, and the user's line."""
 
@@ -83,6 +85,7 @@ class GraphRecord:
             externs=list(graph.externs),
             calls=calls.call_records(gm, graph.externs),
             peak_bytes=plan.peak_bytes,
+            has_uncertain=plan.has_uncertain,
             operations={line: (name, found.get(line, "")) for line, name in graph.lines},
             notes=[*(note.partition(" ")[2] for note in program.notes.splitlines()), *gm.meta.get(TUNING_NOTES, [])],
             stages=stages,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import json
 import logging
 from collections.abc import Callable, Sequence
@@ -14,7 +15,9 @@ from torch._dynamo.utils import GmWrapper, flatten_graph_inputs
 from torch._dynamo.utils import counters as dynamo_counters
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import aot_module_simplified
+from torch.utils import _pytree as pytree
 
+from torch_tile import config
 from torch_tile.config import Settings
 from torch_tile.counters import counters
 from torch_tile.debug import faults, limits, minify, phases
@@ -99,8 +102,20 @@ def compile_with_autograd(
             return flat
         return compile_flat(gm, example_inputs)
 
+    if settings["cudagraphs"] and "cudagraphs" in settings.asked_for and not _uses_cuda(gm, example_inputs):
+        config.say_once("option 'cudagraphs' has no effect on graphs whose kernels run on the CPU")
     with deterministic(settings["deterministic"]):
         return containment.contained(compile_any, gm, example_inputs, settings)
+
+
+def _uses_cuda(gm: Any, example_inputs: Sequence[Any]) -> bool:
+    tensors = (x for x in pytree.tree_leaves(list(example_inputs)) if isinstance(x, torch.Tensor))
+    if any(x.is_cuda for x in tensors) or not isinstance(gm, torch.fx.GraphModule):
+        return True
+    held = itertools.chain(gm.parameters(), gm.buffers())
+    return any(x.is_cuda for x in held) or any(
+        "cuda" in f"{node.target} {node.args} {node.kwargs}" for node in gm.graph.nodes
+    )
 
 
 def _run_pre_grad(gm: Any, settings: Settings) -> None:

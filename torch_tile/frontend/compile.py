@@ -20,6 +20,7 @@ from torch_tile import _C, cache_artifacts, config, disk_cache, targets
 from torch_tile.config import Settings
 from torch_tile.debug import calls, faults, limits, observe, phases, places, record
 from torch_tile.debug.dump import Dump
+from torch_tile.debug.failures import Sources, note_steps
 from torch_tile.errors import OutOfResources, OverlappingInputsError, TileError
 from torch_tile.frontend import containment, cudagraphs, time_libraries
 from torch_tile.frontend.decompositions import decomposition_table
@@ -166,8 +167,8 @@ def _compile(
     inputs = _inputs_of(gm)
     program._input_names = names_of(inputs, settings)
     recorded = {file: text for file, text in stages.items() if record.wants(file)}
-    found = places.places_of(gm, graph)
-    program._note_step = places.note_steps(lambda: found, places.callees_of(graph) if graph.pycalls else None)
+    sources = Sources.of(gm, graph)
+    program._note_step = note_steps(lambda: sources)
     record.add(
         record.GraphRecord.of(gm, graph, program, name, kind, recorded, printed_ms, binding.report if binding else None)
     )
@@ -181,7 +182,7 @@ def _compile(
         dump.write_index(kind, program)
     entry: dict[str, Any] = {
         "name": name, "kind": kind, "text": graph.text, "device": graph.device, "inputs": inputs,
-        "places": places.packed(found), "matmul_library": library,
+        "sources": sources.packed(), "matmul_library": library,
     }  # fmt: skip
     if places_of_restrided := restrided_inputs() if kind != "backward" and binding is None else []:
         settings.reason_against_keeping = "it changes the strides of an input that it writes"

@@ -27,8 +27,20 @@ def settings_of(mode: str | None = None, options: Mapping[str, Any] | None = Non
             raise OptionError(
                 f"option 'disable_passes' expected {known} or operators like aten.glu.default, got {name!r}{hint}"
             )
+    if report := settings["bisect_report"]:
+        _check_writable(report)
     if settings["target"] != "host":
         from torch_tile.targets import check_processor
 
         check_processor(settings["target"])
     return settings
+
+
+def _check_writable(report: str) -> None:
+    try:
+        with open(report, "a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise OptionError(
+            f"option 'bisect_report' expected a file that can be written, got {report!r}: {error.strerror}"
+        ) from None

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch_tile import _C, cache_artifacts, config, disk_cache, remote_cache, targets
 from torch_tile.counters import counters
-from torch_tile.debug import observe, phases, places, record
+from torch_tile.debug import observe, phases, record
+from torch_tile.debug.failures import Sources, note_steps
 
 if TYPE_CHECKING:
     from torch_tile.config import Settings
@@ -72,7 +73,7 @@ def compile_text(text: str, entry: dict[str, Any], settings: Settings) -> _C.Pro
     cache_artifacts.record(disk_cache.open_cache(settings), program.cache_entries)
     count(program, entry["name"])
     settings.writes_inputs |= program.writes_inputs
-    program._note_step = places.note_steps(functools.partial(places.unpacked, entry.get("places", {})))
+    program._note_step = note_steps(functools.partial(Sources.unpacked, entry.get("sources", {})))
     record.add(record.GraphRecord(entry["name"], entry["kind"]))
     observe.compiled(None, {**entry, "text": text}, program, entry["name"], entry["kind"], stages)
     return program

@@ -1,9 +1,9 @@
 """Compiled graphs that outlive their process: `torch_tile.standalone_compile`, and torch.compile(...).aot_compile.
 
 An artifact is what the disk cache keeps of one graph of Dynamo's: the entry of AOTAutograd (autograd_cache.py), the
-programs of its graphs and their kernels. On disk it is a folder that is laid out as a disk cache, or one file with its
-entries. Loading reads them as a cache layer, so what does not fit the compiler or the processor is compiled again from
-the graph's text.
+programs of its graphs and their kernels. On disk it is a folder that is laid out as a disk cache, or a package
+(package_file.py) with its entries. Loading reads them as a cache layer, so what does not fit the compiler or the
+processor is compiled again from the graph's text.
 
 An entry of AOTAutograd is a pickle: load files that you trust.
 """
@@ -13,12 +13,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import errno
-import hashlib
 import io
 import json
 import os
 import shutil
-import struct
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -35,13 +33,13 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from torch_tile import _C, config, disk_cache
 from torch_tile.config import Settings
-from torch_tile.errors import ArtifactError, OptionError
+from torch_tile.errors import ArtifactError, OptionError, TileError
 from torch_tile.frontend import autograd_cache
 from torch_tile.frontend.aot import compile_with_autograd, reloaded
 from torch_tile.frontend.artifact_guards import ArgumentGuards, check_inputs, fake_inputs, static
 from torch_tile.frontend.options import settings_of
+from torch_tile.package_file import Writer
 
-_MAGIC = b"torch_tile artifact 1\n"
 _HEADER = "header.json"
 _PARAMETERS = "parameters.pt"
 # They say where and how much is kept, not what is compiled.
@@ -123,13 +121,14 @@ class CompiledArtifact(SerializableCallable):
 
     def _to_bytes(self) -> bytes:
         self._check()
-        header = json.dumps(self._header).encode()
-        parts = [struct.pack("<Q", len(header)), header, struct.pack("<Q", len(self._entries))]
-        for name, content in sorted(self._entries.items()):
-            encoded = name.encode()
-            parts += [struct.pack("<QQ", len(encoded), len(content)), encoded, content]
-        body = b"".join(parts)
-        return _MAGIC + hashlib.sha256(body).digest() + body
+        from torch_tile import __version__
+
+        file = io.BytesIO()
+        writer = Writer(file)
+        numbers = {name: writer.blob(content) for name, content in sorted(self._entries.items())}
+        metadata = json.dumps({"artifact": self._header, "entries": numbers})
+        writer.finish(f"torch-tile {__version__}", metadata, (), ())
+        return file.getvalue()
 
     @classmethod
     def serialize_compile_artifacts(cls, fn: CompiledArtifact) -> bytes:
@@ -139,7 +138,10 @@ class CompiledArtifact(SerializableCallable):
     @classmethod
     def deserialize_compile_artifacts(cls, data: bytes) -> CompiledArtifact:
         """For torch._dynamo.aot_compile."""
-        return _from_bytes(data, "the artifact")
+        with tempfile.TemporaryDirectory(prefix="torch-tile-artifact-") as folder:
+            place = Path(folder) / "artifact"
+            place.write_bytes(data)
+            return _from_file(place, "the artifact")
 
     def _take(self, guards: ArgumentGuards) -> None:
         self._guards, self._header["guards"] = guards, guards.data
@@ -157,7 +159,8 @@ class CompiledArtifact(SerializableCallable):
         if format == "binary":
             if (place / _HEADER).is_file():
                 raise ArtifactError("load", f"{place} is a folder: load it with format='unpacked'")
-            return _from_bytes(place.read_bytes(), str(place))
+            place.open("rb").close()  # an OSError where it cannot be read
+            return _from_file(place, str(place))
         if place.is_file():
             raise ArtifactError("load", f"{place} is a file: load it with format='binary'")
         header = _read_header((place / _HEADER).read_bytes(), str(place / _HEADER))
@@ -213,32 +216,20 @@ def _entries_of(folder: Path) -> Entries:
     return found
 
 
-def _from_bytes(data: bytes, source: str) -> CompiledArtifact:
-    def damaged(reason: str) -> ArtifactError:
-        return ArtifactError("load", f"{source} is no artifact of torch_tile that can be used: {reason}")
-
-    if not data.startswith(_MAGIC):
-        other = data[: len(_MAGIC) - 2] == _MAGIC[:-2]
-        raise damaged("another version of torch_tile wrote it" if other else "it begins with something else")
-    digest, body = data[len(_MAGIC) : len(_MAGIC) + 32], data[len(_MAGIC) + 32 :]
-    if hashlib.sha256(body).digest() != digest:
-        raise damaged("its contents do not have the hash that they were saved with")
-    offset = 0
-
-    def take(length: int) -> bytes:
-        nonlocal offset
-        if length > len(body) - offset:
-            raise damaged("a count is above the remaining bytes")
-        offset += length
-        return body[offset - length : offset]
-
-    (length,) = struct.unpack("<Q", take(8))
-    header = _read_header(take(length), source)
-    entries = {}
-    for _ in range(struct.unpack("<Q", take(8))[0]):
-        name_length, content_length = struct.unpack("<QQ", take(16))
-        name = take(name_length).decode()
-        entries[name] = take(content_length)
+def _from_file(place: Path, source: str) -> CompiledArtifact:
+    try:
+        file = _C.open_package(str(place))
+        file.verify()
+        metadata = json.loads(file.metadata)
+        entries = {str(name): file.blob(number) for name, number in metadata.get("entries", {}).items()}
+    except TileError as error:
+        reason = error.text.removeprefix(f"'{place}': ")
+        raise ArtifactError("load", f"{source} is no artifact of torch_tile that can be used: {reason}") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ArtifactError("load", f"{source} is damaged: {error}") from None
+    if "artifact" not in metadata:
+        raise ArtifactError("load", f"{source} is a packaged model: torch_tile.aot.load loads it")
+    header = _read_header(json.dumps(metadata["artifact"]).encode(), source)
     with tempfile.TemporaryDirectory(prefix="torch-tile-artifact-") as folder:
         _write_entries(Path(folder) / "cache", entries)
         return CompiledArtifact(_load(header, entries, str(Path(folder) / "cache"), source), header, entries)

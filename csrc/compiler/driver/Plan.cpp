@@ -400,6 +400,19 @@ private:
     return success();
   }
 
+  /// "1.5 -2": the real and the imaginary part.
+  static LogicalResult planComplex(StringRef text, artifact::Value &value) {
+    auto [real, imaginary] = text.split(' ');
+    value.kind = artifact::Value::Kind::Complex;
+    for (StringRef part : {real, imaginary}) {
+      artifact::Value &number = value.items.emplace_back();
+      number.kind = artifact::Value::Kind::Float;
+      if (part.getAsDouble(number.number))
+        return failure();
+    }
+    return success();
+  }
+
   LogicalResult planArguments(Operation *op, ValueRange inputs, ArrayAttr args, std::vector<artifact::Value> &list) {
     for (Attribute arg : args) {
       artifact::Value &value = list.emplace_back();
@@ -425,6 +438,8 @@ private:
                                 })
                                 .Case([&](TorchAttr torch) {
                                   StringRef kind = torch.getKind().getValue();
+                                  if (kind == "complex")
+                                    return planComplex(torch.getValue(), value);
                                   value.kind = kind == "dtype"           ? Kind::DType
                                                : kind == "device"        ? Kind::Device
                                                : kind == "layout"        ? Kind::Layout

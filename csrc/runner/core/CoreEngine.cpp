@@ -340,6 +340,8 @@ Result CoreEngine::makeResult(const Output &output, const Call &call) const {
 
 Status makeCoreEngine(std::shared_ptr<const runtime::PackageFile> file, uint32_t variant, const EngineOptions &options,
                       std::unique_ptr<Engine> &engine) {
+  if (Status status = file->checkConstants(); !status.isOk())
+    return status;
   Artifact program;
   if (Status status = file->readProgram(file->package().variants[variant], program); !status.isOk())
     return status;

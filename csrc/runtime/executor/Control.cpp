@@ -126,7 +126,12 @@ Call::Values Call::runBody(uint32_t number, Values args) {
     }
   }
   args.clear();
-  call.run();
+  try {
+    call.run();
+  } catch (...) {
+    failedStepsOfBody = call.failedSteps();
+    throw;
+  }
   isReleased = call.isReleased;
   lastCheck = call.lastCheck;
   if (gpu)

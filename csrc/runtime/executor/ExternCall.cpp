@@ -168,6 +168,12 @@ c10::IValue build(const Value &value, const c10::TypePtr &declared, const Enviro
     return parseLayout(value.text);
   case Value::Kind::MemoryFormat:
     return parseMemoryFormat(value.text);
+  case Value::Kind::Complex: {
+    c10::complex<double> number(value.items[0].number, value.items[1].number);
+    if (type->kind() == c10::TypeKind::TensorType)
+      return wrapNumber(number);
+    return number;
+  }
   case Value::Kind::List: {
     c10::impl::GenericList list(c10::AnyType::get());
     for (const Value &item : value.items)
@@ -179,7 +185,8 @@ c10::IValue build(const Value &value, const c10::TypePtr &declared, const Enviro
 }
 
 bool isNumber(const Value &value) {
-  return value.kind == Value::Kind::Int || value.kind == Value::Kind::Float || value.kind == Value::Kind::Bool;
+  return value.kind == Value::Kind::Int || value.kind == Value::Kind::Float || value.kind == Value::Kind::Bool ||
+         value.kind == Value::Kind::Complex;
 }
 
 /// Tensors, and numbers given for tensors, are made for each call: an operator may write to them or give them back.

@@ -10,6 +10,80 @@ namespace torch_tile::runtime {
 
 using namespace artifact;
 
+//===-- bodies --------------------------------------------------------------------------------------------------===//
+
+void Program::planBodies(const ControlStep &step, uint32_t planStep, std::span<const int64_t> values,
+                         const PlannedSizes &known, bool isUncertain, std::vector<PlannedStep> &planned) const {
+  const Control &control = *step.control;
+  isUncertain |= control.kind != Control::Kind::Call;
+  std::vector<PlannedArgument> arguments;
+  for (size_t i = control.kind == Control::Kind::Cond; i < control.args.size(); ++i) {
+    const Value &value = control.args[i];
+    PlannedArgument argument;
+    if (value.kind == Value::Kind::Tensor) {
+      if (auto sizes = known.find(value.ref); sizes != known.end())
+        argument.sizes = sizes->second;
+      bool isSliced = i >= control.numCarried && i < control.numCarried + control.numSliced;
+      if (isSliced && !argument.sizes.empty())
+        argument.sizes.erase(argument.sizes.begin());
+    } else if (value.kind == Value::Kind::Int) {
+      argument.number = values[value.ref];
+    }
+    arguments.push_back(std::move(argument));
+  }
+  for (uint32_t number : control.bodies)
+    bodies[number]->planBody(arguments, planStep, isUncertain, planned);
+}
+
+void Program::planBody(std::span<const PlannedArgument> arguments, uint32_t planStep, bool isUncertain,
+                       std::vector<PlannedStep> &planned) const {
+  std::vector<int64_t> symbols(source.symbols.size()), values = sizes.constants();
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const SymbolSource &origin = source.symbolSources[i];
+    if (origin.kind == SymbolSource::Kind::ExternResult || origin.index >= arguments.size())
+      continue;
+    const PlannedArgument &argument = arguments[origin.index];
+    if (origin.kind == SymbolSource::Kind::Scalar)
+      symbols[i] = argument.number;
+    else if (origin.kind == SymbolSource::Kind::Size && origin.dim < argument.sizes.size())
+      symbols[i] = argument.sizes[origin.dim];
+  }
+  sizes.evaluate(sizes.dynamic(), symbols.data(), values.data());
+
+  PlannedSizes known;
+  auto note = [&](SlotId slot, const std::vector<ExprId> &ids) {
+    std::vector<int64_t> &list = known[slot];
+    list.clear();
+    for (ExprId id : ids)
+      list.push_back(values[id]);
+  };
+  for (const InputCheck &input : tensorInputs)
+    note(input.slot, input.shape.sizeIds);
+  for (const Step &step : source.steps) {
+    if (auto *launch = std::get_if<Launch>(&step.action))
+      planned.push_back({PlannedStep::Kind::BodyLaunch, planStep, 0, launch->kernel, values[launch->bytesMoved],
+                         static_cast<uint32_t>(isUncertain)});
+    else if (auto *alloc = std::get_if<Alloc>(&step.action))
+      note(alloc->slot, alloc->sizes);
+    else if (auto *alias = std::get_if<Alias>(&step.action))
+      note(alias->result, alias->sizes);
+    const std::vector<Result> *results = nullptr;
+    if (auto *call = std::get_if<Extern>(&step.action))
+      results = &call->results;
+    else if (auto *call = std::get_if<PyCall>(&step.action))
+      results = &call->results;
+    else if (auto *control = std::get_if<Control>(&step.action)) {
+      planBodies({control, {}}, planStep, values, known, isUncertain, planned);
+      results = &control->results;
+    }
+    for (size_t i = 0; results && i < results->size(); ++i)
+      if ((*results)[i].used)
+        note((*results)[i].slot, (*results)[i].sizes);
+  }
+}
+
+//===-- the whole -----------------------------------------------------------------------------------------------===//
+
 std::vector<PlannedStep> Program::plannedSteps(std::span<const int64_t> symbols) const {
   std::vector<int64_t> values = sizes.constants();
   sizes.evaluate(sizes.dynamic(), symbols.data(), values.data());
@@ -40,11 +114,20 @@ std::vector<PlannedStep> Program::plannedSteps(std::span<const int64_t> symbols)
     int64_t bytes = storageBytes(input.shape.sizeIds, input.shape.strideIds, c10::elementSize(input.type));
     planned.push_back({Kind::Input, input.number, input.slot, ownerOf(input.slot), bytes});
   }
+  PlannedSizes known;
+  auto note = [&](SlotId slot, const std::vector<ExprId> &sizeIds) {
+    if (!bodies.empty())
+      known[slot] = numbers(sizeIds);
+  };
+  for (const InputCheck &input : tensorInputs)
+    note(input.slot, input.shape.sizeIds);
   auto addResults = [&](uint32_t step, const std::vector<Result> &results) {
     for (uint32_t i = 0; i < results.size(); ++i)
-      if (const Result &result = results[i]; result.used)
+      if (const Result &result = results[i]; result.used) {
         planned.push_back(
             {Kind::Result, step, result.slot, ownerOf(result.slot), storageBytes(result.sizes, result.strides, 1), i});
+        note(result.slot, result.sizes);
+      }
   };
   auto addLaunch = [&](const LaunchStep &step) {
     planned.push_back({Kind::Launch, step.source, 0, step.launch->kernel, values[step.launch->bytesMoved]});
@@ -54,6 +137,7 @@ std::vector<PlannedStep> Program::plannedSteps(std::span<const int64_t> symbols)
     case StepKind::Alloc: {
       const AllocStep &alloc = allocs[step.index];
       ownerOf(alloc.slot);
+      note(alloc.slot, alloc.shape.sizeIds);
       int64_t bytes = storageBytes(alloc.shape.sizeIds, alloc.shape.strideIds, c10::elementSize(alloc.type));
       planned.push_back({Kind::Alloc, step.source, alloc.slot, alloc.slot, bytes});
       break;
@@ -63,6 +147,7 @@ std::vector<PlannedStep> Program::plannedSteps(std::span<const int64_t> symbols)
       break;
     case StepKind::Alias:
       planned.push_back({Kind::Alias, step.source, aliases[step.index].result, aliases[step.index].source});
+      note(aliases[step.index].result, aliases[step.index].shape.sizeIds);
       break;
     case StepKind::Launch:
       addLaunch(launches[step.index]);
@@ -81,6 +166,7 @@ std::vector<PlannedStep> Program::plannedSteps(std::span<const int64_t> symbols)
       break;
     case StepKind::Control:
       planned.push_back({Kind::Control, step.source});
+      planBodies(controls[step.index], step.source, values, known, /*isUncertain=*/false, planned);
       addResults(step.source, controls[step.index].control->results);
       break;
     case StepKind::Check:

@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 
 namespace torch_tile::runtime {
 
@@ -49,15 +50,27 @@ struct ProgramOptions {
 
 /// One thing that a call does, for reports.
 struct PlannedStep {
-  enum class Kind : uint8_t { Input, Alloc, Free, Alias, Launch, Extern, PyCall, Control, Result, Output } kind;
+  enum class Kind : uint8_t {
+    Input,
+    Alloc,
+    Free,
+    Alias,
+    Launch,
+    BodyLaunch, // in a body of the Control before it; each body once
+    Extern,
+    PyCall,
+    Control,
+    Result,
+    Output
+  } kind;
   /// Among the artifact's; the number of an input or output.
   uint32_t step = 0;
   artifact::SlotId slot = 0;
-  /// Alias: the slot whose memory it is. Result: the slot whose memory it may be, or its own. Launch: the kernel.
+  /// Alias: the slot whose memory it is. Result: the slot whose memory it may be, or its own. Launches: the kernel.
   uint32_t other = 0;
-  /// Of Input and Alloc: bytes of the storage. Of Result: elements of the storage. Of Launch: bytes read and written.
+  /// Of Input and Alloc: bytes of the storage. Of Result: elements of the storage. Of launches: bytes read and written.
   int64_t amount = 0;
-  /// Of Result: which one of its call.
+  /// Of Result: which one of its call. Of BodyLaunch: 1 in a branch or loop, which may run it never or many times.
   uint32_t position = 0;
 };
 
@@ -155,6 +168,19 @@ private:
     uint32_t source = 0; // the artifact's step that it is; of a Group the first launch's
   };
 
+  /// Sizes of a tensor, or a number, that a body gets.
+  struct PlannedArgument {
+    std::vector<int64_t> sizes;
+    int64_t number = 0;
+  };
+  using PlannedSizes = std::unordered_map<artifact::SlotId, std::vector<int64_t>>;
+  /// Launches of the bodies of a step, for `values` of exprs and sizes of slots.
+  void planBodies(const ControlStep &step, uint32_t planStep, std::span<const int64_t> values,
+                  const PlannedSizes &known, bool isUncertain, std::vector<PlannedStep> &planned) const;
+  /// Launches of this program as a body.
+  void planBody(std::span<const PlannedArgument> arguments, uint32_t planStep, bool isUncertain,
+                std::vector<PlannedStep> &planned) const;
+
   /// Which of `tensorInputs` kernels and operators write; Python callables of graphs are functional.
   std::vector<uint32_t> findWrittenInputs() const;
   /// Slots whose memory the bodies of a step write.
@@ -201,8 +227,8 @@ public:
   void setTensor(uint32_t input, const at::Tensor &tensor) { slots[program.source.inputs[input].slot] = tensor; }
   void setInt(uint32_t input, int64_t value) { ints[input] = value; }
   void run();
-  /// After `run` has thrown: the artifact's step that failed, if it was one.
-  std::optional<uint32_t> failedStep() const { return currentStep; }
+  /// After `run` has thrown: the step that failed, and those that ran its body, innermost first. Empty if it was none.
+  std::vector<const artifact::Step *> failedSteps() const;
 
   const at::Tensor &tensor(artifact::SlotId slot) const { return slots[slot]; }
   int64_t value(artifact::ExprId id) const { return values[id]; }
@@ -269,6 +295,7 @@ private:
   bool isReleased = false;
   bool isNested = false; // runs a body
   std::optional<uint32_t> currentStep;
+  std::vector<const artifact::Step *> failedStepsOfBody;
   uint32_t stepsSinceCheck = 0;
   std::chrono::steady_clock::time_point lastCheck; // of interrupts, while released
   std::optional<GpuScope> gpu;

@@ -322,6 +322,13 @@ void Call::runSteps() {
   currentStep.reset();
 }
 
+std::vector<const artifact::Step *> Call::failedSteps() const {
+  std::vector<const artifact::Step *> steps = failedStepsOfBody;
+  if (currentStep)
+    steps.push_back(&program.source.steps[*currentStep]);
+  return steps;
+}
+
 at::Tensor Call::allocate(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
   if (!gpu)
     return emptyOnCpu(sizes, strides, type);

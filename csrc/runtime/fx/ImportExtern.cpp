@@ -3,6 +3,8 @@
 #include "runtime/fx/Nodes.h"
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -35,6 +37,8 @@ public:
       out += object.ptr() == Py_True ? "true" : "false";
     } else if (PyFloat_Check(object.ptr()) || (isFloat && PyLong_Check(object.ptr()))) {
       appendFloat(out, object.cast<double>());
+    } else if (PyComplex_Check(object.ptr())) {
+      appendComplex(out, object);
     } else if (PyLong_Check(object.ptr())) {
       appendExprAttr(out, sizes.read(object));
     } else if (PyUnicode_Check(object.ptr())) {
@@ -95,6 +99,17 @@ private:
     touched.push_back(it - operands.begin());
     if (it == operands.end())
       operands.push_back(value);
+  }
+
+  static void appendComplex(std::string &out, py::handle object) {
+    out += "#graph.torch<\"complex\", \"";
+    for (double part : {PyComplex_RealAsDouble(object.ptr()), PyComplex_ImagAsDouble(object.ptr())}) {
+      char digits[32];
+      out.append(digits, std::to_chars(digits, std::end(digits), part).ptr);
+      out += ' ';
+    }
+    out.back() = '"';
+    out += '>';
   }
 
   static void appendConstant(std::string &out, py::handle object) {

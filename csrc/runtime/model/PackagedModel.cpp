@@ -68,6 +68,8 @@ PackagedModel::PackagedModel(std::shared_ptr<const PackageFile> given, uint32_t 
 
 Status PackagedModel::load(std::shared_ptr<const PackageFile> file, uint32_t variant, const ProgramOptions &options,
                            std::shared_ptr<PackagedModel> &model) {
+  if (Status status = file->checkConstants(); !status.isOk())
+    return status;
   Artifact artifact;
   if (Status status = file->readProgram(file->package().variants[variant], artifact); !status.isOk())
     return status;

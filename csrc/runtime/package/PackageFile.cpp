@@ -9,9 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 namespace torch_tile::runtime {
 
@@ -51,6 +55,74 @@ Status PackageFile::open(const std::string &path, std::shared_ptr<const PackageF
 
 void *PackageFile::constant(uint32_t number) const {
   return static_cast<uint8_t *>(memory) + content.blobs[content.constants[number].blob].offset;
+}
+
+/// Maps the pages of a blob all at once, where the system can: a fault for each costs more than its checksum.
+static void map(std::span<const uint8_t> file, const Blob &blob) {
+#if defined(MADV_POPULATE_READ)
+  constexpr uint64_t page = 4096;
+  uint64_t begin = blob.offset / page * page;
+  if (blob.sizeBytes >= 16 * page)
+    madvise(const_cast<uint8_t *>(file.data()) + begin, blob.offset + blob.sizeBytes - begin, MADV_POPULATE_READ);
+#endif
+}
+
+/// Compares blobs with their checksums, on several threads where there are many bytes. Gives the first of `wanted` that
+/// differs, or the number of blobs.
+static size_t findDamaged(std::span<const uint8_t> file, std::span<const Blob> blobs,
+                          std::span<const uint32_t> wanted) {
+  constexpr uint64_t bytesPerThread = 16 << 20;
+  constexpr uint64_t maxThreads = 8;
+  uint64_t sizeBytes = 0;
+  for (uint32_t number : wanted)
+    sizeBytes += blobs[number].sizeBytes;
+  std::atomic<size_t> next = 0;
+  std::atomic<size_t> first = wanted.size();
+  auto work = [&]() noexcept {
+    std::span<const uint8_t> bytes;
+    for (size_t i = next++; i < wanted.size(); i = next++) {
+      map(file, blobs[wanted[i]]);
+      if (readBlob(file, blobs[wanted[i]], bytes).isOk())
+        continue;
+      for (size_t known = first; i < known && !first.compare_exchange_weak(known, i);) {
+      }
+    }
+  };
+  std::vector<std::thread> helpers;
+  uint64_t processors = std::max(1u, std::thread::hardware_concurrency());
+  for (uint64_t k = 1; k < std::min({maxThreads, processors, sizeBytes / bytesPerThread}); ++k) {
+    try {
+      helpers.emplace_back(work);
+    } catch (const std::system_error &) {
+      break; // fewer threads do the same
+    }
+  }
+  work();
+  for (std::thread &helper : helpers)
+    helper.join();
+  return first < wanted.size() ? wanted[first] : blobs.size();
+}
+
+Status PackageFile::checkConstants() const {
+  std::call_once(isChecked, [&] {
+    std::vector<uint32_t> wanted;
+    for (const PackageConstant &constant : content.constants)
+      wanted.push_back(constant.blob);
+    std::sort(wanted.begin(), wanted.end());
+    wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+    // Large ones first, so that no thread is left with one.
+    std::sort(wanted.begin(), wanted.end(), [&](uint32_t a, uint32_t b) {
+      uint64_t sizeA = content.blobs[a].sizeBytes, sizeB = content.blobs[b].sizeBytes;
+      return sizeA != sizeB ? sizeA > sizeB : a < b;
+    });
+    size_t damaged = findDamaged(bytes(), content.blobs, wanted);
+    auto constant = std::find_if(content.constants.begin(), content.constants.end(),
+                                 [&](const PackageConstant &each) { return each.blob == damaged; });
+    if (constant != content.constants.end())
+      checked = bad("the package is damaged: constant '" + constant->name +
+                    "' does not have the checksum that the index names");
+  });
+  return checked;
 }
 
 /// A program reads as many elements as it was compiled for, whatever the index says of a constant.
@@ -99,7 +171,26 @@ Status PackageFile::readProgram(const Variant &variant, Artifact &program) const
   return callsPython ? bad("the package is damaged: a program calls Python") : Status::ok();
 }
 
+/// Bytes that nothing describes are zero.
+Status PackageFile::checkPadding() const {
+  constexpr uint64_t headerEnd = 44;
+  std::vector<const Blob *> blobs;
+  for (const Blob &blob : content.blobs)
+    blobs.push_back(&blob);
+  std::sort(blobs.begin(), blobs.end(), [](const Blob *a, const Blob *b) { return a->offset < b->offset; });
+  uint64_t at = headerEnd;
+  for (const Blob *blob : blobs) {
+    for (; at < blob->offset; ++at)
+      if (bytes()[at] != 0)
+        return bad("the package is damaged: byte " + std::to_string(at) + " between its parts is not zero");
+    at = std::max(at, blob->offset + blob->sizeBytes);
+  }
+  return Status::ok();
+}
+
 Status PackageFile::verify() const {
+  if (Status status = checkPadding(); !status.isOk())
+    return status;
   for (const Blob &blob : content.blobs) {
     std::span<const uint8_t> data;
     if (Status status = readBlob(bytes(), blob, data); !status.isOk())

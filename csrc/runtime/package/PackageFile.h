@@ -6,6 +6,7 @@
 #include "support/Status.h"
 
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -26,17 +27,23 @@ public:
   /// The first element of a constant. The memory is this process's own and lives as long as the file object.
   void *constant(uint32_t number) const;
 
+  /// Compares constants with their checksums, once for all who use this object: programs write constants later.
+  Status checkConstants() const;
+
   /// The artifact of a variant, checked as any other; the constants that it takes fit what it was compiled for.
   Status readProgram(const artifact::Variant &variant, artifact::Artifact &program) const;
 
-  /// Compares everything with its checksum, constants too, which takes reading the whole file.
+  /// Compares everything with its checksum, programs for other machines too. Nothing has been written yet.
   Status verify() const;
 
 private:
   PackageFile() = default;
+  Status checkPadding() const;
   void *memory = nullptr;
   size_t sizeBytes = 0;
   artifact::Package content;
+  mutable std::once_flag isChecked;
+  mutable Status checked;
 };
 
 /// Memory, views, kernels and checks; what else there is takes LibTorch.

@@ -145,6 +145,13 @@ py::list runModel(PackagedModel &model, const py::list &arguments) {
   return outputs;
 }
 
+py::bytes blobOf(const PackageFile &file, uint32_t number) {
+  TORCH_CHECK_VALUE(number < file.package().blobs.size(), "the package has no blob ", number);
+  std::span<const uint8_t> bytes;
+  orThrow(readBlob(file.bytes(), file.package().blobs[number], bytes));
+  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
+}
+
 Status verified(const PackageFile &file) {
   py::gil_scoped_release released;
   return file.verify();
@@ -168,6 +175,7 @@ void bindPackage(py::module_ &m) {
       .def_property_readonly("inputs", &inputsOf)
       .def_property_readonly("constants", &constantsOf)
       .def_property_readonly("variants", &variantsOf)
+      .def("blob", &blobOf, py::arg("number"))
       .def("choose", &choose, py::arg("capability") = 0)
       .def("verify", [](const PackageFile &file) { orThrow(verified(file)); })
       .def("load", &loadModel, py::arg("variant"), py::arg("device"), py::arg("matmul_library") = "auto");

@@ -3,6 +3,7 @@
 #include "artifact/Serialize.h"
 #include "runtime/executor/FrozenInputs.h"
 #include "runtime/executor/SharedMemory.h"
+#include "runtime/python/FailureNote.h"
 #include "runtime/python/PyCallArguments.h"
 
 #include <structmember.h>
@@ -156,25 +157,18 @@ PyObject *takeOutputs(const Artifact &artifact, const Call &call) {
   return outputs.release().ptr();
 }
 
-/// Adds what the front end knows of a step to the exception that is raised: the operator and the user's line.
-void noteStep(PyObject *self, uint32_t step) {
-  PyObject *attributes = reinterpret_cast<ProgramObject *>(self)->attributes;
-  if (!attributes || !PyErr_ExceptionMatches(PyExc_Exception))
-    return;
-  PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  if (PyObject *describe = PyDict_GetItemString(attributes, "_note_step")) {
-    PyObject *result = PyObject_CallFunction(describe, "OIO", value, static_cast<unsigned>(step), self);
-    if (!result)
-      PyErr_Clear(); // the user's exception is what matters
-    Py_XDECREF(result);
-  }
-  PyErr_Restore(type, value, traceback);
+const Artifact &artifactOf(PyObject *self) {
+  return reinterpret_cast<ProgramObject *>(self)->compiled.program->artifact();
 }
 
-PyObject *runProgram(PyObject *self, PyObject *const *args, size_t flags, PyObject *keywords,
-                     std::optional<uint32_t> &failedStep) {
+/// Lets the front end say what it knows of the step that has failed.
+void noteStep(PyObject *self, const FailurePlace &place) {
+  PyObject *attributes = reinterpret_cast<ProgramObject *>(self)->attributes;
+  if (PyObject *describe = attributes ? PyDict_GetItemString(attributes, "_note_step") : nullptr)
+    noteFailure(describe, artifactOf(self), place);
+}
+
+PyObject *runProgram(PyObject *self, PyObject *const *args, size_t flags, PyObject *keywords, FailurePlace &failure) {
   HANDLE_TH_ERRORS
   auto *object = reinterpret_cast<ProgramObject *>(self);
   TORCH_CHECK_TYPE(!keywords || PyTuple_GET_SIZE(keywords) == 0, "a program takes no keyword arguments");
@@ -210,8 +204,8 @@ PyObject *runProgram(PyObject *self, PyObject *const *args, size_t flags, PyObje
     py::object type = py::module_::import("torch_tile.errors").attr("OverlappingInputsError");
     PyErr_SetObject(type.ptr(), type("run", error.what()).ptr());
     throw python_error();
-  } catch (...) {
-    failedStep = call.failedStep();
+  } catch (const std::exception &error) {
+    failure = failurePlace(call.failedSteps(), error);
     throw;
   }
   host.takeBack();
@@ -220,18 +214,14 @@ PyObject *runProgram(PyObject *self, PyObject *const *args, size_t flags, PyObje
 }
 
 PyObject *callProgram(PyObject *self, PyObject *const *args, size_t flags, PyObject *keywords) {
-  std::optional<uint32_t> failedStep;
-  PyObject *result = runProgram(self, args, flags, keywords, failedStep);
-  if (C10_UNLIKELY(!result && failedStep))
-    noteStep(self, *failedStep);
+  FailurePlace failure;
+  PyObject *result = runProgram(self, args, flags, keywords, failure);
+  if (C10_UNLIKELY(!result && !failure.steps.empty()))
+    noteStep(self, failure);
   return result;
 }
 
 //===-- attributes ----------------------------------------------------------------------------------------------===//
-
-const Artifact &artifactOf(PyObject *self) {
-  return reinterpret_cast<ProgramObject *>(self)->compiled.program->artifact();
-}
 
 template <typename Action> size_t countSteps(const Artifact &artifact) {
   size_t count = 0;
@@ -300,29 +290,6 @@ py::object stepLines(PyObject *self) {
   return all;
 }
 
-/// What each step does, for messages; empty for those that cannot fail.
-py::object stepNames(PyObject *self) {
-  const Artifact &artifact = artifactOf(self);
-  py::list names;
-  for (const Step &step : artifact.steps) {
-    std::string name;
-    if (auto *launch = std::get_if<Launch>(&step.action))
-      name = "kernel " + artifact.kernels[launch->kernel].name;
-    else if (auto *call = std::get_if<Extern>(&step.action))
-      name = call->op + (call->overload.empty() ? "" : "." + call->overload);
-    else if (std::holds_alternative<PyCall>(step.action))
-      name = "a Python callable of the graph";
-    else if (std::holds_alternative<Alias>(step.action))
-      name = "a view";
-    else if (std::holds_alternative<Check>(step.action))
-      name = "a check of sizes";
-    else if (std::holds_alternative<Control>(step.action))
-      name = "a subgraph";
-    names.append(name);
-  }
-  return names;
-}
-
 py::object externRows(PyObject *self) {
   py::list rows;
   artifactOf(self).forEachBody([&](const Body &body) {
@@ -389,7 +356,6 @@ PyGetSetDef getters[] = {
     {"steps", getter<stepsText>, nullptr, "listing of the step program", nullptr},
     {"notes", getter<notes>, nullptr, "what the compiler has to say: a line of the graph text, a message", nullptr},
     {"step_lines", getter<stepLines>, nullptr, "lines of the graph text behind each step", nullptr},
-    {"step_names", getter<stepNames>, nullptr, "what each step does, empty for those that cannot fail", nullptr},
     {"loaded_from", getter<loadedFrom>, nullptr, "'compiled' or 'disk'", nullptr},
     {"cache_entries", getter<cacheEntries>, nullptr, "'kind/name' of what the disk cache has of it", nullptr},
     {"compile_ms", getter<compileMs>, nullptr, "from text to loaded program", nullptr},
@@ -517,7 +483,7 @@ py::object freezeProgram(const py::object &program, const std::vector<std::pair<
 }
 
 py::list plannedSteps(const py::object &program, const std::map<std::string, int64_t> &symbols) {
-  static constexpr const char *kinds[] = {"input",  "alloc",  "free",    "alias",  "launch",
+  static constexpr const char *kinds[] = {"input",  "alloc",  "free",    "alias",  "launch", "body_launch",
                                           "extern", "pycall", "control", "result", "output"};
   const Program &planned = *toProgram(program)->compiled.program;
   std::vector<int64_t> values;

@@ -30,6 +30,8 @@ py::object toPython(const Value &value, const Call &call) {
     return py::module_::import("torch").attr(value.text.c_str());
   case Value::Kind::Device:
     return py::module_::import("torch").attr("device")(value.text);
+  case Value::Kind::Complex:
+    return py::reinterpret_steal<py::object>(PyComplex_FromDoubles(value.items[0].number, value.items[1].number));
   case Value::Kind::List: {
     py::list list;
     for (const Value &item : value.items)

@@ -83,8 +83,12 @@ FailureOr<tile::KernelOp> KernelEmitter::run(StringRef name) {
   lines.erase(llvm::unique(lines), lines.end());
   kernel.setLinesAttr(builder.getDenseI64ArrayAttr(lines));
   kernel.walk([&](tile::CheckIndexOp check) {
-    if (std::optional<int64_t> dim = dimensionOfCheck(check.getLoc()))
-      check.setLine(torch_tile::encodeCheckedDim(*dim));
+    SmallVector<int64_t> own;
+    torch_tile::fusion::collectLines(check.getLoc(), own);
+    const auto *found = own.empty() ? lines.end() : llvm::find(lines, own.front());
+    check.setLine(torch_tile::encodeCheckPlace(dimensionOfCheck(check.getLoc()),
+                                               found == lines.end() ? std::nullopt
+                                                                    : std::optional<int64_t>(found - lines.begin())));
   });
   return kernel;
 }

@@ -19,10 +19,21 @@ namespace {
 
 using Failure = KernelFailure;
 
+template <typename Error> class RaisedByCheck final : public Error, public FailedCheck {
+public:
+  using Error::Error;
+};
+
+template <typename Error> [[noreturn]] void raiseAs(const Failure &failure) {
+  RaisedByCheck<Error> error({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, failure.text());
+  error.line = failure.line();
+  throw error;
+}
+
 [[noreturn]] void raise(const Failure &failure) {
   if (failure.isIndexError())
-    TORCH_CHECK_INDEX(false, failure.text());
-  TORCH_CHECK(false, failure.text());
+    raiseAs<c10::IndexError>(failure);
+  raiseAs<c10::Error>(failure);
 }
 
 } // namespace

@@ -7,6 +7,8 @@
 #include <c10/util/FunctionRef.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 
 namespace at {
@@ -15,8 +17,14 @@ struct RecordFunction;
 
 namespace torch_tile::runtime {
 
+/// Beside the exception that a check of a kernel raises.
+struct FailedCheck {
+  virtual ~FailedCheck() = default;
+  std::optional<int64_t> line; // its position among the lines of the launch
+};
+
 /// Programs are independent, so how they are split over threads changes no result. Throws c10::IndexError for an index
-/// out of range and c10::Error for the other kernel errors.
+/// out of range and c10::Error for the other kernel errors; both are a FailedCheck too.
 void launchCpu(KernelFn kernel, const KernelArgs &args, const CpuGrid &grid);
 
 struct CpuLaunch {

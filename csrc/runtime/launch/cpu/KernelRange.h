@@ -51,6 +51,11 @@ struct KernelFailure {
   int64_t details[3] = {};
 
   bool isIndexError() const { return code == static_cast<int32_t>(KernelError::IndexOutOfRange); }
+  /// The position among the lines of the launch, if the check tells.
+  std::optional<int64_t> line() const {
+    bool isCheck = isIndexError() || code == static_cast<int32_t>(KernelError::DivisionByZero);
+    return isCheck ? decodeCheckedLine(details[2]) : std::nullopt;
+  }
   std::string text() const {
     if (isIndexError()) {
       std::optional<int64_t> dim = decodeCheckedDim(details[2]);

@@ -1,0 +1,97 @@
+"""Operators of packages: complex numbers as arguments, and operators of libraries that are defined in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import torch_tile
+from tests.compiling import compiled, count, fresh
+from torch_tile.errors import UnsupportedError
+
+NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "mul": lambda x: x * 2j,
+    "add": lambda x: x + (1 + 2j),
+    "rsub": lambda x: (0.1 - 2j) - x,
+    "div": lambda x: x / -2j,
+    "pow": lambda x: x**2j,
+    "where": lambda x: torch.where(x.real > 0, x, 1j),
+    "full": lambda x: x + torch.full((4,), 1e-300 + 1.7976931348623157e308j, dtype=torch.complex128),
+    "full_like": lambda x: torch.full_like(x, 2 + 1j) * x,
+    "masked_fill": lambda x: x.masked_fill(x.real > 0, complex("nan+infj")),
+    "addcmul": lambda x: torch.addcmul(x, x, x, value=2j),
+    "addmm": lambda x: torch.addmm(x[None], x[None].expand(4, 4), x[None].expand(4, 4), beta=2j, alpha=1j),
+    "lerp": lambda x: torch.lerp(x, x * 2, 2j),
+    "eq": lambda x: x == complex(0.0, -0.0),
+    "real": lambda x: x.real * 2j,
+}
+
+
+class Applied(torch.nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_complex_numbers(name: str, tmp_path: Path) -> None:
+    """They are part of the program: no call goes through Python."""
+    model, x = Applied(NUMBERS[name]), torch.randn(4, dtype=torch.complex64)
+    expected = model(x)
+    path = torch_tile.aot.package(torch.export.export(model, (x,)), tmp_path / "m.tile")
+    fresh()
+    for found in (torch_tile.aot.load(path)(x), compiled(model)(x)):
+        assert found.dtype == expected.dtype
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+    assert count("pycalls") == 0 and count("fallbacks") == 0
+
+
+class Grouped(torch.nn.Module):
+    """The product of a mixture of experts, for weights that torch does not trace `aten::_grouped_mm` with."""
+
+    def __init__(self, inner: int, outer: int, is_transposed: bool) -> None:
+        super().__init__()
+        self.is_transposed = is_transposed
+        self.weight = torch.nn.Parameter(torch.randn(3, *((outer, inner) if is_transposed else (inner, outer))))
+
+    def forward(self, x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+        weight = self.weight.transpose(1, 2) if self.is_transposed else self.weight
+        return torch.ops.transformers.grouped_mm_fallback(x, weight, ends) * 2
+
+
+def ends_of(*ends: int) -> torch.Tensor:
+    return torch.tensor(ends, dtype=torch.int32)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("is_dynamic", [False, True])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_grouped_products(is_transposed: bool, is_dynamic: bool, tmp_path: Path) -> None:
+    """Empty groups, and rows behind the last group, which are 0."""
+    pytest.importorskip("transformers.integrations.moe")
+    model = Grouped(16, 32, is_transposed)
+    shapes: Any = {"x": {0: torch.export.Dim("rows", min=2, max=99)}, "ends": None} if is_dynamic else None
+    exported = torch.export.export(model, (torch.randn(10, 16), ends_of(3, 3, 7)), dynamic_shapes=shapes)
+    loaded = torch_tile.aot.load(torch_tile.aot.package(exported, tmp_path / "m.tile"))
+    for rows in (10, 57) if is_dynamic else (10,):
+        for ends in (ends_of(3, 3, 7), ends_of(0, 0, 0), ends_of(0, 4, 10), ends_of(10, 10, 10)):
+            x = torch.randn(rows, 16)
+            junk = torch.full((rows, 32), torch.nan)
+            del junk  # what memory holds that nobody writes
+            assert torch.equal(loaded(x, ends), model(x, ends))
+
+
+@torch.no_grad()
+def test_grouped_products_that_aten_does_not_take(tmp_path: Path) -> None:
+    """Rows that are not aligned: the operator stays one of Python's, which is refused."""
+    pytest.importorskip("transformers.integrations.moe")
+    exported = torch.export.export(Grouped(5, 7, False), (torch.randn(10, 5), ends_of(3, 3, 10)))
+    with pytest.raises(UnsupportedError, match="transformers::grouped_mm_fallback is defined in Python"):
+        torch_tile.aot.package(exported, tmp_path / "m.tile")
