@@ -252,3 +252,21 @@ def test_axes_that_are_one_need_not_be_neighbours(monkeypatch: pytest.MonkeyPatc
     program = check(lambda x: x.softmax(3), _strided((33, 16, 8, 4, 2), (0, 4, 1, 2, 3)), monkeypatch)
     (schedule,) = program.schedules
     assert "mi0 = 128" in schedule, schedule
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.cat([x, x[:, :5001]], 1),
+        lambda x: torch.cat([x[:, 3:], x + 1], 1),
+        lambda x: torch.nn.functional.pad(x, (4500, 7)),
+        lambda x: torch.where(torch.arange(x.shape[1]) < 6001, x, -x),
+    ],
+)
+def test_tiles_on_one_side_of_an_edge(
+    function: Callable[[torch.Tensor], Any], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tiles that end before an edge, reach across it, and lie near it; rows that begin anywhere."""
+    for length in (12001, 12288):
+        check(function, torch.randn(3, length).to(dtype), monkeypatch)

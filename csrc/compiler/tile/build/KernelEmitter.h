@@ -109,6 +109,7 @@ private:
   };
   std::optional<Edge> edgeOf(mlir::arith::CmpIOp op);
   void findSegments();
+  void emitBetweenEdges(size_t number);
   mlir::Value masksHold(llvm::SmallVectorImpl<mlir::Operation *> &masks);
   ValueList emitSegments(mlir::Value low, mlir::Value high, bool alwaysFull, mlir::ValueRange carried, BodyFn body);
   using LoopFn = llvm::function_ref<ValueList(mlir::Value, mlir::ValueRange)>;
@@ -297,6 +298,8 @@ private:
   /// is known in the current one.
   llvm::SmallVector<Edge> edges;
   llvm::SmallVector<int64_t> segmentEnds;
+  /// Likewise on GPU, where they choose among versions of a tile.
+  llvm::SmallVector<int64_t> tileEdges;
   llvm::DenseMap<mlir::Operation *, bool> decided;
   int currentStage = 0;
   const SumBlocks *sumBlocks = nullptr;

@@ -18,6 +18,8 @@ namespace torch_tile::tile_build {
 static constexpr int64_t fewPoints = 4, fewPointsWork = 64;
 
 void KernelEmitter::emitStages() {
+  if (!tileEdges.empty() && !validLanes && !skippedLanes)
+    return emitBetweenEdges(0);
   SmallVector<Operation *> masks;
   Value hold = hasReducedAxes() ? masksHold(masks) : Value();
   if (!hold)

@@ -67,8 +67,8 @@ std::optional<KernelEmitter::Edge> KernelEmitter::edgeOf(arith::CmpIOp op) {
 }
 
 void KernelEmitter::findSegments() {
-  if (schedule.vectorAxis < 0 || schedule.rowAxis >= 0 || options.isGpu || loops.isOrdered() ||
-      schedule.isVectorInnermost)
+  if (schedule.vectorAxis < 0 || schedule.rowAxis >= 0 || loops.isOrdered() || schedule.isVectorInnermost ||
+      (options.isGpu && hasReducedAxes()))
     return;
   int64_t extent = loops.facts().estimate(loops.axes[schedule.vectorAxis].extent), work = 0;
   if (isVectorReduced() && extent <= schedule.lanes)
@@ -88,6 +88,12 @@ void KernelEmitter::findSegments() {
       segmentEnds.push_back(edge.at);
   llvm::sort(segmentEnds);
   segmentEnds.erase(llvm::unique(segmentEnds), segmentEnds.end());
+  if (options.isGpu) {
+    tileEdges.swap(segmentEnds);
+    if (((int64_t)tileEdges.size() + 2) * work > maxSegmentWork)
+      tileEdges.clear();
+    return;
+  }
   // A tile of several short segments is better masked.
   int64_t tiles = 0, begin = 0, whole = llvm::divideCeil(extent, schedule.lanes);
   for (size_t k = 0; k <= segmentEnds.size(); ++k) {
@@ -98,6 +104,40 @@ void KernelEmitter::findSegments() {
   int64_t count = (int64_t)segmentEnds.size() + 1;
   if (count > maxSegments || count * work > maxSegmentWork || tiles > 2 * whole + 2)
     segmentEnds.clear();
+}
+
+/// On GPU, where a program has one tile: a version for tiles of each segment, without masks, and one for those that
+/// reach across an edge, or so near to it that the words which their elements lie in do.
+void KernelEmitter::emitBetweenEdges(size_t number) {
+  if (number > tileEdges.size())
+    return emitEachStage();
+  constexpr int64_t wordElements = 16;
+  int64_t extent = loops.facts().estimate(loops.axes[schedule.vectorAxis].extent);
+  int64_t begin = number == 0 ? 0 : tileEdges[number - 1], end = number < tileEdges.size() ? tileEdges[number] : extent;
+  if (end - begin < 2 * schedule.lanes)
+    return emitBetweenEdges(number + 1);
+  Value low = bindings[vectorName()], inside;
+  auto also = [&](arith::CmpIPredicate predicate, int64_t bound) {
+    Value holds = reuse(arith::CmpIOp::create(builder, predicate, low, exprs.constant(bound)));
+    inside = inside ? reuse(arith::AndIOp::create(builder, inside, holds)) : holds;
+  };
+  if (number > 0)
+    also(arith::CmpIPredicate::sge, begin + wordElements);
+  if (number < tileEdges.size())
+    also(arith::CmpIPredicate::sle, end - schedule.lanes - wordElements);
+  emitIf(
+      inside, {},
+      [&] {
+        for (const Edge &edge : edges)
+          decided[edge.op] = (begin < edge.at) == edge.isTrueBelow;
+        emitEachStage();
+        decided.clear();
+        return ValueList();
+      },
+      [&] {
+        emitBetweenEdges(number + 1);
+        return ValueList();
+      });
 }
 
 /// Masks of the last of the pieces that a reduction was cut into, which hold for all points of the others: whether they
