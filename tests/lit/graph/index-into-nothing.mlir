@@ -5,7 +5,7 @@
 
 // CHECK-LABEL: graph.func @unknown
 // CHECK: graph.check {condition = #graph.expr<"Min(s0, 1) - Min(s1, 1) + 1">, message = "IndexError: index is out of bounds for dimension 1 with size 0"}
-// PLACE: tile.check_index {{.*}} line 2 :
+// PLACE: tile.check_index {{.*}} line 102 :
 graph.func @unknown(%x: !graph.tensor<[4, "s0"], f32>, %i: !graph.tensor<["s1"], i64>) -> (!graph.tensor<[4, "s1"], f32>)
     attributes {symbols = [#graph.symbol<"s0", min = 0, max = 100, hint = 8>, #graph.symbol<"s1", min = 0, max = 100, hint = 8>]} {
   %r = graph.index %x, %i {dims = array<i64: 1>} : (!graph.tensor<[4, "s0"], f32>, !graph.tensor<["s1"], i64>) -> !graph.tensor<[4, "s1"], f32>
