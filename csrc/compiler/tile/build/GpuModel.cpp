@@ -106,6 +106,10 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
         joinWork += divides ? 0 : torch_tile::fusion::costOf(&inner);
       }
   }
+  for (const FusedMember &member : loops.members)
+    if (!member.isFull && llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
+      for (Operation &inner : *LoopsOp(member.op).bodyBlock())
+        resultWork += isa<arith::DivFOp>(inner) ? divisionWork : torch_tile::fusion::costOf(&inner);
   for (const Stream &stream : streams)
     if (stream.isFull)
       widestBytes = std::max(widestBytes, stream.elementBytes);
@@ -478,6 +482,9 @@ double GpuModel::predictNs(const Schedule &schedule) {
   // A program waits for each of its tiles, unless several are under way.
   bool folds = numReduced > 0 && ((v >= 0 && !isParallel(v)) || (r >= 0 && !isParallel(r)));
   double steps = iterations * (schedule.isOnline && schedule.heldBytes == 0 ? numStages - 1 : holdsRow ? 1 : numStages);
+  // Threads that share rows of a tile all compute what follows of their results.
+  if (v >= 0 && r >= 0 && !isParallel(v) && isParallel(r))
+    compute += programs * (double)points / (double)vector * resultWork / (rate * busy * (double)machine.lanes);
   if (folds)
     compute += programs * foldWork(schedule, threads, vector) * std::max(1, numStages - 1) /
                (rate * busy * (double)machine.lanes);

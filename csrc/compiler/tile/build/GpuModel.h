@@ -65,6 +65,8 @@ private:
   int64_t widestBytes = 1, numValues = 1;
   /// Instructions of the combiners of all reductions for a point; without what is known where counts are constants.
   double combineWork = 0, joinWork = 0;
+  /// Of what is computed of the reductions' results.
+  double resultWork = 0;
 };
 
 /// Further schedules for the nest, beside the one that the rules of chooseGpuSchedule give: tiles over pairs of axes.
