@@ -1,5 +1,6 @@
 // Tensors from no tensor data.
 #include "runtime/fx/OpCall.h"
+#include "runtime/fx/TypePromotion.h"
 
 #include <cmath>
 
@@ -10,6 +11,8 @@ namespace torch_tile::runtime::fx {
 static const char *setFull(Call &call, std::optional<Scalar> value) {
   if (!value)
     return "the fill value is not a number";
+  if (!isInRange(*value, call.type().dtype))
+    return kOutOfRange;
   call.set(call.importer.full(*value, call.type()));
   return nullptr;
 }

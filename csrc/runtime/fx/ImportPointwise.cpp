@@ -58,10 +58,12 @@ static const char *importAddcmul(Call &call) {
   at::ScalarType dtype = operands.promoted();
   if (dtype == at::kBool)
     return kRefusesBool;
-  if (isScaled)
-    operands.add(*factor);
   if (c10::isReducedFloatingType(dtype))
     dtype = at::kFloat;
+  if (isScaled && !isInRange(*factor, dtype))
+    return kOutOfRange;
+  if (isScaled)
+    operands.add(*factor);
   std::vector<Value> values = operands.castTo(dtype);
   Value a = values[1];
   if (isScaled)
@@ -177,6 +179,8 @@ static const char *importScaled(Call &call, size_t first, size_t second) {
     operands.add(*alpha); // takes no part in promotion: torch wants it to fit the dtype of the result
   // Unlike factors, terms and alpha are rounded to a low-precision dtype first; the product is not.
   at::ScalarType dtype = isScaled ? call.type().dtype : operands.promoted();
+  if (isScaled && !isInRange(*alpha, dtype))
+    return kOutOfRange;
   std::vector<Value> values = operands.castTo(dtype);
   if (isScaled) {
     if (c10::isReducedFloatingType(dtype))
@@ -273,6 +277,8 @@ const char *importPow(Call &call) {
     return nullptr;
   if (!isFloat(dtype))
     return "integer powers are not generated";
+  if (base && exponent && c10::isReducedFloatingType(dtype) && !isInRange(*exponent, dtype))
+    return kOutOfRange;
   call.setPointwise("pow", operands.castTo(dtype), dtype);
   return nullptr;
 }
@@ -285,6 +291,8 @@ const char *importClamp(Call &call) {
   at::ScalarType dtype = operands.promoted();
   if (hasMin && hasMax && dtype == at::kBool)
     return "ATen refuses bool";
+  if (!operands.areInRange(dtype))
+    return kOutOfRange;
   std::vector<Value> values = operands.castTo(dtype);
   // Of zeros the bound's counts in ATen's vectors, and the operand's where it takes the elements one by one: between
   // two bounds of one element, expanded or not.
@@ -320,6 +328,9 @@ const char *importWhere(Call &call) {
   if (!condition || !operands.add(1) || !operands.add(2))
     return kOddOperand;
   at::ScalarType dtype = operands.promoted();
+  // ATen rounds a number to a low precision, where it may become infinite.
+  if (!operands.areInRange(c10::isReducedFloatingType(dtype) ? at::kFloat : dtype))
+    return kOutOfRange;
   std::vector<Value> values = operands.castTo(dtype);
   values.insert(values.begin(), call.importer.cast(*condition, at::kBool));
   call.setPointwise("where", values, dtype);
@@ -332,6 +343,8 @@ const char *importMaskedFill(Call &call) {
   if (!x || !mask || !fill.add(2))
     return kOddOperand;
   at::ScalarType dtype = x->type.dtype;
+  if (!fill.areInRange(dtype))
+    return kOutOfRange;
   const Value values[] = {call.importer.cast(*mask, at::kBool), fill.castTo(dtype)[0], *x};
   call.setPointwise("where", values, dtype);
   return nullptr;

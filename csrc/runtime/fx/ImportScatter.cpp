@@ -1,6 +1,7 @@
 // Writes at positions that tensors name, and scans.
 #include "runtime/fx/Casts.h"
 #include "runtime/fx/OpCall.h"
+#include "runtime/fx/TypePromotion.h"
 
 #include <ATen/Context.h>
 
@@ -221,6 +222,8 @@ const char *importIndexWrite(Call &call) {
     return "the factor is no number";
   } else if (!alpha->is(1)) {
     at::ScalarType dtype = values.type.dtype;
+    if (!isInRange(*alpha, dtype))
+      return kOutOfRange;
     at::ScalarType wide = c10::isReducedFloatingType(dtype) ? at::kFloat : dtype;
     Value factor = call.importer.full(*alpha, call.importer.scalarType(wide));
     values = call.importer.emit("mul", {call.importer.cast(values, wide), factor}, "",
@@ -241,6 +244,8 @@ const char *importIndexFill(Call &call) {
     return reason;
   if (!isIndexType(index->type.dtype))
     return kNoIndex;
+  if (!fill.areInRange(x->type.dtype))
+    return kOutOfRange;
   Value value = fill.castTo(x->type.dtype)[0];
   call.set(writeAt(call, {*index}, {call.dim(1, x->type.rank())}, /*wrap=*/true)(*x, value, ""));
   return nullptr;
@@ -271,6 +276,8 @@ const char *importScatter(Call &call) {
     return reason;
   if (!isIndexType(index->type.dtype))
     return kNoIndex;
+  if (!source.areInRange(x->type.dtype))
+    return kOutOfRange;
   Value values = source.castTo(x->type.dtype)[0];
   if (values.type.rank() != 0 && values.type.rank() != x->type.rank())
     return "the source has another rank";

@@ -119,14 +119,7 @@ Value Importer::full(const Scalar &value, const TensorType &type) {
     Value size = emit("size_value", {}, sizeAttr("expr", value.size), withDtype(type, at::kLong));
     return cast(size, type.dtype);
   }
-  std::string attr;
-  if (c10::isFloatingType(type.dtype))
-    attr = floatAttr("value", value.number);
-  else if (type.dtype == at::kBool)
-    attr = boolAttr("value", value.number != 0);
-  else
-    attr = intAttr("value", value.kind == Scalar::Kind::Float ? static_cast<int64_t>(value.number) : value.integer);
-  return emit("full", {}, attr, type);
+  return emit("full", {}, elementAttr("value", value, type.dtype), type);
 }
 
 std::string Importer::header() const {

@@ -1,5 +1,6 @@
 // Views, and ops that move elements to another layout.
 #include "runtime/fx/OpCall.h"
+#include "runtime/fx/TypePromotion.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -297,10 +298,7 @@ const char *importStack(Call &call) {
 
 static Value pad(Call &call, const Value &x, const std::vector<SizeExpr> &low, const std::vector<SizeExpr> &high,
                  const Scalar &fill) {
-  at::ScalarType dtype = call.type().dtype;
-  std::string value = c10::isFloatingType(dtype) ? floatAttr("value", fill.number)
-                      : dtype == at::kBool       ? boolAttr("value", fill.number != 0)
-                                                 : intAttr("value", static_cast<int64_t>(fill.number));
+  std::string value = elementAttr("value", fill, call.type().dtype);
   std::string attrs = joinAttrs({sizesAttr("low", low), sizesAttr("high", high), value});
   return call.importer.emit("constant_pad", {x}, attrs, call.type());
 }
@@ -310,6 +308,8 @@ const char *importConstantPad(Call &call) {
   std::optional<Scalar> fill = call.scalar(2);
   if (!x || !fill || !fill->isConstant())
     return "the padding value is not constant";
+  if (!isInRange(*fill, call.type().dtype))
+    return kOutOfRange;
   std::vector<SizeExpr> amounts = call.sizeList(1);
   size_t rank = x->type.rank();
   std::vector<SizeExpr> low(rank, call.importer.sizes.constant(0)), high = low;

@@ -159,6 +159,10 @@ at::ScalarType Operands::widened(at::ScalarType dtype) const {
   return isEveryNumberExact ? dtype : at::kFloat;
 }
 
+bool Operands::areInRange(at::ScalarType dtype) const {
+  return std::ranges::all_of(items, [&](const Item &item) { return !item.scalar || isInRange(*item.scalar, dtype); });
+}
+
 std::vector<Value> Operands::castTo(at::ScalarType dtype) {
   std::vector<Value> values;
   for (const Item &item : items)

@@ -8,6 +8,9 @@
 
 namespace torch_tile::runtime::fx {
 
+/// A reason to leave a call to ATen, which raises an error.
+inline constexpr const char *kOutOfRange = "the dtype does not hold a number";
+
 class Call {
 public:
   Call(Importer &importer, pybind11::handle node, const OpInfo &op, pybind11::object meta);
@@ -77,6 +80,8 @@ public:
   at::ScalarType promoted() const;
   /// f32 instead of f16 or bf16 where a Python number is not exact there: torch computes with it unrounded.
   at::ScalarType widened(at::ScalarType dtype) const;
+  /// ATen converts each number to the dtype.
+  bool areInRange(at::ScalarType dtype) const;
   std::vector<Value> castTo(at::ScalarType dtype);
   std::optional<Scalar> scalar(size_t i) const { return items[i].scalar; }
 

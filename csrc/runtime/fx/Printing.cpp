@@ -176,6 +176,15 @@ std::string floatAttr(std::string_view name, double value) {
 
 std::string boolAttr(std::string_view name, bool value) { return named(name) + (value ? "true" : "false"); }
 
+std::string elementAttr(std::string_view name, const Scalar &value, at::ScalarType dtype) {
+  if (c10::isFloatingType(dtype))
+    return floatAttr(name, value.number);
+  if (dtype == at::kBool)
+    return boolAttr(name, value.number != 0);
+  // Not all integers of 64 bits are numbers of float64.
+  return intAttr(name, value.kind == Scalar::Kind::Float ? static_cast<int64_t>(value.number) : value.integer);
+}
+
 std::string stringAttr(std::string_view name, std::string_view value) {
   std::string out = named(name);
   appendString(out, value);

@@ -35,6 +35,8 @@ std::string sizeAttr(std::string_view name, SizeExpr value);
 std::string sizesAttr(std::string_view name, const std::vector<SizeExpr> &values);
 std::string floatAttr(std::string_view name, double value);
 std::string boolAttr(std::string_view name, bool value);
+/// A constant number as an element of the dtype.
+std::string elementAttr(std::string_view name, const Scalar &value, at::ScalarType dtype);
 std::string stringAttr(std::string_view name, std::string_view value);
 /// Joins what is not empty with commas.
 std::string joinAttrs(std::initializer_list<std::string> attrs);

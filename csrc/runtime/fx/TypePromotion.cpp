@@ -3,6 +3,7 @@
 #include <c10/core/DefaultDtype.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
+#include <c10/util/overflows.h>
 
 #include <cmath>
 
@@ -44,6 +45,35 @@ bool isExact(double value, at::ScalarType dtype) {
   if (dtype == at::kHalf)
     return static_cast<double>(static_cast<float>(c10::Half(static_cast<float>(value)))) == value;
   return true;
+}
+
+template <typename T> static bool isInRangeOf(const Scalar &value) {
+  return value.kind == Scalar::Kind::Float ? !c10::overflows<T>(value.number) : !c10::overflows<T>(value.integer);
+}
+
+bool isInRange(const Scalar &value, at::ScalarType dtype) {
+  if (!value.isConstant())
+    return true;
+  switch (dtype) {
+  case at::kFloat:
+    return isInRangeOf<float>(value);
+  case at::kHalf:
+    return isInRangeOf<c10::Half>(value);
+  case at::kBFloat16:
+    return isInRangeOf<c10::BFloat16>(value);
+  case at::kLong:
+    return isInRangeOf<int64_t>(value);
+  case at::kInt:
+    return isInRangeOf<int32_t>(value);
+  case at::kShort:
+    return isInRangeOf<int16_t>(value);
+  case at::kChar:
+    return isInRangeOf<int8_t>(value);
+  case at::kByte:
+    return isInRangeOf<uint8_t>(value);
+  default: // of bool and float64 every number
+    return true;
+  }
 }
 
 bool isGenerated(at::ScalarType dtype) {

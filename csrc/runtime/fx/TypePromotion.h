@@ -1,6 +1,8 @@
 // torch's type promotion: tensors with dimensions before 0-d tensors before Python scalars.
 #pragma once
 
+#include "runtime/fx/Value.h"
+
 #include <c10/core/ScalarType.h>
 
 #include <optional>
@@ -28,6 +30,10 @@ at::ScalarType floatTypeOf(at::ScalarType dtype);
 
 /// Whether the number is exact in the dtype; matters for f16 and bf16, where torch computes with scalars in f32.
 bool isExact(double value, at::ScalarType dtype);
+
+/// Whether ATen converts the number to the dtype. It refuses what lies outside the range; infinities and NaN lie inside
+/// that of floats, and the negative of an element inside that of unsigned integers. A size is not known here.
+bool isInRange(const Scalar &value, at::ScalarType dtype);
 
 /// Kernels can be generated for it.
 bool isGenerated(at::ScalarType dtype);

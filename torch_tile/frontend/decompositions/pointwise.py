@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from torch_tile.formulas.library import norm
+from torch_tile.frontend.decompositions.number_ranges import is_in_range
 
 aten = torch.ops.aten
 
@@ -73,6 +74,8 @@ def _round_decimals(x: torch.Tensor, *, decimals: int) -> Any:
 def _addcdiv(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, value: Any = 1) -> Any:
     """In float32 and rounded once, as ATen's kernel; torch's decomposition rounds between its steps."""
     dtype = _promoted(x, a, b)
+    if isinstance(value, (int, float)) and not is_in_range(value, torch.float32 if dtype in _LOW else dtype):
+        return NotImplemented
     if dtype not in _LOW:
         return x + (a / b if value == 1 else value * a / b)
     x, a, b = x.float(), a.float(), b.float()
@@ -90,6 +93,8 @@ def _lerp_number(start: torch.Tensor, end: torch.Tensor, weight: Any) -> Any:
     if dtype.is_complex or not isinstance(weight, (int, float)):
         return NotImplemented
     wide = torch.float32 if dtype in _LOW else dtype
+    if not is_in_range(weight, wide):
+        return NotImplemented
     start, end = start.to(wide), end.to(wide)
     factor = _single(weight, wide)
     if abs(factor) < 0.5:
@@ -205,6 +210,8 @@ def _pow_to_number(base: torch.Tensor, exponent: Any) -> Any:
     if not isinstance(exponent, int) or isinstance(exponent, bool) or exponent < 0:
         return NotImplemented
     if not _is_integer(torch.result_type(base, exponent)) or not _is_integer(base.dtype):
+        return NotImplemented
+    if not is_in_range(exponent, torch.result_type(base, exponent)):
         return NotImplemented
     if exponent <= 3:
         return torch.ones_like(base) if exponent == 0 else NotImplemented

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from torch_tile.frontend.decompositions.number_ranges import is_in_range
+
 aten = torch.ops.aten
 
 
@@ -15,17 +17,14 @@ def _as_element(number: Any, dtype: torch.dtype) -> Any:
     """The number as an element of this dtype; NotImplemented where ATen refuses it, or where it is a symbol."""
     if not isinstance(number, (int, float)):
         return NotImplemented
+    if not is_in_range(number, dtype):
+        return NotImplemented
     if dtype.is_floating_point:
         return number
     limits = torch.iinfo(dtype)
-    if isinstance(number, float):
-        if not limits.min <= number < float(limits.max) + 1:
-            return NotImplemented
-        return math.trunc(number)
-    # ATen takes the negative of what fits into an unsigned dtype, and wraps it around.
-    if limits.min == 0 and -limits.max <= number < 0:
-        return number + limits.max + 1
-    return int(number) if limits.min <= number <= limits.max else NotImplemented
+    if limits.min == 0 and number < 0:
+        return int(number) + limits.max + 1
+    return math.trunc(number)
 
 
 def _chosen(x: torch.Tensor, threshold: Any, value: Any, otherwise: torch.Tensor) -> Any:

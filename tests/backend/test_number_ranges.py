@@ -1,0 +1,91 @@
+"""Python numbers that the dtype of a tensor does not hold: eager mode refuses them, or rounds and wraps them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.compiling import assert_same, compiled
+
+Function = Callable[[torch.Tensor, Any], Any]
+
+PLACES = torch.tensor([0, 2])
+FUNCTIONS: dict[str, Function] = {
+    "add": lambda x, n: x + n,
+    "add_alpha": lambda x, n: torch.add(x, x, alpha=n),
+    # Dynamo replaces torch.addcdiv.
+    "addcdiv": lambda x, n: torch.ops.aten.addcdiv(x, x, x + 1, value=n),
+    "addcmul": lambda x, n: torch.addcmul(x, x, x, value=n),
+    "clamp": lambda x, n: x.clamp(1, n),
+    "clamp_max": lambda x, n: x.clamp(max=n),
+    "clamp_min": lambda x, n: x.clamp(min=n),
+    "compare": lambda x, n: x < n,
+    "fill": lambda x, n: x.clone().fill_(n),
+    "foreach_add": lambda x, n: torch._foreach_add([x], [x], alpha=n),
+    "full": lambda x, n: torch.full((3,), n, dtype=x.dtype) + x[0],
+    "full_like": lambda x, n: torch.full_like(x, n),
+    "index_add": lambda x, n: x.index_add(0, PLACES, x[:2], alpha=n),
+    "index_fill": lambda x, n: x.index_fill(0, PLACES, n),
+    "lerp": lambda x, n: x.lerp(x * 2, n),
+    "masked_fill": lambda x, n: x.masked_fill(x > 1, n),
+    "multiply": lambda x, n: x * n,
+    "new_full": lambda x, n: x.new_full((2,), n),
+    "pad": lambda x, n: F.pad(x, (1, 1), value=n),
+    "pow": lambda x, n: x**n,
+    "rsub_alpha": lambda x, n: torch.rsub(x, x, alpha=n),
+    "scatter": lambda x, n: x.scatter(0, PLACES, n),
+    "scatter_add": lambda x, n: x.scatter(0, PLACES, n, reduce="add"),
+    "setitem": lambda x, n: _with_first(x, n),
+    "sub_alpha": lambda x, n: torch.sub(x, x, alpha=n),
+    "threshold": lambda x, n: F.threshold(x, 1, n),
+    "threshold_bound": lambda x, n: F.threshold(x, n, 1),
+    "where": lambda x, n: torch.where(x > 1, x, n),
+    "where_first": lambda x, n: torch.where(x > 1, n, x),
+}
+NUMBERS: list[tuple[torch.dtype, Any]] = [
+    (torch.int8, 300),
+    (torch.int8, -129),
+    (torch.uint8, -1),
+    (torch.uint8, 256),
+    (torch.int16, 2**40),
+    (torch.int32, 2**31),
+    (torch.int64, 1e20),
+    (torch.float16, 7e4),
+    (torch.float16, -1e9),
+    (torch.bfloat16, 1e39),
+    (torch.float32, 1e300),
+    (torch.float32, float("inf")),
+    (torch.float16, float("-inf")),
+]
+
+
+def _with_first(x: torch.Tensor, number: Any) -> torch.Tensor:
+    y = x.clone()
+    y[0] = number
+    return y
+
+
+@pytest.mark.parametrize(("dtype", "number"), NUMBERS, ids=[f"{n}_{str(d)[6:]}" for d, n in NUMBERS])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_number_beyond_the_dtype(name: str, dtype: torch.dtype, number: Any) -> None:
+    x = torch.tensor([0, 1, 2, 3, 100]).to(dtype)
+    program = compiled(lambda x: FUNCTIONS[name](x, number))
+    try:
+        expected = FUNCTIONS[name](x, number)
+    except (RuntimeError, NotImplementedError):
+        with pytest.raises((RuntimeError, NotImplementedError)):
+            program(x)
+        return
+    assert_same(program(x), expected)
+
+
+@pytest.mark.parametrize("number", [2**62 + 1, -(2**53) - 1, 2**63 - 1])
+def test_padding_with_wide_integers(number: int) -> None:
+    """Not all integers of 64 bits are numbers of float64."""
+    x = torch.arange(3)
+    function = compiled(lambda x: torch.constant_pad_nd(x, (1, 1), number))
+    assert_same(function(x), torch.constant_pad_nd(x, (1, 1), number))
