@@ -25,6 +25,7 @@ from torch_tile.errors import OverlappingInputsError
 from torch_tile.frontend import containment
 from torch_tile.frontend.deterministic import called_deterministically, deterministic
 from torch_tile.frontend.finite import asserts_finite
+from torch_tile.frontend.python_random import as_they_come as random_numbers_as_they_come
 from torch_tile.frontend.refused_calls import check_calls, check_level
 from torch_tile.frontend.reload import reload_graph
 from torch_tile.frontend.storage_views import refuse_views_of_copies
@@ -88,6 +89,7 @@ def compile_with_autograd(
     """A callable for the graph and, where gradients are wanted, its backward."""
 
     def compile_flat(gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        inputs = random_numbers_as_they_come(gm, inputs)
         settings.argument_names = containment.argument_names(gm)
         containment.check_arguments(inputs, settings.argument_names)
         check_calls(gm)

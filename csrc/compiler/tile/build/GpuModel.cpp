@@ -484,7 +484,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
   double steps = iterations * (schedule.isOnline && schedule.heldBytes == 0 ? numStages - 1 : holdsRow ? 1 : numStages);
   // Threads that share rows of a tile all compute what follows of their results.
   if (v >= 0 && r >= 0 && !isParallel(v) && isParallel(r))
-    compute += programs * (double)points / (double)vector * resultWork / (rate * busy * (double)machine.lanes);
+    compute += programs * (double)(rows * std::min(threads, std::max<int64_t>(1, schedule.lanes / vector))) *
+               resultWork / (rate * busy * (double)machine.lanes);
   if (folds)
     compute += programs * foldWork(schedule, threads, vector) * std::max(1, numStages - 1) /
                (rate * busy * (double)machine.lanes);
