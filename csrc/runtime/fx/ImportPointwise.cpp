@@ -35,6 +35,17 @@ const char *importPromoted(Call &call) {
   return nullptr;
 }
 
+const char *importBound(Call &call) {
+  Operands operands(call);
+  if (!addLeading(call, operands, 2))
+    return kOddOperand;
+  at::ScalarType dtype = operands.promoted();
+  if (!operands.areInRange(dtype))
+    return kOutOfRange;
+  call.setPointwise(call.op(), operands.castTo(dtype), dtype);
+  return nullptr;
+}
+
 static const char *importWidened(Call &call, size_t count) {
   Operands operands(call);
   if (!addLeading(call, operands, count))

@@ -57,6 +57,7 @@ _LEFT: dict[Any, Callable[[torch.dtype], bool]] = {
     aten.hardswish.default: _is_not_float,
     aten.huber_loss.default: _is_not_float,
     aten.im2col.default: _is_not_float,
+    aten.leaky_relu.default: _is_not_float,
     aten.lerp.Scalar: _is_not_float,
     aten.lerp.Tensor: _is_not_float,
     aten.log_sigmoid_forward.default: _is_not_float,

@@ -25,6 +25,7 @@ from torch_tile.frontend.decompositions.grid_sample import grid_sample
 from torch_tile.frontend.decompositions.indexing import indexing
 from torch_tile.frontend.decompositions.losses import of_input_dtype
 from torch_tile.frontend.decompositions.new_memory import with_new_results
+from torch_tile.frontend.decompositions.number_ranges import of_numbers_in_range
 from torch_tile.frontend.decompositions.padding import padding
 from torch_tile.frontend.decompositions.pointwise import pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
@@ -320,6 +321,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
     table.update((op, _not_below_float64_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY_BELOW_FLOAT64)
     table[aten.huber_loss.default] = of_input_dtype(table[aten.huber_loss.default])
     table.update(without_refused_dtypes(table))
+    table.update(of_numbers_in_range(table))
     if is_training:
         softmaxes = (aten._softmax, aten._log_softmax, aten._softmax_backward_data, aten._log_softmax_backward_data)
         table.update(get_decompositions(softmaxes))
