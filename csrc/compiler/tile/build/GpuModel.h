@@ -31,6 +31,8 @@ public:
   unsigned numAccesses() const { return streams.size(); }
 
 private:
+  static constexpr int64_t sectorBytes = 32, warpSize = 32, accessBytes = 16;
+
   struct Stream {
     llvm::SmallVector<std::optional<int64_t>> strides; // bytes, by axis
     llvm::SmallVector<bool> wraps;                     // by axis: each element has an address of its own
@@ -46,7 +48,7 @@ private:
   using Box = llvm::SmallVector<int64_t>;
 
   int64_t addressOf(const Stream &stream, int64_t position) const;
-  double sectorsOf(const Stream &stream, const Box &box, int64_t sectorBytes = 32) const;
+  double sectorsOf(const Stream &stream, const Box &box, int64_t sectorBytes = GpuModel::sectorBytes) const;
   struct Request {
     double count, sectors, lines;
     bool isGathered;

@@ -1,0 +1,256 @@
+// What the accesses of a nest ask of a GPU's memory and caches.
+#include "compiler/fusion/Access.h"
+#include "compiler/fusion/FusionCost.h"
+#include "compiler/tile/build/GpuModel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/SmallSet.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::graph;
+using torch_tile::fusion::Axis;
+using torch_tile::fusion::strideAlong;
+
+namespace torch_tile::tile_build {
+
+static constexpr int64_t lineBytes = 128;
+/// Of a division that rounds as IEEE's does: a reciprocal, its correction, and the test for what that does not serve.
+static constexpr double divisionWork = 24;
+
+/// `expr` where no index wraps around: between two places at most, most points lie as they do there.
+static SizeExpr withoutWraps(const SizeFacts &facts, SizeExpr expr) {
+  SizeContext &sizes = facts.sizes();
+  SizeExpr sum = sizes.constant(0);
+  for (const SizeTerm &term : SizeContext::terms(expr)) {
+    SizeExpr product = sizes.constant(term.coefficient);
+    for (const auto &[atom, power] : term.factors) {
+      std::optional<SizeCall> call = SizeContext::asCall(atom);
+      bool isMod = call && (call->fn == SizeFn::Mod || call->fn == SizeFn::PythonMod);
+      std::optional<int64_t> length = isMod ? call->args[1].constant() : std::nullopt;
+      bool wrapsOnce = length && facts.range(call->args[0]).max / 2 < *length;
+      for (int k = 0; k < power; ++k)
+        product = sizes.mul(product, wrapsOnce ? withoutWraps(facts, call->args[0]) : atom);
+    }
+    sum = sizes.add(sum, product);
+  }
+  return sum;
+}
+
+GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops(loops), machine(machine) {
+  for (const Axis &axis : loops.axes)
+    extents.push_back(std::max<int64_t>(1, loops.facts().estimate(axis.extent)));
+  for (const Axis &axis : loops.flattened)
+    flatExtents.push_back(std::max<int64_t>(1, loops.facts().estimate(axis.extent)));
+  SizeContext &sizes = loops.sizes();
+  auto add = [&](Operation *load, Value buffer, SizeExpr offset, Type type, bool isFull, ValueRange scalars,
+                 int stage) {
+    Stream stream;
+    stream.elementBytes = torch_tile::fusion::elementBytes(type);
+    stream.isLoad = load != nullptr;
+    stream.isFull = isFull;
+    stream.stage = stage;
+    stream.buffer = buffer;
+    stream.isUnaligned = isUnaligned(buffer, loops.facts());
+    stream.offset = offset;
+    SizeExpr plain = withoutWraps(loops.facts(), offset);
+    for (const Axis &axis : loops.axes) {
+      std::optional<SizeExpr> stride = strideAlong(sizes, plain, axis.name);
+      stream.wraps.push_back(plain != offset && !strideAlong(sizes, offset, axis.name));
+      bool isIndirect = llvm::any_of(scalars, [&](Value v) { return loops.variesAlong(v, axis.name); });
+      if (!stride || isIndirect)
+        stream.strides.push_back(std::nullopt);
+      else
+        stream.strides.push_back(std::abs(loops.facts().estimate(*stride)) * stream.elementBytes);
+    }
+    if (loops.flatAxis >= 0 && !stream.strides[loops.flatAxis] && scalars.empty()) {
+      SizeExpr apart = withoutWraps(loops.facts(), load ? loops.unflattened(load) : loops.unflattened(buffer));
+      for (const Axis &axis : loops.flattened)
+        if (std::optional<SizeExpr> stride = strideAlong(sizes, apart, axis.name))
+          stream.digits.push_back(loops.facts().estimate(*stride) * stream.elementBytes);
+      if (stream.digits.size() < loops.flattened.size())
+        stream.digits.clear();
+    }
+    streams.push_back(std::move(stream));
+  };
+  for (const FusedMember &member : loops.members) {
+    LoopsOp op = member.op;
+    for (Operation &inner : *op.bodyBlock())
+      if (auto load = dyn_cast<LoadOp>(inner); load && !loops.producer(load.getSource()))
+        add(load, load.getSource(), loops.exprOf(load), load.getType(), member.isFull, load.getScalars(), member.stage);
+    WriteAtOp write = op.getWriteAt();
+    ValueRange places = write ? ValueRange(write.getScalars()) : ValueRange();
+    for (Value result : op.getOutputs())
+      if (llvm::is_contained(loops.outputs, result))
+        add(nullptr, result, loops.offsetOf(result), cast<GraphTensorType>(result.getType()).getElementType(),
+            member.isFull && !op.isReduction(), places, member.stage);
+    if (!op.isReduction())
+      continue;
+    numValues = std::max<int64_t>(numValues, op.getNumResults());
+    if (member.isFull)
+      for (Operation &inner : op.getCombine().front()) {
+        bool divides = isa<arith::DivFOp>(inner);
+        combineWork += divides ? divisionWork : torch_tile::fusion::costOf(&inner);
+        joinWork += divides ? 0 : torch_tile::fusion::costOf(&inner);
+      }
+  }
+  for (const FusedMember &member : loops.members)
+    if (!member.isFull && llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
+      for (Operation &inner : *LoopsOp(member.op).bodyBlock())
+        resultWork += isa<arith::DivFOp>(inner) ? divisionWork : torch_tile::fusion::costOf(&inner);
+  for (const Stream &stream : streams)
+    if (stream.isFull)
+      widestBytes = std::max(widestBytes, stream.elementBytes);
+}
+
+/// Where the element at a position along the flat axis lies.
+int64_t GpuModel::addressOf(const Stream &stream, int64_t position) const {
+  int64_t address = 0;
+  for (size_t k = flatExtents.size(); k-- > 0;) {
+    int64_t index = position % flatExtents[k];
+    address += (stream.digits[k] < 0 ? flatExtents[k] - 1 - index : index) * std::abs(stream.digits[k]);
+    position /= flatExtents[k];
+  }
+  return address;
+}
+
+/// Sectors of so many bytes that the points of a box touch, each counted once.
+double GpuModel::sectorsOf(const Stream &stream, const Box &box, int64_t sectorBytes) const {
+  SmallVector<std::pair<int64_t, int64_t>> dims; // stride, count
+  double count = 1;
+  for (auto [k, stride] : llvm::enumerate(stream.strides)) {
+    if (box[k] <= 1 || (stride && *stride == 0))
+      continue;
+    if (stride) {
+      dims.push_back({*stride, box[k]});
+    } else if (stream.digits.empty()) {
+      count *= (double)box[k];
+    } else {
+      int64_t points = box[k];
+      for (size_t digit = flatExtents.size(); digit-- > 0 && points > 1;) {
+        if (stream.digits[digit] != 0)
+          dims.push_back({std::abs(stream.digits[digit]), std::min(points, flatExtents[digit])});
+        points = (int64_t)llvm::divideCeil(points, flatExtents[digit]);
+      }
+    }
+  }
+  llvm::sort(dims);
+  double run = (double)stream.elementBytes;
+  bool isAligned = true;
+  for (auto [stride, points] : dims) {
+    if (stride <= sectorBytes || (double)stride <= run) {
+      run = std::max(run, (double)stride * (double)(points - 1) + run);
+    } else {
+      count *= (double)points;
+      isAligned = isAligned && stride % sectorBytes == 0;
+    }
+  }
+  // A run that begins anywhere crosses one boundary more than one that begins at a sector.
+  double sectors = std::ceil(run / (double)sectorBytes);
+  if (count > 1 && !isAligned)
+    sectors = run / (double)sectorBytes + 1;
+  return count * sectors;
+}
+
+/// What one tile of an access asks of the first-level cache: requests of a warp, and sectors and lines of each.
+GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &schedule, int64_t vector) const {
+  auto strideOf = [&](int axis) -> std::optional<int64_t> { return axis < 0 ? 0 : stream.strides[axis]; };
+  std::optional<int64_t> lane = strideOf(schedule.vectorAxis), row = strideOf(schedule.rowAxis);
+  int64_t lanes = schedule.lanes, rows = schedule.rowAxis >= 0 ? schedule.rows : 1;
+  int64_t validLanes = schedule.vectorAxis < 0 ? 1 : extents[schedule.vectorAxis],
+          validRows = schedule.rowAxis < 0 ? 1 : extents[schedule.rowAxis];
+  if (lane == 0 && (row == 0 || rows == 1))
+    return {1, 1, 1, false};
+  int64_t element = stream.elementBytes;
+  bool isTransposed = rows > 1 && row == element && lane && *lane != 0 && *lane != element;
+  if (isTransposed) {
+    std::swap(lane, row);
+    std::swap(lanes, rows);
+    std::swap(validLanes, validRows);
+  }
+  auto wrapsAlong = [&](int axis) { return axis >= 0 && stream.wraps[axis]; };
+  bool isTakenApart = !stream.digits.empty() && schedule.vectorAxis == loops.flatAxis;
+  bool isGathered = isTakenApart || wrapsAlong(schedule.vectorAxis) || wrapsAlong(schedule.rowAxis);
+  // Somewhere in the middle, where a tile begins.
+  int64_t middle = isTakenApart ? validLanes / 2 / lanes * lanes : 0;
+  int64_t width = lane == element && !isGathered ? vector : 1;
+  while (lanes % width != 0)
+    width /= 2;
+  // Pieces that begin anywhere, or reach past the end, go element by element.
+  if (!schedule.alignedLanes || rows > 1) {
+    for (const std::optional<int64_t> &stride : stream.strides)
+      if (stride && *stride > element && *stride % (width * element) != 0)
+        width = 1;
+    if (validLanes % width != 0 || (stream.isUnaligned && rows > 1))
+      width = 1;
+  }
+  // Points of a reduced axis that one thread has, and that follow one another, are one access of up to 16 bytes where
+  // all of them begin at multiples of its size.
+  int64_t joined = 1;
+  if (int held = heldAxis(schedule);
+      held >= 0 && stream.isFull && !stream.isUnaligned && stream.strides[held] == width * element) {
+    auto isAligned = [&](int64_t bytes) {
+      return llvm::all_of(llvm::enumerate(stream.strides), [&](auto stride) {
+        return (int)stride.index() == held || !stride.value() || *stride.value() <= width * element ||
+               *stride.value() % bytes == 0;
+      });
+    };
+    while (joined * 2 <= extents[held] && joined * 2 * width * element <= accessBytes &&
+           isAligned(joined * 2 * width * element))
+      joined *= 2;
+  }
+  llvm::SmallSet<int64_t, 32> sectors, lines;
+  for (int64_t t = 0; t < warpSize; ++t) { // the first of vector / width requests
+    int64_t position = t * vector, r = position / lanes, l = position % lanes;
+    if (r >= rows || l >= validLanes || r >= validRows)
+      continue;
+    int64_t address = (isTakenApart ? addressOf(stream, middle + l) : l * lane.value_or(4 * lineBytes)) +
+                      r * row.value_or(64 * lineBytes);
+    for (int64_t byte : {address, address + joined * width * element - 1}) {
+      sectors.insert(byte / sectorBytes);
+      lines.insert(byte / lineBytes);
+    }
+  }
+  double count = std::max(1.0, (double)(lanes * rows) / (double)(warpSize * width)) / (double)joined;
+  // Through shared memory, an element at a time on one side.
+  double turned = isTransposed ? (double)(lanes * rows) / warpSize * 2 / count : 0;
+  return {count, (double)sectors.size(), (double)lines.size() + turned, isGathered};
+}
+
+SmallVector<SmallVector<int>> GpuModel::gridOrders() const {
+  SmallVector<SmallVector<int>> orders;
+  for (const Stream &stream : streams) {
+    SmallVector<int> order;
+    for (int k = 0; k < (int)extents.size(); ++k)
+      if (!loops.axes[k].reduced)
+        order.push_back(k);
+    llvm::stable_sort(order,
+                      [&](int a, int b) { return stream.strides[a].value_or(0) > stream.strides[b].value_or(0); });
+    if (!llvm::is_contained(orders, order))
+      orders.push_back(std::move(order));
+  }
+  return orders;
+}
+
+int GpuModel::heldAxis(const Schedule &schedule) const {
+  auto isReduced = [](const Axis &axis) { return axis.reduced; };
+  auto reduced = llvm::find_if(loops.axes, isReduced);
+  if (reduced == loops.axes.end() || llvm::count_if(loops.axes, isReduced) > 1 || loops.isOrdered())
+    return -1;
+  int number = (int)(reduced - loops.axes.begin());
+  bool isHeld = number != schedule.vectorAxis && number != schedule.rowAxis && reduced->extent.isConstant() &&
+                extents[number] <= schedule.unroll;
+  return isHeld ? number : -1;
+}
+
+double GpuModel::floorNs() const {
+  double bytes = 0;
+  llvm::SmallPtrSet<Value, 8> seen;
+  for (const Stream &stream : streams)
+    if (seen.insert(stream.buffer).second)
+      bytes += sectorsOf(stream, Box(extents)) * (double)sectorBytes;
+  return bytes / machine.memoryRate;
+}
+
+} // namespace torch_tile::tile_build
