@@ -97,3 +97,19 @@ def test_padding_with_wide_integers(number: int) -> None:
     x = torch.arange(3)
     function = compiled(lambda x: torch.constant_pad_nd(x, (1, 1), number))
     assert_same(function(x), torch.constant_pad_nd(x, (1, 1), number))
+
+
+@pytest.mark.parametrize(
+    "dtype, number", [(torch.int8, 300), (torch.int16, 1 << 20), (torch.float16, 1 << 17)], ids=str
+)
+@pytest.mark.parametrize("name", ["fill", "clamp_max", "full_like", "masked_fill", "pad"])
+def test_number_of_a_call_beyond_the_dtype(name: str, dtype: torch.dtype, number: int) -> None:
+    """A number that differs from call to call is no constant of the graph."""
+    function = compiled(FUNCTIONS[name], dynamic=True)
+    x = torch.arange(3).to(dtype)
+    for each in (5, 7, 9):
+        assert_same(function(x, each), FUNCTIONS[name](x, each))
+    with pytest.raises(RuntimeError, match="without overflow"):
+        FUNCTIONS[name](x, number)
+    with pytest.raises(RuntimeError, match="without overflow"):
+        function(x, number)

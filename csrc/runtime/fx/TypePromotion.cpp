@@ -52,8 +52,8 @@ template <typename T> static bool isInRangeOf(const Scalar &value) {
 }
 
 bool isInRange(const Scalar &value, at::ScalarType dtype) {
-  if (!value.isConstant())
-    return true;
+  if (!value.isConstant()) // any integer of a call, of which wide dtypes hold those that occur
+    return value.isTruth || !(dtype == at::kChar || dtype == at::kByte || dtype == at::kShort || dtype == at::kHalf);
   switch (dtype) {
   case at::kFloat:
     return isInRangeOf<float>(value);
