@@ -134,8 +134,8 @@ def test_on_the_cpu_the_entry_is_that_of_a_plain_program(cache_dir: Path, traced
 
 
 @pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune"])
-def test_why_nothing_is_recorded_is_said(mode: str, caplog: pytest.LogCaptureFixture) -> None:
-    """In the log, not as a warning: the mode does what it can."""
+def test_why_nothing_is_recorded_is_said(mode: str, cache_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """In the log of what is compiled anew, not as a warning: the mode does what it can."""
     fresh()
     with warnings.catch_warnings(), caplog.at_level(logging.INFO, logger="torch_tile"):
         warnings.simplefilter("error")
