@@ -69,10 +69,11 @@ def ChooseStrides : Pass<"graph-choose-strides", "::mlir::graph::FuncOp"> {
   let summary = "Lays values between kernels out in the order of what they are computed of";
   let description = [{
     Before / after: `%m = loops {load %x} -> tensor<[12, 8]>` with x in the order [1, 0]  ->  `tensor<[12, 8], [1, 12]>`.
-    Each op that makes or reads the value counts with the bytes of the largest tensor that it moves along all dimensions of the value.
+    Each op that makes or reads the value counts. Its weight is the bytes of the largest tensor that it moves along all
+    dimensions of the value.
 
     Needs:    producers are inlined and reductions split, so that what is left may reach memory.
-    Keeps:    results that something else than loads uses; scans, scatters, and values whose strides are not those of a contiguous tensor.
+    Keeps:    results that something else than loads uses. Scans and scatters. Values that are not contiguous.
     Numerics: none.
     Why here: before groups, whose results have these types.
   }];

@@ -26,25 +26,21 @@ bool addLeading(const Call &call, Operands &operands, size_t count) {
 
 } // namespace
 
-const char *importPromoted(Call &call) {
+/// `converts`: ATen's kernel converts numbers to the dtype, and refuses those that it does not hold.
+static const char *importInCommonDtype(Call &call, bool converts) {
   Operands operands(call);
   if (!addLeading(call, operands, 2))
     return kOddOperand;
   at::ScalarType dtype = operands.promoted();
-  call.setPointwise(call.op(), operands.castTo(dtype), dtype);
-  return nullptr;
-}
-
-const char *importBound(Call &call) {
-  Operands operands(call);
-  if (!addLeading(call, operands, 2))
-    return kOddOperand;
-  at::ScalarType dtype = operands.promoted();
-  if (!operands.areInRange(dtype))
+  if (converts && !operands.areInRange(dtype))
     return kOutOfRange;
   call.setPointwise(call.op(), operands.castTo(dtype), dtype);
   return nullptr;
 }
+
+const char *importPromoted(Call &call) { return importInCommonDtype(call, /*converts=*/false); }
+
+const char *importBound(Call &call) { return importInCommonDtype(call, /*converts=*/true); }
 
 static const char *importWidened(Call &call, size_t count) {
   Operands operands(call);
