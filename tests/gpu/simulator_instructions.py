@@ -130,6 +130,8 @@ class _Assembly:
         if not text.startswith("$"):
             return str(int(text, 0))
         number = int(text[1:].strip("{}").split(":")[0])
+        if number < self.num_results and number not in self.tied:
+            return "0"  # a register that is only written
         return f"%a{self.tied[number] if number < self.num_results else number - self.num_results}"
 
     def sources(self, text: str) -> list[str]:

@@ -36,17 +36,26 @@ struct Search {
 };
 } // namespace
 
-static scf::ForOp loopThatCarries(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
+static scf::ForOp loopThatCarries(BlockArgument argument) {
+  auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
   return loop && argument != loop.getInductionVar() ? loop : scf::ForOp();
+}
+
+/// What a loop carries, of the value in its body or behind it; null for other values.
+static BlockArgument carriedValue(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return loopThatCarries(argument) ? argument : BlockArgument();
+  auto result = cast<OpResult>(value);
+  auto loop = dyn_cast<scf::ForOp>(result.getOwner());
+  return loop ? loop.getRegionIterArg(result.getResultNumber()) : BlockArgument();
 }
 
 static int64_t multipleOf(Value value, Search &search);
 
 /// What a loop carries starts as a multiple, and stays one of what is added: the value itself, while it is asked of,
 /// may be taken for 0.
-static int64_t multipleOfCarried(scf::ForOp loop, BlockArgument argument, Search &search) {
+static int64_t multipleOfCarried(BlockArgument argument, Search &search) {
+  scf::ForOp loop = loopThatCarries(argument);
   if (!search.carried.insert({{argument, 0}, 0}).second)
     return largestMultiple;
   int64_t init = multipleOf(loop.getTiedLoopInit(argument)->get(), search);
@@ -57,8 +66,6 @@ static int64_t multipleOfCarried(scf::ForOp loop, BlockArgument argument, Search
 
 static int64_t multipleOfArgument(BlockArgument argument, Search &search) {
   Operation *parent = argument.getOwner()->getParentOp();
-  if (auto loop = loopThatCarries(argument))
-    return multipleOfCarried(loop, argument, search);
   if (auto loop = dyn_cast<scf::ForOp>(parent))
     return std::gcd(multipleOf(loop.getLowerBound(), search), multipleOf(loop.getStep(), search));
   auto known = parent->getAttrOfType<DenseI64ArrayAttr>(argumentMultiplesAttrName);
@@ -76,6 +83,8 @@ static int64_t multipleOf(Value value, Search &search) {
     return 1;
   if (std::optional<int64_t> known = constantOfValue(value))
     return limited(*known);
+  if (BlockArgument carried = carriedValue(value))
+    return multipleOfCarried(carried, search);
   if (auto argument = dyn_cast<BlockArgument>(value))
     return multipleOfArgument(argument, search);
   Operation *op = value.getDefiningOp();
@@ -152,7 +161,8 @@ static std::optional<int64_t> repeatedNumber(Value value) {
 
 static Progression progressionOf(Value value, int64_t lanes, Search &search);
 
-static Progression progressionOfCarried(scf::ForOp loop, BlockArgument argument, int64_t lanes, Search &search) {
+static Progression progressionOfCarried(BlockArgument argument, int64_t lanes, Search &search) {
+  scf::ForOp loop = loopThatCarries(argument);
   if (auto it = search.carried.find({argument, lanes}); it != search.carried.end())
     return {it->second, largestMultiple};
   Progression init = progressionOf(loop.getTiedLoopInit(argument)->get(), lanes, search);
@@ -227,8 +237,8 @@ static Progression progressionOf(Value value, int64_t lanes, Search &search) {
   if (--search.steps < 0)
     return unknown;
   Progression result;
-  if (scf::ForOp loop = loopThatCarries(value))
-    result = progressionOfCarried(loop, cast<BlockArgument>(value), lanes, search);
+  if (BlockArgument carried = carriedValue(value))
+    result = progressionOfCarried(carried, lanes, search);
   else if (Operation *op = value.getDefiningOp())
     result = progressionOfOp(op, lanes, search);
   if (!result.step)

@@ -3,6 +3,7 @@
 #include "compiler/codegen/gpu/WarpShare.h"
 #include "compiler/tile/ir/MatrixInstructions.h"
 
+#include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -53,16 +54,19 @@ struct ThreadLowering::OperandDescriptor {
 
 //===-- instructions --------------------------------------------------------------------------------------------===//
 
-/// Assembly that replaces `values` and has other operands beside them.
+/// Assembly whose results have the type of `values`: it replaces them, or only writes results if `isFresh`. It has other
+/// operands beside them.
 static SmallVector<Value> replaceBy(ImplicitLocOpBuilder &b, ArrayRef<Value> values, ArrayRef<Value> others,
-                                    StringRef assembly) {
+                                    StringRef assembly, bool isFresh = false) {
   Type type = values[0].getType();
   std::string letter = isa<FloatType>(type) ? "=f" : "=r", constraints;
-  SmallVector<Value> operands(values);
+  SmallVector<Value> operands;
   for (size_t k = 0; k < values.size(); ++k)
     constraints += letter + ",";
-  for (size_t k = 0; k < values.size(); ++k)
+  for (size_t k = 0; k < values.size() && !isFresh; ++k) {
     constraints += std::to_string(k) + ",";
+    operands.push_back(values[k]);
+  }
   for (Value other : others) {
     constraints += other.getType().isInteger(64) ? "l," : "r,";
     operands.push_back(other);
@@ -86,18 +90,18 @@ static std::string registerList(int64_t first, int64_t count) {
   return list + "}";
 }
 
-/// One instruction. `left`: four words, or a descriptor.
-static SmallVector<Value> multiply(ImplicitLocOpBuilder &b, Type element, ArrayRef<Value> sums, ArrayRef<Value> left,
-                                   Value right, bool isLeftTransposed, bool isRightTransposed) {
+/// One instruction. `left`: four words, or a descriptor. `isFirst`: the sums are what it computes; it reads none.
+static SmallVector<Value> multiply(ImplicitLocOpBuilder &b, Type element, ArrayRef<Value> sums, bool isFirst,
+                                   ArrayRef<Value> left, Value right, bool isLeftTransposed, bool isRightTransposed) {
   auto count = (int64_t)sums.size(); // of registers: half as many as columns
-  int64_t next = 2 * count;
+  int64_t next = isFirst ? count : 2 * count;
   std::string columns = std::to_string(2 * count), text;
   std::string types = element.isF16()                  ? "k16.f32.f16.f16"
                       : element.isBF16()               ? "k16.f32.bf16.bf16"
                       : isa<Float8E4M3FNType>(element) ? "k32.f32.e4m3.e4m3"
                       : isa<Float8E5M2Type>(element)   ? "k32.f32.e5m2.e5m2"
                                                        : "k32.s32.s8.s8";
-  text = "{ .reg .pred adds; setp.eq.b32 adds, 0, 0; wgmma.mma_async.sync.aligned.m64n" + columns + types + " " +
+  text = std::string("{ .reg .pred adds; setp.") + (isFirst ? "ne" : "eq") + ".b32 adds, 0, 0; wgmma.mma_async.sync.aligned.m64n" + columns + types + " " +
          registerList(0, count) + ", ";
   bool isInRegisters = left.size() > 1;
   text += isInRegisters ? registerList(next, (int64_t)left.size()) : "$" + std::to_string(next);
@@ -111,7 +115,7 @@ static SmallVector<Value> multiply(ImplicitLocOpBuilder &b, Type element, ArrayR
   }
   SmallVector<Value> others(left);
   others.push_back(right);
-  return replaceBy(b, sums, others, text + "; }");
+  return replaceBy(b, sums, others, text + "; }", /*isFresh=*/isFirst);
 }
 
 static void callIntrinsic(ImplicitLocOpBuilder &b, StringRef name, ValueRange operands = {}) {
@@ -171,7 +175,14 @@ LogicalResult ThreadLowering::lowerWarpGroupDot(tile::DotOp op, const DotOperand
   auto numColumns = (int64_t)share.columns.size() * 8, columnsAtOnce = std::min(numColumns, mostColumns);
   SmallVector<Value> sums = scalarsOf(rows(op.getAcc()), [&](Value pair, int64_t k) { return extract(pair, k); });
   const Rows leftPieces = operands.isLeftInRegisters ? rows(op.getLhs()) : Rows();
-  callIntrinsic(b, "llvm.nvvm.wgmma.fence.sync.aligned");
+  // Nothing may write the sums behind the fence: the assembler would wait for each instruction. Zeros need not be
+  // written, other sums go through the fence. Those that are under way already lie where they are needed.
+  bool isFromZero = matchPattern(op.getAcc(), m_PosZeroFloat()) || matchPattern(op.getAcc(), m_Zero());
+  auto inFlight = op->getAttrOfType<IntegerAttr>(inFlightAttrName);
+  if (isFromZero || isa<BlockArgument>(op.getAcc()))
+    callIntrinsic(b, "llvm.nvvm.wgmma.fence.sync.aligned");
+  else
+    sums = replaceBy(b, sums, {}, "wgmma.fence.sync.aligned;");
   SmallVector<Value> results;
   for (auto [block, row] : llvm::enumerate(share.rows))
     for (int64_t column = 0; column < numColumns; column += columnsAtOnce) {
@@ -181,12 +192,13 @@ LogicalResult ThreadLowering::lowerWarpGroupDot(tile::DotOp op, const DotOperand
         SmallVector<Value> words = left ? SmallVector<Value>{left->at(*this, row, k * step)}
                                         : leftFragment(leftPieces, (int64_t(block) * numSteps + k) * 4);
         Value rightWords = right.at(*this, column, k * step);
-        part = multiply(b, element, part, words, rightWords, left && !left->isDepthAlongRow, !right.isDepthAlongRow);
+        part = multiply(b, element, part, /*isFirst=*/isFromZero && k == 0, words, rightWords,
+                        left && !left->isDepthAlongRow, !right.isDepthAlongRow);
       }
       llvm::append_range(results, part);
     }
   callIntrinsic(b, "llvm.nvvm.wgmma.commit_group.sync.aligned");
-  if (auto inFlight = op->getAttrOfType<IntegerAttr>(inFlightAttrName))
+  if (inFlight)
     // The loop's products of the iteration before are complete.
     callIntrinsic(b, "llvm.nvvm.wgmma.wait_group.sync.aligned", i64(inFlight.getInt()));
   else

@@ -16,6 +16,8 @@ using namespace torch_tile::codegen;
 static constexpr int64_t matrixAlignment = 1024;
 /// Of what else moves through shared memory in such a loop, at most, at once.
 static constexpr int64_t exchangedBytes = 32 * 1024;
+/// Registers that a thread can have, that a block has, and that a thread needs for addresses and what it computes.
+static constexpr int64_t mostRegisters = 255, blockRegisters = 64 * 1024, otherRegisters = 40;
 /// What one copy to shared memory moves.
 static constexpr int64_t leastCopyBytes = 4, mostCopyBytes = 16;
 
@@ -85,6 +87,7 @@ private:
   bool addLoad(tile::GatherOp load);
   void findLoads();
   void findFixed();
+  bool hasRegistersFor(ArrayRef<tile::DotOp> underWay);
   void findInFlight();
   int64_t otherBytes();
   bool placeAll();
@@ -96,6 +99,10 @@ private:
   SmallVector<Source> sourcesOf(IRMapping &mapping);
   void stageLoads(ArrayRef<Source> sources, Value isInside, Value slot);
   Value isInside(Value position, int64_t ahead);
+  /// Whether an iteration waits for the loads of the next one, at the barrier behind products of the one before: with
+  /// two slots they have only been started there.
+  bool waitsInside() const { return !inFlight.empty() && ahead > 1; }
+  void completeProducts();
   void makePrologue();
   void makeLoop();
   void replaceLoads(Value slot);
@@ -115,6 +122,10 @@ private:
   llvm::SetVector<Operation *> addresses; // ops in the loop that the loads' addresses are made of
   llvm::SetVector<Value> carried;         // and values that it carries
   SmallVector<tile::DotOp> inFlight;
+  /// The first product that is waited for where it stands, and with it all that were under way; null if none is.
+  tile::DotOp waited;
+  /// Arguments of the body that hold results under way until then.
+  SmallVector<unsigned> awaited;
   int64_t ahead = 0, numSlots = 0, slotBytes = 0, totalBytes = 0;
   SmallVector<Value> aheadValues; // of `carried`, for the next iteration to be loaded
 };
@@ -210,7 +221,32 @@ void LoopPipeliner::findFixed() {
   }
 }
 
-/// Products that add to what the loop carries, and that nothing else in it looks at, may end an iteration later.
+/// Registers of 32 bits that a thread has of a tile.
+static int64_t registersOf(Value value) {
+  RankedTensorType type = tileOf(value);
+  auto linear = type ? dyn_cast_if_present<tile::LinearAttr>(type.getEncoding()) : tile::LinearAttr();
+  if (!linear)
+    return 0;
+  return ((int64_t)1 << linear.getRegisters().size()) * type.getElementTypeBitWidth() / 32;
+}
+
+/// Whether a thread has registers for left operands of products under way, beside all results of products and what the
+/// loop carries. Without them the assembler spills, or waits for each instruction.
+bool LoopPipeliner::hasRegistersFor(ArrayRef<tile::DotOp> underWay) {
+  int64_t numThreads = kernel->getAttrOfType<IntegerAttr>("tile.threads").getInt(), used = otherRegisters;
+  for (BlockArgument argument : loop.getRegionIterArgs())
+    used += registersOf(argument);
+  for (auto dot : loop.getBody()->getOps<tile::DotOp>())
+    if (!llvm::is_contained(loop.getBody()->getTerminator()->getOperands(), dot.getResult()))
+      used += registersOf(dot.getResult());
+  for (tile::DotOp dot : underWay)
+    used += isLeftInRegisters(dot) ? registersOf(dot.getLhs()) : 0;
+  auto most = kernel->getAttrOfType<IntegerAttr>("tile.max_registers");
+  return used <= std::min(most ? most.getInt() : mostRegisters, blockRegisters / numThreads);
+}
+
+/// Products whose results the loop only carries may end an iteration later: if nothing but the product itself looks at
+/// what is carried, or another product of that iteration, which is waited for, comes before all that does.
 void LoopPipeliner::findInFlight() {
   if (!options.hasWarpGroups())
     return;
@@ -219,12 +255,39 @@ void LoopPipeliner::findInFlight() {
     auto isSource = [&](const Staged &part) { return part.value == source; };
     return llvm::any_of(staged, isSource) || llvm::any_of(fixed, isSource);
   };
-  for (auto dot : loop.getBody()->getOps<tile::DotOp>()) {
-    auto acc = dyn_cast<BlockArgument>(dot.getAcc());
-    if (dot->hasAttr(tile::warpGroupAttrName) && acc && acc.getOwner() == loop.getBody() && acc.hasOneUse() &&
-        dot->hasOneUse() && loop.getTiedLoopYieldedValue(acc)->get() == dot.getResult() && isStaged(dot.getLhs()) &&
-        isStaged(dot.getRhs()))
-      inFlight.push_back(dot);
+  Block *body = loop.getBody();
+  auto carriedBy = [&](tile::DotOp dot) -> BlockArgument {
+    auto yield = dyn_cast_if_present<scf::YieldOp>(dot->hasOneUse() ? *dot->user_begin() : nullptr);
+    if (!yield || yield->getBlock() != body)
+      return {};
+    return loop.getRegionIterArg(dot->getUses().begin()->getOperandNumber());
+  };
+  auto canLinger = [&](tile::DotOp dot) {
+    return dot->hasAttr(tile::warpGroupAttrName) && (isStaged(dot.getLhs()) || isLeftInRegisters(dot)) &&
+           isStaged(dot.getRhs()) && carriedBy(dot);
+  };
+  SmallVector<tile::DotOp> fromShared, others;
+  for (auto dot : body->getOps<tile::DotOp>()) {
+    bool addsAlone = canLinger(dot) && dot.getAcc() == carriedBy(dot) && carriedBy(dot).hasOneUse();
+    if (addsAlone && !isLeftInRegisters(dot))
+      fromShared.push_back(dot);
+    else if (addsAlone || (waited && canLinger(dot)))
+      others.push_back(dot);
+    else if (!waited && dot->hasAttr(tile::warpGroupAttrName))
+      waited = dot;
+  }
+  inFlight = fromShared;
+  if (!hasRegistersFor(others))
+    return;
+  for (tile::DotOp dot : others) {
+    BlockArgument sums = carriedBy(dot);
+    auto isBehind = [&](Operation *user) { return waited->isBeforeInBlock(body->findAncestorOpInBlock(*user)); };
+    bool addsAlone = dot.getAcc() == sums && sums.hasOneUse();
+    if (!addsAlone && !llvm::all_of(sums.getUsers(), isBehind))
+      continue;
+    inFlight.push_back(dot);
+    if (!addsAlone)
+      awaited.push_back(sums.getArgNumber());
   }
 }
 
@@ -277,8 +340,15 @@ bool LoopPipeliner::placeAll() {
     staged.clear();
     loads.clear();
     inFlight.clear();
+    waited = {};
+    awaited.clear();
     // Each product now places what was loaded.
     limit = options.blockSharedBytes() - otherBytes() - fixedBytes;
+  }
+  // With two slots, loads start behind the products of the iteration before, and must end in this one: those count more.
+  if (ahead == 1 && !awaited.empty()) {
+    inFlight.clear();
+    awaited.clear();
   }
   numSlots = ahead ? ahead + 1 : 0;
   offset = numSlots * slotBytes;
@@ -369,6 +439,8 @@ void LoopPipeliner::makePrologue() {
   }
   if (ahead == 0)
     tile::StageWaitOp::create(b, 0);
+  else if (waitsInside())
+    tile::StageWaitOp::create(b, ahead - 1);
 }
 
 Value LoopPipeliner::nextSlot(Value slot) {
@@ -410,6 +482,20 @@ void LoopPipeliner::replaceFixed() {
   }
 }
 
+/// Goes where the products of the iteration before are complete, and meets the other threads there.
+void LoopPipeliner::completeProducts() {
+  b.setInsertionPointAfter(waited ? waited : inFlight.back());
+  for (unsigned argument : awaited) {
+    Value underWay = loop.getBody()->getArgument(argument);
+    auto complete = tile::DotWaitOp::create(b, underWay);
+    underWay.replaceAllUsesExcept(complete, complete);
+  }
+  if (waitsInside())
+    tile::StageWaitOp::create(b, ahead - 2);
+  else
+    tile::StageBeginOp::create(b);
+}
+
 void LoopPipeliner::makeLoop() {
   scf::ForOp old = loop;
   auto numCarried = (int64_t)old.getInitArgs().size();
@@ -424,7 +510,8 @@ void LoopPipeliner::makeLoop() {
   b.setInsertionPointToStart(body);
   ValueRange arguments = made.getRegionIterArgs();
   Value slot = arguments[inits.size() - 2], loaded = arguments.back();
-  tile::StageWaitOp::create(b, ahead - 1);
+  if (!waitsInside())
+    tile::StageWaitOp::create(b, ahead - 1);
   Value position = arith::ConstantOp::create(b, b.getIntegerAttr(made.getInductionVar().getType(), ahead));
   position = arith::MulIOp::create(b, position, made.getStep());
   position = arith::AddIOp::create(b, position, made.getInductionVar());
@@ -444,14 +531,10 @@ void LoopPipeliner::makeLoop() {
       value = body->getArgument(argument.getArgNumber());
   loop = made;
   replaceLoads(slot);
-  // The slot of the iteration before is loaded: the barrier above says that all threads have read it. Products under
-  // way may still read it; when they have ended, those of this iteration are under way while copies start.
-  if (inFlight.empty()) {
-    b.setInsertionPointAfter(lastAddress);
-  } else {
-    b.setInsertionPoint(yield);
-    tile::StageBeginOp::create(b);
-  }
+  // The slot of the iteration before is loaded, when a barrier says that all threads have read it.
+  b.setInsertionPointAfter(lastAddress);
+  if (!inFlight.empty())
+    completeProducts();
   stageLoads(sources, hasIteration, loaded);
   b.setInsertionPoint(yield);
   llvm::append_range(yielded, next);
