@@ -31,6 +31,7 @@ private:
   std::optional<Reduction> reduce(SizeExpr a, SizeExpr b);
   SizeExpr simplifyAtom(const SizeAtom *atom);
   SizeExpr minOrMax(SizeFn fn, std::vector<SizeExpr> args);
+  SizeExpr quotientOfSum(SizeExpr a, SizeExpr b);
   SizeExpr recombine(SizeExpr e);
   SizeExpr recombineTerm(SizeExpr e, const SizeTermNode &term);
   /// Whether all terms of `part` occur in `e` with the same coefficients.
@@ -234,6 +235,23 @@ bool SizeSimplifier::includes(SizeExpr e, SizeExpr part) {
   return true;
 }
 
+/// (m + x // d) // b as one division, (m*d + x) // (d*b), for constants d, b > 0; null if `a` is no such sum.
+SizeExpr SizeSimplifier::quotientOfSum(SizeExpr a, SizeExpr b) {
+  std::optional<int64_t> divisor = b.constant();
+  if (!divisor || *divisor <= 0)
+    return SizeExpr();
+  for (const SizeTermNode &t : a.get()->terms) {
+    SizeExpr term = impl.fromTerm(t.coefficient, t.monomial);
+    const SizeAtom *inner = callOf(term, SizeFn::FloorDiv);
+    if (!inner || inner->args[1].constant().value_or(0) <= 0)
+      continue;
+    SizeExpr sum = context.add(context.mul(context.sub(a, term), inner->args[1]), inner->args[0]);
+    SizeExpr whole = context.mul(inner->args[1], b);
+    return sum.isValid() && whole.isValid() ? floorDiv(sum, whole) : SizeExpr();
+  }
+  return SizeExpr();
+}
+
 /// Joins what division took apart, around one term of `e`; null if nothing fits.
 SizeExpr SizeSimplifier::recombineTerm(SizeExpr e, const SizeTermNode &term) {
   for (const SizeFactor &f : term.monomial->factors) {
@@ -261,9 +279,11 @@ SizeExpr SizeSimplifier::recombineTerm(SizeExpr e, const SizeTermNode &term) {
     if (!upper.isValid() || !scaledDivisor.isValid())
       continue;
     // a % b + b * (a // b) == a.
-    SizeExpr part = context.mul(scaledDivisor, upper);
-    if (part.isValid() && !part.isConstant(0) && includes(rest, part))
-      return context.add(context.sub(rest, part), context.mul(scale, a));
+    for (SizeExpr quotient : {upper, quotientOfSum(a, b)}) {
+      SizeExpr part = quotient ? context.mul(scaledDivisor, quotient) : SizeExpr();
+      if (part && part.isValid() && !part.isConstant(0) && includes(rest, part))
+        return context.add(context.sub(rest, part), context.mul(scale, a));
+    }
     // a % b + b * ((a // b) % c) == a % (b*c) for b, c > 0.
     for (const SizeTermNode &other : rest.get()->terms)
       for (const SizeFactor &g : other.monomial->factors) {

@@ -94,7 +94,7 @@ class SimulatedGraph:
     def alias(self, line: str, values: dict[str, torch.Tensor]) -> None:
         of_short_types = _TENSOR.replace(r"!graph\.tensor", "")
         parts = re.search(
-            r"(%\w+) = graph\.alias (%\w+) \{offset = #graph\.expr<(.*?)>\} : .*? -> " + of_short_types, line
+            r"(%\w+) = graph\.alias (%[\w#]+) \{offset = #graph\.expr<(.*?)>\} : .*? -> " + of_short_types, line
         )
         assert parts is not None, line
         result, source, offset, sizes, _dtype, strides = parts.groups()

@@ -270,3 +270,26 @@ def test_tiles_on_one_side_of_an_edge(
     """Tiles that end before an edge, reach across it, and lie near it; rows that begin anywhere."""
     for length in (12001, 12288):
         check(function, torch.randn(3, length).to(dtype), monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "shape, first, second",
+    [
+        ((97, 17, 5, 33), (1, 3, 0, 2), (0, 3, 1, 2)),
+        ((33, 97, 3, 5, 3), (2, 3, 1, 0, 4), (2, 3, 1, 4, 0)),
+        ((5, 64, 97, 17), (1, 2, 3, 0), (0, 1, 3, 2)),
+    ],
+)
+def test_results_of_different_orders(
+    shape: tuple[int, ...], first: tuple[int, ...], second: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Axes along which one result has no gaps, and another does."""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x.permute(first) * 2 + 1
+        return y.contiguous(), y.permute(second).contiguous()
+
+    x = torch.randn(shape)
+    for result, expected in zip(compiled(function, x, monkeypatch).run(x), function(x), strict=True):
+        assert torch.equal(result, expected)
+        assert result.stride() == expected.stride()

@@ -105,3 +105,21 @@ def test_integers_that_a_later_stage_reads_again(dtype: torch.dtype, dim: int) -
 
     x = torch.randint(0, 250, (7, 5, 18)).to(dtype)
     assert_same(compiled(function)(x), function(x))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "reduce", [lambda y: y.sum(), lambda y: y.argmax(), lambda y: y.argmin(0), lambda y: y.amax((0, 1)), torch.max]
+)
+def test_long_reductions_of_what_lies_apart(reduce: Any, dynamic: bool) -> None:
+    """Flattened permuted tensors, and rows in blocks; the first of equal values is found."""
+    x = torch.randint(-40, 40, (511, 257), dtype=torch.int32)
+
+    def flat(x: torch.Tensor) -> Any:
+        return reduce(x.t().flatten().unsqueeze(1))
+
+    def blocks(x: torch.Tensor) -> Any:
+        return reduce(x.unflatten(0, (73, 7)))
+
+    for function in (flat, blocks):
+        assert torch.equal(compiled(function, dynamic=dynamic)(x), function(x))

@@ -291,6 +291,9 @@ TEST_F(SizeExprTest, StaticViewMapsLoseTheirDivisions) {
   expectSimplified("i2 - (i2//8)*8", "Mod(i2, 8)");
   expectSimplified("Mod(i2//4, 4)*4 + Mod(i2, 4)", "Mod(i2, 16)");
   expectSimplified("((i0*12 + i1)//8)*8 + Mod(i0*12 + i1, 8)", "i0*12 + i1");
+  expectSimplified("((i1*6 + i2)//10)*5 + Mod(i1*3 + i2//2, 5)", "i1*3 + i2//2");
+  expectSimplified("((i1*546 + i2)//630)*630 + Mod(i1*4 + (i1*42 + i2)//126, 5)*126 + Mod(i1*42 + i2, 126)",
+                   "i1*546 + i2");
   expectSimplified("Mod(((i1*64 + i2)//96)*96 + Mod(i1*64 + i2, 96), 64)", "i2");
   expectSimplified("Mod(i2 + 64, 128)", "i2 + 64");
   expectSimplified("Min(i0, 8) + Max(i0, 7)", "i0 + 7");

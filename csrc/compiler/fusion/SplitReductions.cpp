@@ -1,4 +1,5 @@
 #include "compiler/fusion/Access.h"
+#include "compiler/fusion/Axes.h"
 #include "compiler/fusion/Fusion.h"
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/fusion/SplitAxis.h"
@@ -99,6 +100,34 @@ private:
     }
   }
 
+  /// Reduced axes that loads divide become one for each digit: pieces of the whole would not begin where digits do.
+  void takeReducedAxesApart(LoopsOp op) {
+    SmallVector<SizeExpr> axisMap;
+    unsigned next = 0;
+    SmallVector<Axis> digits = splitAxesOf(op, "d", next, facts, axisMap);
+    SizeFacts within = withAxes(facts, digits);
+    SmallVector<Attribute> axes;
+    for (auto [axis, whole] : llvm::zip_equal(op.axisList(), axisMap)) {
+      size_t before = axes.size();
+      for (const Axis &digit : digits)
+        if (axis.getReduced() && whole.contains(digit.name))
+          axes.push_back(AxisAttr::get(op.getContext(), StringAttr::get(op.getContext(), digit.name), digit.extent,
+                                       /*reduced=*/true));
+      if (axes.size() < before + 2) {
+        axes.truncate(before);
+        axes.push_back(axis);
+        continue;
+      }
+      shiftAxis(op, axis, whole, /*isExact=*/true, sizes);
+    }
+    if (axes.size() == op.axisList().size())
+      return;
+    op.setAxesAttr(ArrayAttr::get(op.getContext(), axes));
+    for (LoadOp load : op.bodyBlock()->getOps<LoadOp>())
+      load.setIndicesAttr(exprArray(
+          op.getContext(), llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return within.simplify(e); })));
+  }
+
   double extentOf(AxisAttr axis) { return (double)std::max<int64_t>(1, facts.estimate(axis.getExtent())); }
 
   /// The load that moves the most.
@@ -153,6 +182,9 @@ private:
     double results = 1, reduced = 1;
     for (AxisAttr axis : op.axisList())
       (axis.getReduced() ? reduced : results) *= extentOf(axis);
+    if (results * reduced < (double)machine.smallReduction)
+      return;
+    takeReducedAxesApart(op);
     bool isColumn = isColumnReduction(op);
     double programs = isColumn ? std::ceil(results / (double)machine.columnsPerProgram) : results;
     if (std::optional<double> shared = sharedPrograms(op)) {
@@ -162,7 +194,7 @@ private:
     auto record = [&](bool taken, std::string reason) {
       decisions.push_back({FusionDecision::Kind::Split, taken, 0, lineOf(op.getLoc()), std::move(reason)});
     };
-    if (programs >= (double)machine.fewPrograms || results * reduced < (double)machine.smallReduction)
+    if (programs >= (double)machine.fewPrograms)
       return;
     mergeReducedAxes(op);
     double wanted = std::min((double)machine.wantedPrograms / programs, results * reduced / (double)machine.minChunk);

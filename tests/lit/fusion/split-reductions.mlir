@@ -227,3 +227,22 @@ graph.func @one_axis(%x: !graph.tensor<[4, 12, 5, 69905], f32>) -> !graph.tensor
   }
   graph.return %a : !graph.tensor<[4], f32>
 }
+
+// -----
+
+// An axis that the load takes apart is cut along one of its digits.
+
+// CHECK-LABEL: graph.func @digits
+// CHECK:         graph.loops [p = 16, reduce d0 = 16, reduce d1 = 511] -> (!graph.tensor<[16], f32>)
+// CHECK-NEXT:      graph.load %arg0 ["d0 + p*16", "d1"]
+graph.func @digits(%x: !graph.tensor<[256, 511], f32, [1, 256]>) -> !graph.tensor<[], f32> attributes {symbols = []} {
+  %a = graph.loops [reduce r0 = 130816] -> (!graph.tensor<[], f32>) {
+    %v = graph.load %x ["r0//511", "Mod(r0, 511)"] : !graph.tensor<[256, 511], f32, [1, 256]> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[], f32>
+}

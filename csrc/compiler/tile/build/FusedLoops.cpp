@@ -251,11 +251,17 @@ void FusedLoops::flattenAxes() {
   llvm::stable_sort(axes, [&](const Axis &a, const Axis &b) {
     return std::abs(groupFacts.estimate(*strideOf(a))) > std::abs(groupFacts.estimate(*strideOf(b)));
   });
+  // Stores move along the lanes in steps of one size, so that all results walk the axes as one.
+  auto isOneStep = [&](const Axis &outer, const Axis &inner) {
+    return llvm::all_of(outputs, [&](Value result) {
+      std::optional<SizeExpr> far = strideAlong(context, offsetOf(result), outer.name);
+      std::optional<SizeExpr> near = strideAlong(context, offsetOf(result), inner.name);
+      return far && near && groupFacts.equal(*far, context.mul(*near, inner.extent)) == Proof::Yes;
+    });
+  };
   // From the innermost axis on; those of unknown sizes would be divided by.
   size_t first = axes.size() - 1;
-  while (first > 0 && axes[first].extent.isConstant() &&
-         groupFacts.equal(*strideOf(axes[first - 1]), context.mul(*strideOf(axes[first]), axes[first].extent)) ==
-             Proof::Yes)
+  while (first > 0 && axes[first].extent.isConstant() && isOneStep(axes[first - 1], axes[first]))
     --first;
   if (first + 1 >= axes.size())
     return;
