@@ -57,7 +57,8 @@ def replace_triton_kernels(gm: GraphModule, settings: Settings) -> GraphModule:
             reason = str(error).splitlines()[0]
         except Exception as error:
             # Other types than those of this trace may suit the kernel: Triton decides at the launch.
-            reason = f"tracing it failed: {error}"
+            message = str(error.__cause__ or error) or type(error).__name__
+            reason = f"tracing it failed: {message.splitlines()[0]}"
             log.debug("tracing %s failed", launch.function_name, exc_info=True)
         if _is_tile_asked_for(launch, settings):
             counters.add("triton_refusals")
