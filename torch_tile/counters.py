@@ -12,8 +12,8 @@ class Counters(Mapping[str, float]):
     """Named counts, thread-safe; a name nothing was counted under is 0. Iteration is over a copy of the names.
 
     graphs: compiled or loaded; graphs_from_disk: of these, by the disk cache. kernels, launches, externs, pycalls: sums
-    over graphs of what one call of each runs. triton_refusals: launches that `triton_compiler="tile"` left to Triton. fallbacks: graphs that run in eager mode. compile_ms: from graph text to
-    loaded program.
+    over graphs of what one call of each runs. fallbacks: graphs that run in eager mode. compile_ms: from graph text to
+    loaded program. triton_refusals: launches that the option `triton_compiler="tile"` left to Triton.
     """
 
     def __init__(self) -> None:

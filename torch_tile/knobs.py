@@ -228,8 +228,8 @@ KNOBS: dict[str, Knob] = {
             str,
             "triton",
             ("TORCH_TILE_TRITON_COMPILER",),
-            "Who compiles `@triton.jit` kernels of graphs on a GPU: triton, which Python launches, or tile, whose kernels "
-            "are steps of the program. A kernel that tile refuses is Triton's. On the CPU it is always tile.",
+            "Who compiles `@triton.jit` kernels of graphs on a GPU: triton, whose kernels Python launches, or tile, "
+            "whose kernels are steps of the program. A kernel that tile refuses is Triton's. On the CPU it is always tile.",
             choices=("triton", "tile"),
         ),
         Knob(

@@ -1,4 +1,4 @@
-"""`@triton.jit` kernels of graphs for a GPU, compiled here: steps of the program. They run on the CPU (simulator.py)."""
+"""`@triton.jit` kernels of graphs for a GPU, compiled here, are steps. They run on the CPU (tests/gpu/simulator.py)."""
 
 from __future__ import annotations
 
@@ -219,6 +219,28 @@ def test_sizes_that_change(compile_for_gpu: Any) -> None:
     torch._dynamo.mark_dynamic(x, 0)
     compiled = compile_for_gpu(function, x)
     assert compiled.pycalls == 0 and " of grid [" in compiled.files["55-program.txt"]
+
+
+if HAS_TRITON:
+
+    @triton.jit
+    def look_again(x_ptr, out_ptr):
+        value = tl.load(x_ptr, volatile=True)
+        while value == 0:
+            value = tl.load(x_ptr, volatile=True)
+        tl.store(out_ptr, value)
+
+
+def test_volatile_loads_are_triton_s(compile_for_gpu: Any) -> None:
+    """Optimisations may join or hoist the loads that are made here."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        look_again[(1,)](x, out)
+        return out
+
+    (note,) = compile_for_gpu(function, torch.ones(1)).notes
+    assert "a volatile load" in note
 
 
 def test_what_is_refused_is_triton_s(compile_for_gpu: Any, caplog: pytest.LogCaptureFixture) -> None:

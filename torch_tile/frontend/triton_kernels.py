@@ -3,10 +3,11 @@
 Dynamo records a launch as a higher-order op that names its kernel by an index into a table of this process. The op is
 functional: it returns new tensors in place of those that the kernel writes.
 
-On CPU, and with the option `triton_compiler="tile"` on a GPU, a launch becomes a kernel of the graph's own program: the kernel is traced for the types of its arguments and
-goes along with the graph as text of the tile dialect, so it is compiled, cached and launched as the kernels of the
-graph are. What such a launch cannot say (descriptors, tuples, hooks), and every other launch on a GPU, becomes a call of
-a Python function that holds the kernel, which Triton compiles.
+On CPU, and with the option `triton_compiler="tile"` on a GPU, a launch becomes a kernel of the graph's own program: the
+kernel is traced for the types of its arguments and goes along with the graph as text of the tile dialect, so it is
+compiled, cached and launched as the kernels of the graph are. What such a launch cannot say (descriptors, tuples,
+hooks), and every other launch on a GPU, becomes a call of a Python function that holds the kernel, which Triton
+compiles.
 
 A tensor is copied for a kernel that writes it only where somebody can tell: not if nobody has written or needs it, nor
 if it is a graph input that receives the result anyway.

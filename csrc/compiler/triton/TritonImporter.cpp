@@ -255,7 +255,7 @@ LogicalResult TritonImporter::importOp(Operation *op) {
   for (auto import : {&TritonImporter::importShape, &TritonImporter::importMemory, &TritonImporter::importArithmetic})
     if (std::optional<LogicalResult> done = (this->*import)(op, name))
       return *done;
-  return error(op) << name << " is not supported on CPU";
+  return error(op) << name << (pointersFirst ? " is not supported" : " is not supported on CPU");
 }
 
 /// Ops of MLIR's own dialects stay, on converted types.
