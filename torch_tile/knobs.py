@@ -229,7 +229,7 @@ KNOBS: dict[str, Knob] = {
             "triton",
             ("TORCH_TILE_TRITON_COMPILER",),
             "Who compiles `@triton.jit` kernels of graphs on a GPU: triton, whose kernels Python launches, or tile, "
-            "whose kernels are steps of the program. A kernel that tile refuses is Triton's. On the CPU it is always tile.",
+            "whose kernels are steps of the program. A kernel that tile refuses is Triton's. On the CPU: always tile.",
             choices=("triton", "tile"),
         ),
         Knob(
