@@ -110,10 +110,11 @@ def compile_kernel(
         torch_tile.errors.UnsupportedError: something that does not compile; the text names it.
     """
 
-def import_triton(text: str, embeddable: bool = False) -> str:
+def import_triton(text: str, embeddable: bool = False, pointers_first: bool = False) -> str:
     """Triton's IR in generic form to text of the tile dialect, with locations.
 
-    With `embeddable` the text can stand beside other such modules in one text.
+    With `embeddable` the text can stand beside other such modules in one text. With `pointers_first` kernels take their
+    pointers before their numbers.
     """
 
 def make_launcher(

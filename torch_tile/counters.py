@@ -13,7 +13,7 @@ class Counters(Mapping[str, float]):
 
     graphs: compiled or loaded; graphs_from_disk: of these, by the disk cache. kernels, launches, externs, pycalls: sums
     over graphs of what one call of each runs. fallbacks: graphs that run in eager mode. compile_ms: from graph text to
-    loaded program.
+    loaded program. triton_refusals: launches that the option `triton_compiler="tile"` left to Triton.
     """
 
     def __init__(self) -> None:

@@ -224,6 +224,15 @@ KNOBS: dict[str, Knob] = {
             choices=("auto", "aten", "onednn"),
         ),
         Knob(
+            "triton_compiler",
+            str,
+            "triton",
+            ("TORCH_TILE_TRITON_COMPILER",),
+            "Who compiles `@triton.jit` kernels of graphs on a GPU: triton, whose kernels Python launches, or tile, "
+            "whose kernels are steps of the program. A kernel that tile refuses is Triton's. On the CPU: always tile.",
+            choices=("triton", "tile"),
+        ),
+        Knob(
             "target",
             str,
             "host",

@@ -106,12 +106,12 @@ ttc_status ttc_compile_kernel(const char *text, size_t size, const ttc_compile_r
   return compileWith(&compileStandaloneKernel, text, size, request, kernel);
 }
 
-ttc_status ttc_import_triton(const char *text, size_t size, int embeddable, ttc_buffer *tile) {
+ttc_status ttc_import_triton(const char *text, size_t size, int embeddable, int pointers_first, ttc_buffer *tile) {
   *tile = {nullptr, 0};
   std::string result;
   Status status = contain("import", [&] {
     FaultPoints::reach("triton");
-    return importTriton({text, size}, embeddable != 0, result);
+    return importTriton({text, size}, embeddable != 0, pointers_first != 0, result);
   });
   if (status.isOk())
     *tile = makeBuffer(result.data(), result.size());

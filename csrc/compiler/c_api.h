@@ -70,8 +70,10 @@ TTC_API void ttc_hash(const void *data, size_t size, uint8_t hash[32]);
 TTC_API ttc_status ttc_compile(const char *text, size_t size, const ttc_compile_request *request, ttc_buffer *artifact);
 
 /// A module of Triton's IR, in generic form, to text of the tile dialect. With `embeddable` the text can stand beside
-/// other such modules in one file: locations are written out where they are used.
-TTC_API ttc_status ttc_import_triton(const char *text, size_t size, int embeddable, ttc_buffer *tile);
+/// other such modules in one file: locations are written out where they are used. With `pointers_first`
+/// kernels take their pointers before their numbers.
+TTC_API ttc_status ttc_import_triton(const char *text, size_t size, int embeddable, int pointers_first,
+                                     ttc_buffer *tile);
 
 /// Compiles a module with one tile.kernel (or tt.func) to the bytes of a standalone kernel
 /// (csrc/artifact/StandaloneKernel.h).

@@ -287,7 +287,7 @@ def _print(
     stand_ins = _move(gm, "cuda:0") if device == "cuda" else {}
     refuse_views_beyond_writes(gm)
     write_at_indices(gm, settings)
-    gm = write_into_inputs(replace_language_kernels(replace_triton_kernels(gm)), settings)
+    gm = write_into_inputs(replace_language_kernels(replace_triton_kernels(gm, settings)), settings)
     graph = _C.print_graph(gm)
     if graph.pycalls:
         raise _unsupported(f"the model calls an operator through Python: {first_in_python(gm, graph)}")

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # In a graph's meta: what was timed, in words.
 TUNING_NOTES = "torch_tile_tuning"
+# Which launches `triton_compiler="tile"` left to Triton, and why.
+LAUNCH_NOTES = "torch_tile_launches"
 _KEPT_STAGES = ("20-fusion.txt", "timing.json")
 
 
@@ -87,7 +89,11 @@ class GraphRecord:
             peak_bytes=plan.peak_bytes,
             has_uncertain=plan.has_uncertain,
             operations={line: (name, found.get(line, "")) for line, name in graph.lines},
-            notes=[*(note.partition(" ")[2] for note in program.notes.splitlines()), *gm.meta.get(TUNING_NOTES, [])],
+            notes=[
+                *(note.partition(" ")[2] for note in program.notes.splitlines()),
+                *gm.meta.get(TUNING_NOTES, []),
+                *gm.meta.get(LAUNCH_NOTES, []),
+            ],
             stages=stages,
             loaded_from=program.loaded_from,
             import_ms=import_ms,

@@ -148,7 +148,7 @@ def _compile(
         faults.point("view_inputs")
     refuse_views_beyond_writes(gm)
     write_at_indices(gm, settings)
-    gm = replace_language_kernels(replace_triton_kernels(gm))
+    gm = replace_language_kernels(replace_triton_kernels(gm, settings))
     give_random_results(gm)
     stages: dict[str, str] = {}
     gm, (graph, program, library) = _prepare_and_compile(gm, kind, settings, dump, stages)

@@ -17,8 +17,8 @@ from torch.fx import GraphModule, Node
 from torch_tile import config
 from torch_tile.errors import TileError
 from torch_tile.frontend.launches.embed_kernels import Rewriter, own_copy
+from torch_tile.frontend.launches.launch import NotNative
 from torch_tile.frontend.launches.options import attributes_on_gpu, is_tensor
-from torch_tile.frontend.launches.trace import NotNative
 from torch_tile.language.launch_options import options_of
 
 log = logging.getLogger(__name__)

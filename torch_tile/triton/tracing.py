@@ -41,6 +41,10 @@ def _backend() -> CpuBackend:
     return CpuBackend(GPUTarget("cpu", 0, 1))
 
 
+# What Triton's backend for CUDA answers its front end where a kernel says nothing.
+_DEFAULTS_ON_GPU = {"default_dot_input_precision": "tf32"}
+
+
 def pointer_to(dtype: torch.dtype) -> str | None:
     """The type of a pointer argument; None if Triton has none for this dtype."""
     name = _POINTEES.get(dtype)
@@ -72,23 +76,30 @@ def is_debugged(function: Any, options: Mapping[str, Any]) -> bool:
     return bool(wanted or (getattr(getattr(triton, "knobs", None), "runtime", None) and triton.knobs.runtime.debug))
 
 
-def trace(function: Any, signature: Mapping[str, str], constants: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+def trace(
+    function: Any,
+    signature: Mapping[str, str],
+    constants: Mapping[str, Any],
+    options: Mapping[str, Any],
+    on_gpu: bool = False,
+) -> str:
     """
     Args:
         function: what @triton.jit made.
         signature: a type for every parameter, in order; "constexpr" for those in `constants`.
         constants: values of the parameters that are known now.
         options: keywords of the launch that are no parameters, such as num_warps.
+        on_gpu: for a kernel of a graph on a GPU, which takes its pointers before its numbers.
 
     Returns:
         A module of one kernel, which may stand beside others in one text.
 
     Raises:
         triton.CompilationError: the kernel is wrong for these types.
-        UnsupportedError: the kernel uses what a CPU has not.
+        UnsupportedError: the kernel uses what is not supported.
     """
     backend = _backend()
-    parsed = backend.parse_options(dict(options))
+    parsed = backend.parse_options({**(_DEFAULTS_ON_GPU if on_gpu else {}), **options})
     source = ASTSource(function, dict(signature), dict(constants))
     context = ir.context()
     ir.load_dialects(context)
@@ -96,4 +107,4 @@ def trace(function: Any, signature: Mapping[str, str], constants: Mapping[str, A
     module = source.make_ir(
         GPUTarget("cpu", 0, 1), parsed, backend.get_codegen_implementation(parsed), backend.get_module_map(), context
     )
-    return str(_C.import_triton(generic_text(make_ttir(module)), embeddable=True))
+    return str(_C.import_triton(generic_text(make_ttir(module)), embeddable=True, pointers_first=on_gpu))

@@ -24,7 +24,7 @@ Status compileStandaloneKernel(std::string_view text, const CompileOptions &opti
 
 /// Triton's IR in generic form to text of the tile dialect, with locations. With `isEmbeddable` they are written out
 /// where they are used, so that several such modules can stand in one text.
-Status importTriton(std::string_view text, bool isEmbeddable, std::string &tile);
+Status importTriton(std::string_view text, bool isEmbeddable, bool pointersFirst, std::string &tile);
 
 /// Prepares kernels of tiles of any size for code generation on CPU and notes what a program costs
 /// (`tile.program_cost_ns`).

@@ -11,7 +11,8 @@ using namespace mlir;
 using namespace torch_tile;
 
 /// Tile dialect, or Triton's IR, which is imported.
-static OwningOpRef<ModuleOp> parseKernels(std::string_view text, MLIRContext &context, const char *&stage) {
+static OwningOpRef<ModuleOp> parseKernels(std::string_view text, MLIRContext &context, const char *&stage,
+                                          bool pointersFirst) {
   if (!StringRef(text.data(), text.size()).contains("\"tt.func\""))
     return parseModule(text, context);
   context.loadDialect<tile::TileDialect>();
@@ -19,14 +20,15 @@ static OwningOpRef<ModuleOp> parseKernels(std::string_view text, MLIRContext &co
   if (!source)
     return {};
   stage = "import";
-  FailureOr<OwningOpRef<ModuleOp>> module = triton::importModule(*source);
+  FailureOr<OwningOpRef<ModuleOp>> module = triton::importModule(*source, pointersFirst);
   return failed(module) ? OwningOpRef<ModuleOp>() : std::move(*module);
 }
 
 namespace {
 /// A text, read; `module` is null if it was refused, and `errors` then say why.
 struct KernelSource {
-  explicit KernelSource(std::string_view text) : module(parseKernels(text, context, stage)) {}
+  explicit KernelSource(std::string_view text, bool pointersFirst = false)
+      : module(parseKernels(text, context, stage, pointersFirst)) {}
 
   MLIRContext context{makeRegistry(), MLIRContext::Threading::DISABLED};
   const char *stage = "parse";
@@ -112,8 +114,8 @@ Status torch_tile::compileTile(std::string_view text, const CompileOptions &opti
   return status;
 }
 
-Status torch_tile::importTriton(std::string_view text, bool isEmbeddable, std::string &tile) {
-  KernelSource source(text);
+Status torch_tile::importTriton(std::string_view text, bool isEmbeddable, bool pointersFirst, std::string &tile) {
+  KernelSource source(text, pointersFirst);
   auto &[context, stage, errors, module] = source;
   if (!module)
     return errors.status(StatusKind::InvalidInput);

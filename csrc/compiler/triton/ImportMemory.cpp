@@ -41,6 +41,9 @@ std::optional<LogicalResult> TritonImporter::importMemory(Operation *op, StringR
     auto groups = segments(op);
     Value pointer = groups[0][0], mask = groups.size() > 1 && !groups[1].empty() ? groups[1][0] : Value(),
           other = groups.size() > 2 && !groups[2].empty() ? groups[2][0] : Value();
+    // Loads here may be joined and hoisted; threads on a CPU see what they wait for by atomics.
+    if (pointersFirst && integer(op, "isVolatile"))
+      return LogicalResult(error(op) << "a volatile load");
     auto boundary = dyn_cast_or_null<DenseI32ArrayAttr>(attribute(op, "boundaryCheck"));
     if (boundary && !boundary.empty())
       return LogicalResult(error(op) << "a load through a block pointer; use a tensor descriptor");

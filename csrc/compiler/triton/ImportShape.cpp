@@ -1,4 +1,5 @@
 // Shapes, reductions, products.
+#include "compiler/tile/ir/MatrixInstructions.h"
 #include "compiler/triton/TritonImporter.h"
 
 using namespace mlir;
@@ -82,7 +83,16 @@ std::optional<LogicalResult> TritonImporter::importShape(Operation *op, StringRe
     return success();
   }
   if (name == "tt.dot") {
-    set(op, tile::DotOp::create(b, types[0], operand(op, 0), operand(op, 1), operand(op, 2)));
+    auto dot = tile::DotOp::create(b, types[0], operand(op, 0), operand(op, 1), operand(op, 2));
+    // In the order of Triton's enumeration; "ieee" is what an absent attribute means.
+    static constexpr StringLiteral precisions[] = {"tf32", "tf32x3", "ieee", "bf16x3", "bf16x6"};
+    constexpr int64_t ieee = 2;
+    int64_t precision = integer(op, "inputPrecision", ieee);
+    if (precision < 0 || precision >= (int64_t)std::size(precisions))
+      return LogicalResult(error(op) << "tt.dot with the input precision " << precision);
+    if (precision != ieee)
+      dot->setAttr(tile::inputPrecisionAttrName, b.getStringAttr(precisions[precision]));
+    set(op, dot);
     return success();
   }
   if (name == "tt.dot_scaled")

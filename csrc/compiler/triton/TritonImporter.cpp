@@ -25,9 +25,9 @@ OwningOpRef<ModuleOp> torch_tile::triton::parseGeneric(std::string_view text, ML
 
 static bool isFunction(Operation &op) { return op.getName().getStringRef() == "tt.func"; }
 
-FailureOr<OwningOpRef<ModuleOp>> torch_tile::triton::importModule(ModuleOp source) {
+FailureOr<OwningOpRef<ModuleOp>> torch_tile::triton::importModule(ModuleOp source, bool pointersFirst) {
   OwningOpRef<ModuleOp> target = ModuleOp::create(source.getLoc());
-  TritonImporter importer(source, *target);
+  TritonImporter importer(source, *target, pointersFirst);
   for (Operation &op : *source.getBody()) {
     if (!isFunction(op)) {
       if (op.getName().getStringRef() == "tt.func" || op.hasTrait<OpTrait::IsTerminator>())
@@ -46,8 +46,9 @@ FailureOr<OwningOpRef<ModuleOp>> torch_tile::triton::importModule(ModuleOp sourc
   return target;
 }
 
-TritonImporter::TritonImporter(ModuleOp source, ModuleOp target)
-    : source(source), target(target), functions(source), b(target.getLoc(), target.getContext()) {}
+TritonImporter::TritonImporter(ModuleOp source, ModuleOp target, bool pointersFirst)
+    : source(source), target(target), pointersFirst(pointersFirst), functions(source),
+      b(target.getLoc(), target.getContext()) {}
 
 //===-- reading
 //-----------------------------------------------------------------------------------------------------===//
@@ -163,19 +164,24 @@ LogicalResult TritonImporter::importFunction(Operation *function) {
   if (failed(liftControlFlow(function)))
     return error(function) << "control flow that does not nest";
   Block &body = function->getRegion(0).front();
-  SmallVector<Type> types;
+  SmallVector<std::pair<BlockArgument, Type>> taken;
   for (BlockArgument argument : body.getArguments()) {
-    types.push_back(convert(argument.getType()));
-    if (!types.back())
+    taken.emplace_back(argument, convert(argument.getType()));
+    if (!taken.back().second)
       return error(function) << "an argument of type " << argument.getType();
   }
+  if (pointersFirst)
+    llvm::stable_sort(taken, [](const auto &a, const auto &b) {
+      return isa<tile::PtrType>(a.second) && !isa<tile::PtrType>(b.second);
+    });
+  SmallVector<Type> types = llvm::map_to_vector(taken, [](const auto &each) { return each.second; });
   b.setInsertionPointToEnd(target.getBody());
   b.setLoc(function->getLoc());
   auto name = cast<StringAttr>(attribute(function, "sym_name"));
   auto kernel = tile::KernelOp::create(b, name, TypeAttr::get(b.getFunctionType(types, {})), ArrayAttr(), ArrayAttr(),
                                        DenseI64ArrayAttr());
   Block &entry = kernel.getBody().emplaceBlock();
-  for (auto [argument, type] : llvm::zip_equal(body.getArguments(), types))
+  for (auto [argument, type] : taken)
     mapping.map(argument, entry.addArgument(type, argument.getLoc()));
   b.setInsertionPointToEnd(&entry);
   callStack.push_back(function);
@@ -249,7 +255,7 @@ LogicalResult TritonImporter::importOp(Operation *op) {
   for (auto import : {&TritonImporter::importShape, &TritonImporter::importMemory, &TritonImporter::importArithmetic})
     if (std::optional<LogicalResult> done = (this->*import)(op, name))
       return *done;
-  return error(op) << name << " is not supported on CPU";
+  return error(op) << name << (pointersFirst ? " is not supported" : " is not supported on CPU");
 }
 
 /// Ops of MLIR's own dialects stay, on converted types.

@@ -15,7 +15,7 @@ namespace torch_tile::triton {
 
 class TritonImporter {
 public:
-  TritonImporter(mlir::ModuleOp source, mlir::ModuleOp target);
+  TritonImporter(mlir::ModuleOp source, mlir::ModuleOp target, bool pointersFirst);
   mlir::LogicalResult importFunction(mlir::Operation *function);
 
 private:
@@ -60,6 +60,7 @@ private:
   Value integerConstant(Type type, int64_t value);
 
   mlir::ModuleOp source, target;
+  bool pointersFirst;
   mlir::SymbolTable functions;
   mlir::ImplicitLocOpBuilder b;
   mlir::IRMapping mapping;

@@ -173,9 +173,10 @@ Status CompilerLibrary::compileKernel(const CompileRequest &request, std::vector
   return compileWith(functions.compileKernel, request, kernelBytes);
 }
 
-Status CompilerLibrary::importTriton(std::string_view text, bool isEmbeddable, std::string &tile) const {
+Status CompilerLibrary::importTriton(std::string_view text, bool isEmbeddable, bool pointersFirst,
+                                     std::string &tile) const {
   ttc_buffer buffer{};
-  ttc_status status = functions.importTriton(text.data(), text.size(), isEmbeddable, &buffer);
+  ttc_status status = functions.importTriton(text.data(), text.size(), isEmbeddable, pointersFirst, &buffer);
   tile.assign(buffer.data ? buffer.data : "", buffer.size);
   functions.bufferFree(&buffer);
   return take(status);

@@ -40,7 +40,7 @@ public:
   /// One kernel of the tile dialect, or of Triton's IR, to the bytes of a standalone kernel.
   Status compileKernel(const CompileRequest &request, std::vector<uint8_t> &kernelBytes) const;
   /// Triton's IR in generic form to text of the tile dialect.
-  Status importTriton(std::string_view text, bool isEmbeddable, std::string &tile) const;
+  Status importTriton(std::string_view text, bool isEmbeddable, bool pointersFirst, std::string &tile) const;
 
   Status load(std::span<const uint8_t> object, const std::string &symbol, void *&function, void *&handle) const;
   void unload(void *handle) const { functions.unload(handle); }

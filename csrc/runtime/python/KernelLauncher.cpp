@@ -393,12 +393,12 @@ py::dict kernelResources(const py::handle &object, int device) {
   return result;
 }
 
-std::string importTriton(const std::string &text, bool isEmbeddable) {
+std::string importTriton(const std::string &text, bool isEmbeddable, bool pointersFirst) {
   std::string tile;
   Status status;
   {
     py::gil_scoped_release released;
-    status = CompilerLibrary::get().importTriton(text, isEmbeddable, tile);
+    status = CompilerLibrary::get().importTriton(text, isEmbeddable, pointersFirst, tile);
   }
   orThrow(status);
   return tile;
@@ -410,7 +410,8 @@ void bindKernels(py::module_ &m) {
   makeLauncherType();
   m.def("compile_kernel", &compileKernel, py::arg("text"), py::arg("options"), py::arg("dump") = py::none(),
         py::arg("architecture") = "");
-  m.def("import_triton", &importTriton, py::arg("text"), py::arg("embeddable") = false);
+  m.def("import_triton", &importTriton, py::arg("text"), py::arg("embeddable") = false,
+        py::arg("pointers_first") = false);
   m.def("make_launcher", &makeLauncher, py::arg("kernel"), py::arg("plan"), py::arg("num_ignored") = 0,
         py::arg("make_aliased") = py::none());
   m.def("kernel_resources", &kernelResources, py::arg("launcher"), py::arg("device") = -1);

@@ -2,7 +2,7 @@
 // RUN: tile-compile %s --emit=30-tile.mlir | FileCheck %s
 // RUN: tile-compile %s --emit=35-strip-mine.mlir | FileCheck %s --check-prefix=STRIP
 
-// CHECK: tile.dot
+// CHECK: tile.dot {{.*}}tile.input_precision = "tf32"
 // CHECK: tile.ptr_add
 // STRIP-NOT: tile.gather
 // STRIP: scf.for {{.*}} iter_args(

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from torch_tile.frontend.launches.trace import NotNative
+from torch_tile.frontend.launches.launch import NotNative
 from torch_tile.language.launch_options import LaunchOptions
 
 # How often blocks are halved when a device has no room for kernels, before operators of the graph take their place.

@@ -8,7 +8,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from torch_tile.frontend.flex.functions import Captured, ElementFunction
-from torch_tile.frontend.launches.trace import NotNative
+from torch_tile.frontend.launches.launch import NotNative
 
 _REFERENCES = {"flex_attention": "sdpa_dense", "flex_attention_backward": "sdpa_dense_backward"}
 

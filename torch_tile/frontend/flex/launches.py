@@ -17,8 +17,8 @@ from torch_tile.frontend.flex.forward import LOG2_E, flex_combine, flex_forward
 from torch_tile.frontend.flex.numbers import Numbers
 from torch_tile.frontend.launches.embed_kernels import GivenKernel
 from torch_tile.frontend.launches.insert import Result, insert_launch
+from torch_tile.frontend.launches.launch import NotNative
 from torch_tile.frontend.launches.options import matmul_precision
-from torch_tile.frontend.launches.trace import NotNative
 
 aten = torch.ops.aten
 # Its values are of types that Python does not see.

@@ -14,7 +14,7 @@ from torch_tile.frontend.flex.call import is_flex_attention
 from torch_tile.frontend.flex.dense import inline_flex_attention
 from torch_tile.frontend.flex.launches import launch_instead
 from torch_tile.frontend.launches.embed_kernels import GivenKernel
-from torch_tile.frontend.launches.trace import NotNative
+from torch_tile.frontend.launches.launch import NotNative
 from torch_tile.frontend.tile_operators import UnsupportedFunctionError
 
 log = logging.getLogger(__name__)

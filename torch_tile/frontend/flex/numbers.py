@@ -10,7 +10,7 @@ import sympy
 import torch
 from torch.fx import GraphModule, Node
 
-from torch_tile.frontend.launches.trace import NotNative
+from torch_tile.frontend.launches.launch import NotNative
 
 aten = torch.ops.aten
 

@@ -23,7 +23,7 @@ from torch_tile.frontend.flex.blocks import MOST_HALVINGS
 from torch_tile.frontend.flex.functions import ElementFunction
 from torch_tile.frontend.flex.launches import Launcher
 from torch_tile.frontend.launches.embed_kernels import GivenKernel, own_copy
-from torch_tile.frontend.launches.trace import NotNative
+from torch_tile.frontend.launches.launch import NotNative
 from torch_tile.frontend.products.region import CONVERSIONS, NOT_POINTWISE, VIEWS, is_static
 from torch_tile.frontend.tile_operators import OPERATORS, SAME, UnsupportedFunctionError
 

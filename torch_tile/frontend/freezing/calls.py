@@ -139,7 +139,7 @@ class _Programs:
         # For parameters that the prologue does not fit: the graph as it was before anything was frozen.
         plain = GraphModule(self.gm, copy.deepcopy(self.gm.graph))
         plain.meta.update(self.gm.meta)
-        graph = _C.print_graph(replace_language_kernels(replace_triton_kernels(plain)))
+        graph = _C.print_graph(replace_language_kernels(replace_triton_kernels(plain, self.settings)))
         if graph.constants or graph.pycalls or graph.number_inputs or graph.number_outputs:
             return None
         return {"prologue": prologue.dumps(), "plain": graph.text, "frozen": frozen}

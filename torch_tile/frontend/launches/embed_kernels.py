@@ -8,9 +8,11 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from torch_tile.config import Settings
 from torch_tile.frontend.common_subexpressions import storage_of
-from torch_tile.frontend.launches.launch import Launch, is_functional, is_unwritten
-from torch_tile.frontend.launches.trace import NotNative, trace
+from torch_tile.frontend.launches.launch import Launch, NotNative, is_functional, is_unwritten
+from torch_tile.frontend.launches.options import attributes_on_gpu
+from torch_tile.frontend.launches.trace import trace
 
 aten = torch.ops.aten
 
@@ -93,18 +95,22 @@ def _is_input(node: Node) -> bool:
 class Rewriter:
     """Launches become kernels of the program, the last one first: what a later one needs is known then."""
 
-    def __init__(self, gm: GraphModule) -> None:
+    def __init__(self, gm: GraphModule, settings: Settings | None = None) -> None:
         self.gm = gm
+        self.settings = settings
         self.storages = Storages(gm)
         self.kernels: dict[str, GivenKernel] = {}
 
     def trace(self, launch: Launch) -> tuple[str, list[Any], list[Any], list[str]]:
         """Text of the kernel, its arguments, the grid, and the names of the arguments."""
-        return trace(launch)
+        assert self.settings is not None
+        return trace(launch, self.settings)
 
     def attributes(self, launch: Launch, arguments: list[Any], is_distinct: bool) -> list[str]:
         """What the kernel's module says beside that."""
-        return []
+        if all(device.type == "cpu" for device in launch.devices):
+            return []
+        return attributes_on_gpu(arguments, is_distinct, launch.options)
 
     def rewrite(self, launch: Launch) -> None:
         text, arguments, grid, names = self.trace(launch)

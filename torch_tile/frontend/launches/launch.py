@@ -8,7 +8,13 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from torch_tile.language.launch_options import NONE, LaunchOptions
+
 aten = torch.ops.aten
+
+
+class NotNative(Exception):
+    """Why a launch has to go through Python."""
 
 
 def is_functional(node: Node) -> bool:
@@ -74,6 +80,14 @@ class Launch:
         self.constants: dict[str, Any] = dict(kernel_side_table.get_constant_args(self.recorded["constant_args_idx"]))
         self.has_descriptors = bool(self.recorded["tma_descriptor_metadata"])
         self.results: dict[str, torch.Tensor] = node.meta["val"]
+        self.options: LaunchOptions = NONE
+        """On a GPU, once the launch is traced."""
+
+    @property
+    def devices(self) -> set[torch.device]:
+        """Where the tensors among the arguments are."""
+        values = [v.meta.get("val") for v in self.arguments.values() if isinstance(v, Node)]
+        return {value.device for value in values if isinstance(value, torch.Tensor)}
 
     @property
     def function_name(self) -> str:

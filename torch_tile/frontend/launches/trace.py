@@ -7,11 +7,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from torch_tile.frontend.launches.launch import Launch, run
-
-
-class NotNative(Exception):
-    """Why a launch has to go through Python."""
+from torch_tile.config import Settings
+from torch_tile.frontend.launches import on_gpu
+from torch_tile.frontend.launches.launch import Launch, NotNative, run
 
 
 def _bound(value: torch.SymInt) -> int | None:
@@ -126,23 +124,26 @@ def _specialise(launch: Launch) -> tuple[Any, dict[str, Any], Any]:
     return function, values, grid
 
 
-def trace(launch: Launch) -> tuple[str, list[Any], list[Any], list[str]]:
-    """Text of the kernel, its arguments, the grid, and the names of the arguments."""
+def trace(launch: Launch, settings: Settings) -> tuple[str, list[Any], list[Any], list[str]]:
+    """Text of the kernel, its arguments, the grid, and the names of the arguments; for a GPU with pointers first."""
     from torch_tile.triton import tracing
 
     if launch.has_descriptors:
         raise NotNative("tensor descriptors")
-    tensors = [v.meta["val"] for v in launch.arguments.values() if isinstance(v, Node) and _is_tensor(v)]
-    if any(tensor.device.type != "cpu" for tensor in tensors):
-        raise NotNative("a tensor that is not on the CPU")
+    gpu = on_gpu.target_of(launch)
+    if gpu is not None and settings["triton_compiler"] != "tile":
+        raise NotNative("triton_compiler is triton")
     function, values, grid = _specialise(launch)
     signature, constants, arguments = _describe(function, values)
     options = {name: value for name, value in values.items() if name not in signature}
     options["debug"] = tracing.is_debugged(function, options)
-    text = tracing.trace(function, signature, constants, options)
+    names = [name for name, kind in signature.items() if kind != "constexpr"]
+    if gpu is not None:
+        launch.options = on_gpu.launch_options(launch.function_name, options)
+        order = sorted(range(len(names)), key=lambda k: not signature[names[k]].startswith("*"))
+        names, arguments = [names[k] for k in order], [arguments[k] for k in order]
+    text = tracing.trace(function, signature, constants, options, on_gpu=gpu is not None)
+    if gpu is not None:
+        on_gpu.try_to_compile(launch.function_name, text, gpu, launch.options)
     sizes = [*grid, 1, 1][:3] if isinstance(grid, (list, tuple)) else [grid, 1, 1]
-    return text, arguments, sizes, [name for name, kind in signature.items() if kind != "constexpr"]
-
-
-def _is_tensor(node: Node) -> bool:
-    return isinstance(node.meta.get("val"), torch.Tensor)
+    return text, arguments, sizes, names
