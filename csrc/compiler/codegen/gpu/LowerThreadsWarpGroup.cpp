@@ -54,8 +54,8 @@ struct ThreadLowering::OperandDescriptor {
 
 //===-- instructions --------------------------------------------------------------------------------------------===//
 
-/// Assembly whose results have the type of `values`: it replaces them, or only writes results if `isFresh`. It has other
-/// operands beside them.
+/// Assembly whose results have the type of `values`: it replaces them, or only writes results if `isFresh`. It has
+/// other operands beside them.
 static SmallVector<Value> replaceBy(ImplicitLocOpBuilder &b, ArrayRef<Value> values, ArrayRef<Value> others,
                                     StringRef assembly, bool isFresh = false) {
   Type type = values[0].getType();
@@ -101,8 +101,8 @@ static SmallVector<Value> multiply(ImplicitLocOpBuilder &b, Type element, ArrayR
                       : isa<Float8E4M3FNType>(element) ? "k32.f32.e4m3.e4m3"
                       : isa<Float8E5M2Type>(element)   ? "k32.f32.e5m2.e5m2"
                                                        : "k32.s32.s8.s8";
-  text = std::string("{ .reg .pred adds; setp.") + (isFirst ? "ne" : "eq") + ".b32 adds, 0, 0; wgmma.mma_async.sync.aligned.m64n" + columns + types + " " +
-         registerList(0, count) + ", ";
+  text = std::string("{ .reg .pred adds; setp.") + (isFirst ? "ne" : "eq") +
+         ".b32 adds, 0, 0; wgmma.mma_async.sync.aligned.m64n" + columns + types + " " + registerList(0, count) + ", ";
   bool isInRegisters = left.size() > 1;
   text += isInRegisters ? registerList(next, (int64_t)left.size()) : "$" + std::to_string(next);
   text += ", $" + std::to_string(next + (int64_t)left.size()) + ", adds";
