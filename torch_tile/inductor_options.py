@@ -92,7 +92,7 @@ ROWS: dict[str, Fate] = {
         _sets("post_grad_custom_post_pass", "post_grad_post_pass"),
         *_accepted("max_autotune_pointwise coordinate_descent_tuning", _COST_MODEL),
         *_accepted("epilogue_fusion prologue_fusion", "fusion is decided by cost, and `fusion` turns all of it off"),
-        *_accepted("shape_padding comprehensive_padding", "kernels need no padded strides; library calls pad inside"),
+        *_accepted("comprehensive_padding", "kernels need no padded strides; shape_padding pads products"),
         *_accepted("cpp_wrapper", "a call runs in C++ from end to end; no wrapper is generated"),
         *_accepted("triton.unique_kernel_names", "kernels are named after their operators anyway"),
         *_accepted("size_asserts alignment_asserts", _CHECKED),

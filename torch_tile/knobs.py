@@ -265,6 +265,14 @@ KNOBS: dict[str, Knob] = {
             "library, and keep the fastest; on the CPU also each library for products.",
         ),
         Knob(
+            "shape_padding",
+            bool,
+            True,
+            ("TORCH_TILE_SHAPE_PADDING",),
+            "Pad products on a GPU with zeros, where rows of matrices begin between multiples of 16 bytes and the "
+            "library's fast kernels are predicted to gain more than the copies take.",
+        ),
+        Knob(
             "autotune_seconds",
             int,
             120,

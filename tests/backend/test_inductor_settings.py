@@ -70,7 +70,10 @@ def test_said_once(name: str, value: Any, text: str, caplog: pytest.LogCaptureFi
     ("settings", "options"),
     [
         ({"max_autotune": False}, {}),  # the default
-        ({"shape_padding": False, "cpp_wrapper": True, "epilogue_fusion": False}, {}),  # accepted without effect
+        (
+            {"comprehensive_padding": False, "cpp_wrapper": True, "epilogue_fusion": False},
+            {},
+        ),  # accepted without effect
         ({"max_autotune": True}, {"max_autotune": True}),
         ({"max_autotune": True}, {"max_autotune": False}),  # what is asked for here counts
         ({"triton.cudagraphs": True}, {"mode": "reduce-overhead"}),

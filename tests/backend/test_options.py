@@ -83,7 +83,7 @@ TABLE: list[tuple[str, Any, dict[str, Any] | str]] = [
     ("max_autotune_pointwise", True, f"{NO_EFFECT}: schedules come from a cost model"),
     ("coordinate_descent_tuning", True, f"{NO_EFFECT}: schedules come from a cost model"),
     ("epilogue_fusion", True, f"{NO_EFFECT}: fusion is decided by cost"),
-    ("shape_padding", True, f"{NO_EFFECT}: kernels need no padded strides"),
+    ("shape_padding", False, {"shape_padding": False}),
     ("trace.enabled", True, {"debug": True}),
     ("trace.graph_diagram", True, {"debug": True}),
     ("trace.output_code", True, f"{NO_EFFECT}: with trace.enabled all stages"),
@@ -126,7 +126,7 @@ TABLE: list[tuple[str, Any, dict[str, Any] | str]] = [
     ("_pre_fusion_custom_pass", a_pass, "refused: works on nodes of Inductor's scheduler"),
     ("triton.inject_relu_bug_TESTING_ONLY", "accuracy", "refused: is for tests of Inductor"),
     ("max_autotune", "yes", "expected bool, got 'yes'"),
-    ("shape_padding", 1, "expected bool, as in Inductor, got 1"),
+    ("comprehensive_padding", 1, "expected bool, as in Inductor, got 1"),
 ]  # fmt: skip
 
 

@@ -293,3 +293,18 @@ def test_results_of_different_orders(
     for result, expected in zip(compiled(function, x, monkeypatch).run(x), function(x), strict=True):
         assert torch.equal(result, expected)
         assert result.stride() == expected.stride()
+
+
+def test_rows_are_stored_in_the_loop_that_reduces_them() -> None:
+    # The rounded row is a result, too; the last tile of the loop is shorter than the others.
+    def rounded_and_reduced(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        rounded = (x[:, :50257].float() * 2).to(x.dtype)
+        wide = rounded.float()
+        largest = wide.amax(1, keepdim=True)
+        return rounded, largest, (wide - largest).exp().sum(1, keepdim=True)
+
+    x = torch.randn(264, 50264).bfloat16()
+    files = simulated_graphs.compile_for_gpu(rounded_and_reduced, x)
+    (schedule,) = simulated_graphs.schedules(files)
+    assert "online" in schedule and "last lanes" in schedule
+    torch.testing.assert_close(simulated_graphs.SimulatedGraph(files).run(x), rounded_and_reduced(x), rtol=1e-5, atol=0)

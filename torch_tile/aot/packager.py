@@ -77,6 +77,7 @@ _REFUSED = {
     "target": "its argument targets says what to compile for",
     "cudagraphs": "a packaged program is not recorded",
     "max_autotune": "libraries are chosen where the model is loaded, by rule",
+    "shape_padding": "products of a packaged program are not padded",
     "matmul_library": "torch_tile.config.matmul_library says it in the process that loads the model",
     "deterministic": "call torch.use_deterministic_algorithms(True) in the process that loads the model",
     "nan_asserts": "results of a packaged program are not looked at",

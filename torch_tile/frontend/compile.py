@@ -31,6 +31,7 @@ from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.number_arguments import as_torch_calls_it
+from torch_tile.frontend.padded_products import pad_products
 from torch_tile.frontend.part_writes.at_indices import write_at_indices
 from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
 from torch_tile.frontend.products.fuse import fuse_products
@@ -216,6 +217,7 @@ def _prepare_and_compile(
         limits.limit_operators(gm, settings)
         faults.make_wrong(gm, settings)
         gm = fuse_products(gm, settings, _compiling_alone(kind, settings))
+        gm = pad_products(gm, settings)
         gm = write_into_inputs(gm, settings)
         try:
             return gm, _print_and_compile(gm, kind, settings, dump, stages)
@@ -229,7 +231,7 @@ def _prepare_and_compile(
 def _compiling_alone(kind: str, settings: Settings) -> Callable[[GraphModule], tuple[_C.GraphText, _C.Program]]:
     """Compiles a part of a graph for `fuse_products`."""
     plain = settings.changed(max_autotune=False)
-    return lambda gm: _print_and_compile(gm, kind, plain, None, {})[:2]
+    return lambda gm: _print_and_compile(pad_products(gm, plain), kind, plain, None, {})[:2]
 
 
 def _print_and_compile(

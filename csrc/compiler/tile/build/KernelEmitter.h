@@ -161,6 +161,8 @@ private:
   int64_t mostTerms() const;
 
   llvm::SmallVector<Reduction> reductionsOf(int stage, ValueList &initial);
+  const FusedMember *onlyReductionOf(llvm::ArrayRef<Reduction> items);
+  void storeResults(mlir::graph::LoopsOp op);
   ValueList emitPoint(llvm::ArrayRef<Reduction> items, const SumBlocks &blocks, mlir::ValueRange carried,
                       bool &hasIdentity);
 
@@ -173,7 +175,7 @@ private:
   mlir::Value streamedPointer(size_t level, size_t number, mlir::Type type);
 
   // OnlineSum.cpp: a maximum and the sum of exponentials relative to it, in one pass
-  void emitOnline(const FusedMember &maximum, const FusedMember &sum);
+  void emitOnline(const FusedMember &maximum, const FusedMember &sum, llvm::ArrayRef<Reduction> items);
   void finishOnline(const FusedMember &maximum, const FusedMember &sum, mlir::ValueRange values);
 
   // OrderedEmitter.cpp: scatters and scans

@@ -118,9 +118,7 @@ KernelEmitter::ValueList KernelEmitter::emitPoint(ArrayRef<Reduction> items, con
       continue;
     }
     if (!op.isReduction()) {
-      for (Value result : op.getOutputs())
-        if (escapes(result))
-          store(valueOf(result), result);
+      storeResults(op);
       continue;
     }
     ValueList values = emitBody(*item.member);
@@ -161,14 +159,35 @@ KernelEmitter::ValueList KernelEmitter::emitPoint(ArrayRef<Reduction> items, con
   return next;
 }
 
+/// The only reduction of a stage, if nothing else in its loop depends on the order of points; else null.
+const FusedMember *KernelEmitter::onlyReductionOf(ArrayRef<Reduction> items) {
+  const FusedMember *only = nullptr;
+  for (const Reduction &item : items) {
+    LoopsOp op = item.member->op;
+    if (op.getWriteAt() || (op.isReduction() && only))
+      return nullptr;
+    if (op.isReduction())
+      only = item.member;
+  }
+  return only;
+}
+
+/// Of a pointwise member in the loop of a reduction, what leaves the kernel.
+void KernelEmitter::storeResults(LoopsOp op) {
+  for (Value result : op.getOutputs())
+    if (escapes(result))
+      store(valueOf(result), result);
+}
+
 void KernelEmitter::emitReducedStage(int stage) {
   ValueList initial;
   SmallVector<Reduction> items = reductionsOf(stage, initial);
   if (items.empty())
     return;
-  if (schedule.isOnline && items.size() == 1)
-    if (const FusedMember *sum = onlineSumOf(loops, *items[0].member))
-      return emitOnline(*items[0].member, *sum);
+  if (schedule.isOnline)
+    if (const FusedMember *maximum = onlyReductionOf(items))
+      if (const FusedMember *sum = onlineSumOf(loops, *maximum))
+        return emitOnline(*maximum, *sum, items);
 
   bool hasIdentity = !isOnlyTile();
   ValueList folded;

@@ -97,7 +97,8 @@ static Value approximateExp(ImplicitLocOpBuilder &builder, Value x) {
   return made;
 }
 
-void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &sum) {
+/// `items`: the maximum, and what else is stored in its loop.
+void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &sum, ArrayRef<Reduction> items) {
   LoopsOp op = maximum.op;
   auto element = cast<FloatType>(op.bodyBlock()->getTerminator()->getOperand(0).getType());
   const llvm::fltSemantics &semantics = element.getFloatSemantics();
@@ -153,6 +154,9 @@ void KernelEmitter::emitOnline(const FusedMember &maximum, const FusedMember &su
     for (const AlignedTile &tile : list) {
       enterTile(tile);
       ScopeGuard scope(*this);
+      for (const Reduction &item : items)
+        if (item.member != &maximum)
+          storeResults(LoopsOp(item.member->op));
       Value x = tiled(emitBody(maximum)[0]);
       if (isPartialTile()) {
         Value rest = tiled(infinite);

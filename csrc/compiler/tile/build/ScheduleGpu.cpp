@@ -241,12 +241,15 @@ private:
     return true;
   }
 
-  /// Whether all reductions of rows are a maximum and a sum of exponentials.
+  /// Whether all reductions of rows are a maximum and a sum of exponentials, in a loop of any order.
   bool hasOnlineSumAlone() {
     SmallVector<const FusedMember *> reductions;
-    for (const FusedMember &member : loops.members)
+    for (const FusedMember &member : loops.members) {
+      if (member.isFull && LoopsOp(member.op).getWriteAt())
+        return false;
       if (member.isFull && LoopsOp(member.op).isReduction())
         reductions.push_back(&member);
+    }
     return reductions.size() == 2 && onlineSumOf(loops, *reductions[0]) == reductions[1];
   }
 
