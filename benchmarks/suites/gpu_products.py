@@ -49,6 +49,18 @@ def softmax_bmm(scores, values):
     return scores.softmax(-1) @ values
 
 
+def odd_mlp(x, up, down):
+    return F.linear(F.silu(F.linear(x, up)), down)
+
+
+def head(x, weight, words):
+    return F.cross_entropy(F.linear(x, weight).float(), words)
+
+
+def joined_linear(x, more, weight):
+    return F.linear(torch.cat([x, more], dim=-1), weight)
+
+
 def bmm_scaled(a, b, mask):
     return (a @ b.transpose(1, 2)) * 0.125 + mask
 
@@ -115,6 +127,16 @@ CASES = [
     _case("linear 16 rows of 8192 to 1024", linear, *_rows(16, 8192, 1024)),
     _case("linear 128 rows of 4096 to 4096", linear, *_rows(128, 4096, 4096)),
     _case("linear 4095x1001 to 4097", linear, (4095, 1001), (4097, 1001)),
+    _case("MLP 8192x1001x4001", odd_mlp, (8192, 1001), (4001, 1001), (1001, 4001)),
+    _case("linear of cat 8192x(512+3) to 1024", joined_linear, (8192, 512), (8192, 3), (1024, 515)),
+    GpuCase(
+        "cross entropy of 4096x768 to 50257",
+        head,
+        lambda: [randn(4096, 768, dtype=bf16), _weights(50257, 768), torch.randint(50257, (4096,), device="cuda")],
+        2 * 50257 * 768,
+        rtol=3e-2,
+        atol=3e-2,
+    ),
     _of_int8(16, 8192, 8192),
     _of_int8(64, 8192, 8192),
     _of_int8(2048, 4096, 4096),
