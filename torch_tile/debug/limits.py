@@ -22,6 +22,7 @@ PASSES = {
     "decompositions": "decompositions of ours; each alone by its operator, as in aten.glu.default",
     "random": "random numbers are made in kernels",
     "thin_products": "a row times a matrix of few bytes is a fused sum",
+    "narrow_products": "products on GPU compute weights of few bits on the way",
     "pad_products": "products on GPU get rows that begin at multiples of 16 bytes",
     "slice_writes": "assignments to parts of a large tensor write these parts alone",
     "written_attention": "products with a softmax between are one kernel",

@@ -34,7 +34,7 @@ from torch_tile.frontend.number_arguments import as_torch_calls_it
 from torch_tile.frontend.padded_products import pad_products
 from torch_tile.frontend.part_writes.at_indices import write_at_indices
 from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
-from torch_tile.frontend.products.fuse import fuse_products
+from torch_tile.frontend.products.fuse import fuse_narrow_products, fuse_products
 from torch_tile.frontend.pycalls import first_in_python, make_pycalls
 from torch_tile.frontend.random_states import give_random_results
 from torch_tile.frontend.reload import ask_remote, count, give_remote, names_of, sink
@@ -217,14 +217,15 @@ def _prepare_and_compile(
         limits.limit_operators(gm, settings)
         faults.make_wrong(gm, settings)
         gm = fuse_products(gm, settings, _compiling_alone(kind, settings))
+        gm, num_narrow = fuse_narrow_products(gm, settings) if smaller == 0 else (gm, 0)
         gm = pad_products(gm, settings)
         gm = write_into_inputs(gm, settings)
         try:
             return gm, _print_and_compile(gm, kind, settings, dump, stages)
         except OutOfResources as error:
-            if not (has_flex or num_written) or smaller > MOST_HALVINGS:
+            if not (has_flex or num_written or num_narrow) or smaller > MOST_HALVINGS:
                 raise
-            log.info("smaller blocks of attention: %s", error)
+            log.info("smaller blocks of attention, no kernels of products: %s", error)
             smaller += 1
 
 

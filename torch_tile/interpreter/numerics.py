@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 _FLOAT8 = {
     "fp8e5": torch.float8_e5m2,
@@ -66,8 +67,9 @@ def encode(name: str, value: Any) -> Any:
         return bfloat16_bits(value).reshape(np.shape(value))[()]
     if name == _E4B15:
         return _encode_e4b15(value)
-    numbers = torch.from_numpy(np.array(value, dtype=np.float32, copy=True, ndmin=1))
-    return numbers.to(_FLOAT8[name]).view(torch.uint8).numpy().reshape(np.shape(value))
+    with _disable_current_modes():  # a graph that is compiled may have fake tensors switched on
+        numbers = torch.from_numpy(np.array(value, dtype=np.float32, copy=True, ndmin=1))
+        return numbers.to(_FLOAT8[name]).view(torch.uint8).numpy().reshape(np.shape(value))
 
 
 def decode(name: str, bits: Any) -> Any:
@@ -84,7 +86,8 @@ def decode(name: str, bits: Any) -> Any:
 
 
 def _float8_values(name: str) -> Any:
-    return torch.arange(256, dtype=torch.uint8).view(_FLOAT8[name]).float().numpy()
+    with _disable_current_modes():
+        return torch.arange(256, dtype=torch.uint8).view(_FLOAT8[name]).float().numpy()
 
 
 def _e4b15_values() -> Any:

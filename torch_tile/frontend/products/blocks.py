@@ -104,6 +104,11 @@ _REGISTERS, _OTHER_REGISTERS = 65536, 64
 # Seconds until the first terms have come, and until the last results are on their way.
 _START_SECONDS = 1.5e-6
 
+# Kernels that convert an operand on the way take so many times what is predicted (int8 weights and 4 to 256 rows, H100).
+_CONVERTING = 1.9
+# They replace the library's call below this share of its predicted time.
+_WORTH = 0.85
+
 
 def padded(size: int) -> int:
     """The least number of rows or columns of a block that holds them."""
@@ -173,6 +178,17 @@ def _predicted(problem: Problem, blocks: Blocks, gpu: Gpu) -> float:
     fraction = min(1.0, programs / gpu.multiprocessors)
     busy = on_one * max(work, near) + begun
     return float(max(busy, whole / (gpu.far_bytes * fraction)) + partial / gpu.far_bytes)
+
+
+def is_predicted_faster(problem: Problem, blocks: Blocks, gpu: Gpu) -> bool:
+    """Whether a kernel that computes an operand from fewer bytes is faster than writing that operand for the library,
+    by more than predictions miss."""
+    converted = problem.batch * problem.products * problem.columns * problem.depth
+    converted_bytes = converted * (problem.right_bytes + problem.operand_bytes)
+    product = problem.batch * problem.rows * problem.products * problem.columns * problem.depth
+    moved = problem.operand_bytes * (converted + problem.batch * problem.rows * (problem.depth + problem.columns))
+    library = max(2 * product / (gpu.operations * gpu.multiprocessors), moved / gpu.far_bytes)
+    return _CONVERTING * _predicted(problem, blocks, gpu) < _WORTH * (library + converted_bytes / gpu.far_bytes)
 
 
 def on_cpu(problem: Problem) -> list[Blocks]:

@@ -10,7 +10,9 @@ from torch.fx import GraphModule, Node
 
 from torch_tile import _C, targets
 from torch_tile.config import Settings
+from torch_tile.debug import limits
 from torch_tile.debug.record import TUNING_NOTES
+from torch_tile.errors import TileError
 from torch_tile.frontend.launches.embed_kernels import GivenKernel, own_copy
 from torch_tile.frontend.launches.options import matmul_precision
 from torch_tile.frontend.products import blocks
@@ -18,6 +20,7 @@ from torch_tile.frontend.products.launch import activated_by_library
 from torch_tile.frontend.products.prologue import inlined_operands
 from torch_tile.frontend.products.region import PRODUCTS, Product, Region, find_regions
 from torch_tile.frontend.products.tune import ACTIVATED, SUMMED, Candidate, Tuner, put
+from torch_tile.frontend.tile_operators import UnsupportedFunctionError
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +68,57 @@ def fuse_products(
     return gm
 
 
+def fuse_narrow_products(gm: GraphModule, settings: Settings) -> tuple[GraphModule, int]:
+    """Products on GPU whose right operand is computed from fewer bytes, like weights kept in 8 bits: kernels that
+    compute it on the way where that is predicted to be faster. The graph, and how many there are."""
+    if settings["max_autotune"] or _asks_for_eager_bits(settings) or not limits.is_on(settings, "narrow_products"):
+        return gm, 0
+    is_on_gpu = any(node.target in PRODUCTS and node.meta["val"].device.type == "cuda" for node in gm.graph.nodes)
+    if not is_on_gpu or not any(_narrow_blocks(region) for region in find_regions(gm.graph)):
+        return gm, 0
+    gm = own_copy(gm)
+    kernels: dict[str, GivenKernel] = {}
+    count = 0
+    for region in list(find_regions(gm.graph)):
+        chosen = _narrow_blocks(region)
+        if chosen is None:
+            continue
+        try:
+            put(gm, region, inlined_operands(region), chosen, kernels)
+            count += 1
+        except (UnsupportedFunctionError, TileError) as reason:
+            log.info("%s is a call of the library: %s", region.products[0].node.name, reason)
+    gm.graph.eliminate_dead_code()
+    gm.recompile()
+    return gm, count
+
+
+def _narrow_blocks(region: Region) -> blocks.Blocks | None:
+    first = region.products[0]
+    inlined = inlined_operands(region)
+    if first.value.device.type != "cuda" or first.value.dtype not in (torch.float16, torch.bfloat16):
+        return None
+    if not all(product.right in inlined for product in region.products) or first.left in inlined:
+        return None
+    if not all(_has_whole_rows(node) for node in region.inputs(inlined) if _is_read_by(node, inlined)):
+        return None
+    candidates = _blocks_for(region, inlined)
+    problem, gpu = _problem_of(region, inlined), _gpu_of(first.value.device)
+    if not candidates or problem.right_bytes >= problem.operand_bytes:
+        return None
+    return candidates[0] if blocks.is_predicted_faster(problem, candidates[0], gpu) else None
+
+
+def _is_read_by(node: Node, inlined: list[Node]) -> bool:
+    return any(user in inlined for user in node.users)
+
+
+def _has_whole_rows(node: Node) -> bool:
+    """Whether rows begin at multiples of 16 bytes, which is how many a thread loads at once."""
+    value = node.meta["val"]
+    return value.dim() < 2 or all(stride == 1 or stride * value.dtype.itemsize % 16 == 0 for stride in value.stride())
+
+
 def _asks_for_eager_bits(settings: Settings) -> bool:
     """Whether roundings or the order of sums matter; what is fastest may differ from run to run."""
     is_eager = (
@@ -91,20 +145,25 @@ def _is_one_row(product: Product) -> bool:
 
 
 def _blocks_for(region: Region, inlined: list[Node]) -> list[blocks.Blocks]:
-    first = region.products[0]
-    value = first.value
+    value = region.products[0].value
     if value.device.type == "cuda" and value.dtype is torch.float32 and matmul_precision() == "ieee":
         return []  # no matrix instructions
+    problem = _problem_of(region, inlined)
+    return blocks.on_cpu(problem) if value.device.type == "cpu" else blocks.on_gpu(problem, _gpu_of(value.device))
+
+
+def _problem_of(region: Region, inlined: list[Node]) -> blocks.Problem:
+    first = region.products[0]
     rows, columns, depth = region.sizes
-    problem = blocks.Problem(
+    return blocks.Problem(
         region.batch, rows, columns, depth, len(region.products), _bytes_read(first.left, inlined),
-        _bytes_read(first.right, inlined), value.dtype.itemsize,
+        _bytes_read(first.right, inlined), first.value.dtype.itemsize,
     )  # fmt: skip
-    if value.device.type == "cpu":
-        return blocks.on_cpu(problem)
-    properties = torch.cuda.get_device_properties(value.device)
-    shared = targets.shared_bytes(str(value.device))
-    return blocks.on_gpu(problem, blocks.Gpu(properties.multi_processor_count, shared))
+
+
+def _gpu_of(device: torch.device) -> blocks.Gpu:
+    properties = torch.cuda.get_device_properties(device)
+    return blocks.Gpu(properties.multi_processor_count, targets.shared_bytes(str(device)))
 
 
 def _bytes_read(operand: Node, inlined: list[Node]) -> int:

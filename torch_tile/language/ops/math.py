@@ -42,9 +42,12 @@ def through_torch(name: str) -> Callable[[Any], Any]:
 
     def compute(value: Any) -> Any:
         import torch
+        from torch.utils._python_dispatch import _disable_current_modes
 
         function: Any = getattr(torch.special, name, None) or getattr(torch, name)
-        return function(torch.from_numpy(np.array(value, copy=True, ndmin=1))).numpy().reshape(np.shape(value))[()]
+        with _disable_current_modes():  # a graph that is compiled may have fake tensors switched on
+            numbers = torch.from_numpy(np.array(value, copy=True, ndmin=1))
+            return function(numbers).numpy().reshape(np.shape(value))[()]
 
     return compute
 
