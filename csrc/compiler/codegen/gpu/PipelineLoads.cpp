@@ -525,13 +525,9 @@ void LoopPipeliner::makeLoop() {
   Operation *lastAddress = &body->back();
 
   Operation *yield = old.getBody()->getTerminator();
-  SmallVector<Value> yielded(yield->getOperands());
   body->getOperations().splice(body->end(), old.getBody()->getOperations());
   for (auto [from, to] : llvm::zip(old.getBody()->getArguments(), body->getArguments()))
     from.replaceAllUsesWith(to);
-  for (Value &value : yielded) // arguments were replaced after the copy
-    if (auto argument = dyn_cast<BlockArgument>(value); argument && argument.getOwner() == old.getBody())
-      value = body->getArgument(argument.getArgNumber());
   loop = made;
   replaceLoads(slot);
   // The slot of the iteration before is loaded, when a barrier says that all threads have read it.
@@ -540,6 +536,7 @@ void LoopPipeliner::makeLoop() {
     completeProducts();
   stageLoads(sources, hasIteration, loaded);
   b.setInsertionPoint(yield);
+  SmallVector<Value> yielded(yield->getOperands()); // after products were completed: a result may move to another place
   llvm::append_range(yielded, next);
   yielded.push_back(nextSlot(slot));
   yielded.push_back(nextSlot(loaded));
