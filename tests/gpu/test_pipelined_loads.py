@@ -74,6 +74,31 @@ def test_loads_and_shared_operands_without_room() -> None:
     torch.testing.assert_close(c.double(), expected, rtol=1e-4, atol=1e-3)
 
 
+@torch_tile.jit
+def deep_and_wide(a_ptr, b_ptr, d_ptr, c_ptr, steps, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """Loads of the first loop take what memory there is. In the second one an operand is computed, and takes other
+    memory."""
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    acc = tl.zeros((M, N), tl.float32)
+    for step in range(steps):
+        a = tl.load(a_ptr + m[:, None] * K + k[None, :])
+        acc = tl.dot(a, tl.load(b_ptr + (step * K + k[:, None]) * N + n[None, :]), acc)
+    for step in range(steps):
+        a = tl.load(d_ptr + m[:, None] * K + k[None, :]) * (step + 1)
+        acc = tl.dot(a.to(b_ptr.dtype.element_ty), tl.load(b_ptr + (step * K + k[:, None]) * N + n[None, :]), acc)
+    tl.store(c_ptr + m[:, None] * N + n[None, :], acc)
+
+
+@needs_simulator
+def test_loops_whose_memory_differs() -> None:
+    M, N, K, steps = 64, 64, 64, 2
+    a, d, b, c = on_cpu(M, K), on_cpu(M, K), on_cpu(steps * K, N), torch.zeros(M, N)
+    simulate(deep_and_wide, (1, 1, 1), a, b, d, c, steps, M=M, N=N, K=K, num_warps=4, num_stages=14, target="sm_90a")
+    parts = [part.double() for part in b.split(K)]
+    expected = a.double() @ (parts[0] + parts[1]) + d.double() @ parts[0] + (2 * d).double() @ parts[1]
+    torch.testing.assert_close(c.double(), expected, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
