@@ -269,6 +269,23 @@ def test_what_is_refused_is_triton_s(compile_for_gpu: Any, caplog: pytest.LogCap
     assert "assembly is Triton's" in compiled.notes[0] and compiled.notes[0].endswith("inline assembly")
 
 
+if HAS_TRITON:
+
+    @triton.jit
+    def three(out_ptr):
+        tl.store(out_ptr + tl.arange(0, 3), 1.0)
+
+
+def test_what_triton_says_of_a_kernel_is_said(compile_for_gpu: Any) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        three[(1,)](out)
+        return out
+
+    (note,) = compile_for_gpu(function, torch.ones(4)).notes
+    assert "range must be a power of 2" in note and note.endswith("(line 2 of the kernel)")
+
+
 @pytest.mark.parametrize("keyword", [{"enable_fp_fusion": False}, {"maxnreg": 300}])
 def test_launches_that_ask_for_more(keyword: dict[str, Any], compile_for_gpu: Any) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
