@@ -286,7 +286,7 @@ def test_what_triton_says_of_a_kernel_is_said(compile_for_gpu: Any) -> None:
     assert "range must be a power of 2" in note and note.endswith("(line 2 of the kernel)")
 
 
-@pytest.mark.parametrize("keyword", [{"enable_fp_fusion": False}, {"maxnreg": 300}])
+@pytest.mark.parametrize("keyword", [{"enable_fp_fusion": False}, {"maxnreg": 300}, {"arch": "sm80"}])
 def test_launches_that_ask_for_more(keyword: dict[str, Any], compile_for_gpu: Any) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         out = torch.empty_like(x)
