@@ -209,7 +209,7 @@ void LoopPipeliner::makeLoop() {
     completeProducts();
   stageLoads(sources, hasIteration, loaded);
   b.setInsertionPoint(yield);
-  SmallVector<Value> yielded(yield->getOperands()); // after products were completed: a result may move to another place
+  SmallVector<Value> yielded(yield->getOperands());
   llvm::append_range(yielded, next);
   yielded.push_back(nextSlot(slot));
   yielded.push_back(nextSlot(loaded));

@@ -208,7 +208,9 @@ bool LoopPlanner::hasRegistersFor(ArrayRef<tile::DotOp> underWay) {
 }
 
 /// Products whose results the loop only carries may end an iteration later: if nothing but the product itself looks at
-/// what is carried, or another product of that iteration, which is waited for, comes before all that does.
+/// what is carried, or another product of that iteration, which is waited for, comes before all that does. What is
+/// carried must not be needed behind the product: its results would have other registers, and move while they are under
+/// way.
 void LoopPlanner::findInFlight() {
   if (!options.hasWarpGroups())
     return;
@@ -243,9 +245,12 @@ void LoopPlanner::findInFlight() {
     return;
   for (tile::DotOp dot : others) {
     BlockArgument sums = carriedBy(dot);
-    auto isBehind = [&](Operation *user) { return waited->isBeforeInBlock(body->findAncestorOpInBlock(*user)); };
+    auto isBetween = [&](Operation *user) {
+      Operation *at = body->findAncestorOpInBlock(*user);
+      return waited->isBeforeInBlock(at) && (at == dot || at->isBeforeInBlock(dot));
+    };
     bool addsAlone = dot.getAcc() == sums && sums.hasOneUse();
-    if (!addsAlone && !llvm::all_of(sums.getUsers(), isBehind))
+    if (!addsAlone && !llvm::all_of(sums.getUsers(), isBetween))
       continue;
     inFlight.push_back(dot);
     if (!addsAlone)
@@ -331,12 +336,13 @@ void LoopPlanner::placeAll() {
 }
 
 void LoopPlanner::run() {
+  if (llvm::none_of(loop.getBody()->getOps<tile::DotOp>(), [](tile::DotOp dot) { return isMatrixDot(dot); }))
+    return;
   bool hasInner = loop->walk([&](scf::ForOp inner) {
                         return inner->hasAttr(pipelinedAttrName) ? WalkResult::interrupt() : WalkResult::advance();
                       })
                       .wasInterrupted();
-  auto dots = loop.getBody()->getOps<tile::DotOp>();
-  if (hasInner || llvm::none_of(dots, [](tile::DotOp dot) { return isMatrixDot(dot); }))
+  if (hasInner)
     return;
   if (numStages > 1 && isPlain())
     findLoads();
