@@ -94,6 +94,22 @@ def two_before(a_ptr, b_ptr, c_ptr, s_ptr, K, B: tl.constexpr):
     tl.store(s_ptr + rows, total)
 
 
+@torch_tile.jit
+def in_turns(a_ptr, b_ptr, c_ptr, K, B: tl.constexpr):
+    """Two sums that change places in each iteration."""
+    rows = tl.arange(0, B)
+    first = tl.zeros((B, B), tl.float32)
+    second = tl.zeros((B, B), tl.float32)
+    for k in range(0, K, B):
+        a = tl.load(a_ptr + rows[:, None] * K + (k + rows)[None, :])
+        b = tl.load(b_ptr + (k + rows)[:, None] * B + rows[None, :])
+        s = tl.dot(a, b)
+        first = tl.dot(s.to(a.dtype), b, first)
+        second = tl.dot((0.5 * s).to(a.dtype), b, second)
+        first, second = second, first
+    tl.store(c_ptr + rows[:, None] * B + rows[None, :], first + 2.0 * second)
+
+
 def _near(found: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(found.double().cpu(), expected.double().cpu(), rtol=1e-4, atol=1e-3)
 

@@ -207,10 +207,27 @@ bool LoopPlanner::hasRegistersFor(ArrayRef<tile::DotOp> underWay) {
   return used <= std::min(most ? most.getInt() : mostRegisters, blockRegisters / numThreads);
 }
 
+/// Whether a value of the loop's body is computed of what the loop carries there, by way of values of their type.
+static bool isMadeOf(Value value, BlockArgument argument) {
+  Operation *loop = argument.getOwner()->getParentOp();
+  llvm::SetVector<Value> seen;
+  seen.insert(value);
+  for (size_t k = 0; k < seen.size(); ++k) {
+    Operation *op = seen[k].getDefiningOp();
+    if (op && loop->isProperAncestor(op))
+      op->walk([&](Operation *inner) {
+        for (Value operand : inner->getOperands())
+          if (operand.getType() == argument.getType())
+            seen.insert(operand);
+      });
+  }
+  return seen.contains(argument);
+}
+
 /// Products whose results the loop only carries may end an iteration later: if nothing but the product itself looks at
-/// what is carried, or another product of that iteration, which is waited for, comes before all that does. What is
-/// carried must not be needed behind the product: its results would have other registers, and move while they are under
-/// way.
+/// what is carried, or another product of that iteration, which is waited for, comes before all that does. Results must
+/// take the registers of what is carried, which they are made of, and which is not needed behind them: otherwise they
+/// would move while they are under way.
 void LoopPlanner::findInFlight() {
   if (!options.hasWarpGroups())
     return;
@@ -250,7 +267,8 @@ void LoopPlanner::findInFlight() {
       return waited->isBeforeInBlock(at) && (at == dot || at->isBeforeInBlock(dot));
     };
     bool addsAlone = dot.getAcc() == sums && sums.hasOneUse();
-    if (!addsAlone && !llvm::all_of(sums.getUsers(), isBetween))
+    bool isInPlace = matchPattern(dot.getAcc(), m_Constant()) || isMadeOf(dot.getAcc(), sums);
+    if (!addsAlone && !(isInPlace && llvm::all_of(sums.getUsers(), isBetween)))
       continue;
     inFlight.push_back(dot);
     if (!addsAlone)
