@@ -77,6 +77,39 @@ def used_twice(a_ptr, b_ptr, c_ptr, s_ptr, K, B: tl.constexpr):
     tl.store(s_ptr + rows, total + most)
 
 
+@torch_tile.jit
+def two_before(a_ptr, b_ptr, c_ptr, s_ptr, K, B: tl.constexpr):
+    """An iteration adds to the sums of the one before the last: the loop hands them on, and uses another product."""
+    rows = tl.arange(0, B)
+    last = tl.zeros((B, B), tl.float32)
+    other = tl.zeros((B, B), tl.float32)
+    total = tl.zeros((B,), tl.float32)
+    for k in range(0, K, B):
+        a = tl.load(a_ptr + rows[:, None] * K + (k + rows)[None, :])
+        b = tl.load(b_ptr + (k + rows)[:, None] * B + rows[None, :])
+        total += tl.sum(tl.dot(a, b), 1)
+        d = tl.load(b_ptr + (K - B - k + rows)[:, None] * B + rows[None, :])
+        other, last = last, tl.dot(a, d, other * 0.5)
+    tl.store(c_ptr + rows[:, None] * B + rows[None, :], last + 2.0 * other)
+    tl.store(s_ptr + rows, total)
+
+
+@torch_tile.jit
+def in_turns(a_ptr, b_ptr, c_ptr, K, B: tl.constexpr):
+    """Two sums that change places in each iteration."""
+    rows = tl.arange(0, B)
+    first = tl.zeros((B, B), tl.float32)
+    second = tl.zeros((B, B), tl.float32)
+    for k in range(0, K, B):
+        a = tl.load(a_ptr + rows[:, None] * K + (k + rows)[None, :])
+        b = tl.load(b_ptr + (k + rows)[:, None] * B + rows[None, :])
+        s = tl.dot(a, b)
+        first = tl.dot(s.to(a.dtype), b, first)
+        second = tl.dot((0.5 * s).to(a.dtype), b, second)
+        first, second = second, first
+    tl.store(c_ptr + rows[:, None] * B + rows[None, :], first + 2.0 * second)
+
+
 def _near(found: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(found.double().cpu(), expected.double().cpu(), rtol=1e-4, atol=1e-3)
 
@@ -114,4 +147,16 @@ def check_used_twice(launch: Launch, randn: Any, B: int, **options: Any) -> None
     _near(s, a.double().sum(1) + parts.amax((0, 2)).clamp(min=0))
 
 
-CHECKS = (check_persistent, check_two_products, check_fixed_operand, check_used_twice)
+def check_two_before(launch: Launch, randn: Any, B: int, **options: Any) -> None:
+    for steps in (1, 2, 5):
+        a, b = randn(B, steps * B), randn(steps * B, B)
+        c, s = torch.empty(B, B, device=a.device), torch.empty(B, device=a.device)
+        launch(two_before, (1, 1, 1), a, b, c, s, steps * B, B=B, **options)
+        last, other = torch.zeros_like(c).double(), torch.zeros_like(c).double()
+        for p, q in zip(a.double().split(B, 1), reversed(b.double().split(B)), strict=True):
+            other, last = last, other * 0.5 + p @ q
+        _near(c, last + 2 * other)
+        _near(s, (a.double() @ b.double()).sum(1))
+
+
+CHECKS = (check_persistent, check_two_products, check_fixed_operand, check_used_twice, check_two_before)

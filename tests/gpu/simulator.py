@@ -2,7 +2,8 @@
 barriers run in the order of their numbers, with TORCH_TILE_SIMULATE_REVERSED=1 in the opposite one.
 
 What it finds beside wrong results: threads that wait at different barriers, or meet at different instructions; reads of
-shared memory that nobody has written (NaN), or that a copy is still on its way to; addresses that are not aligned.
+shared memory that nobody has written (NaN), or that a copy is still on its way to; addresses that are not aligned; uses
+of a product's results that are not waited for.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import torch
 
+from tests.gpu.products_under_way import uses_under_way
 from tests.gpu.simulator_instructions import replace_assembly, replace_intrinsics
 
 CLANG = shutil.which("clang-22") or "/usr/lib/llvm-22/bin/clang"
@@ -155,6 +157,7 @@ class SimulatedKernel:
     """A kernel of the tile language that runs on the CPU, from its LLVM IR for a GPU and its text."""
 
     def __init__(self, ir: str, text: str) -> None:
+        assert not uses_under_way(ir)
         self.simulated = Simulated(ir)
         signature = re.search(r"tile\.kernel @\w+\((.*?)\) ", text)
         assert signature is not None

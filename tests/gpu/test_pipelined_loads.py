@@ -11,7 +11,7 @@ import torch
 import torch_tile
 import torch_tile.language as tl
 from tests.gpu import simulator
-from tests.gpu.looped_products import CHECKS, check_two_products
+from tests.gpu.looped_products import CHECKS, check_two_products, in_turns, two_before, two_products
 from tests.gpu.test_simulated_products import launch as simulate
 from tests.language.conftest import has_compiler
 
@@ -47,6 +47,18 @@ def test_simulated_stages(num_stages: int) -> None:
     check_two_products(simulate, on_cpu, 64, num_warps=4, num_stages=num_stages, target="sm_90a")
 
 
+def test_results_under_way_keep_their_registers() -> None:
+    """What is handed on to another place, or comes from one, would move while it is under way."""
+    a, c, s = on_cpu(64, 64), torch.empty(64, 64), torch.empty(64)
+    options = {"num_warps": 4, "num_stages": 3, "target": "sm_90a"}
+    code = [
+        two_before.warmup(a, a, c, s, 64, B=64, **options).asm["llir"],
+        in_turns.warmup(a, a, c, 64, B=64, **options).asm["llir"],
+        two_products.warmup(a, a, a, c, 64, 64, B=64, BK=32, **options).asm["llir"],
+    ]
+    assert ["wait_group.sync.aligned(i64" in each for each in code] == [False, False, True]
+
+
 @torch_tile.jit
 def two_fixed(a_ptr, d_ptr, b_ptr, c_ptr, steps, M: tl.constexpr, K: tl.constexpr):
     """Two operands that all iterations share, and two that each loads."""
@@ -71,6 +83,31 @@ def test_loads_and_shared_operands_without_room() -> None:
     simulate(two_fixed, (1, 1, 1), a, d, b, c, steps, M=M, K=K, num_warps=8, num_stages=3, target="sm_80")
     parts = [part.double() for part in b.split(K)]
     expected = a.double() @ sum(parts[::2]) + 2 * d.double() @ sum(parts[1::2])
+    torch.testing.assert_close(c.double(), expected, rtol=1e-4, atol=1e-3)
+
+
+@torch_tile.jit
+def deep_and_wide(a_ptr, b_ptr, d_ptr, c_ptr, steps, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """Loads of the first loop take what memory there is. In the second one an operand is computed, and takes other
+    memory."""
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    acc = tl.zeros((M, N), tl.float32)
+    for step in range(steps):
+        a = tl.load(a_ptr + m[:, None] * K + k[None, :])
+        acc = tl.dot(a, tl.load(b_ptr + (step * K + k[:, None]) * N + n[None, :]), acc)
+    for step in range(steps):
+        a = tl.load(d_ptr + m[:, None] * K + k[None, :]) * (step + 1)
+        acc = tl.dot(a.to(b_ptr.dtype.element_ty), tl.load(b_ptr + (step * K + k[:, None]) * N + n[None, :]), acc)
+    tl.store(c_ptr + m[:, None] * N + n[None, :], acc)
+
+
+@needs_simulator
+def test_loops_whose_memory_differs() -> None:
+    M, N, K, steps = 64, 64, 64, 2
+    a, d, b, c = on_cpu(M, K), on_cpu(M, K), on_cpu(steps * K, N), torch.zeros(M, N)
+    simulate(deep_and_wide, (1, 1, 1), a, b, d, c, steps, M=M, N=N, K=K, num_warps=4, num_stages=14, target="sm_90a")
+    parts = [part.double() for part in b.split(K)]
+    expected = a.double() @ (parts[0] + parts[1]) + d.double() @ parts[0] + (2 * d).double() @ parts[1]
     torch.testing.assert_close(c.double(), expected, rtol=1e-4, atol=1e-3)
 
 

@@ -13,10 +13,12 @@ import pytest
 import torch
 from torch._functorch._aot_autograd.utils import make_boxed_func
 
+import torch_tile
 from tests.gpu import simulator
 from tests.language.conftest import has_compiler
 from torch_tile import _C, config, counters
 from torch_tile.errors import OptionError
+from torch_tile.frontend import autograd_key
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None and not torch.cuda.is_available()
 pytestmark = pytest.mark.skipif(
@@ -94,8 +96,17 @@ def compile_for_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable
 def test_values_of_the_option() -> None:
     assert config.KNOBS["triton_compiler"].choices == ("triton", "tile")
     assert config.resolve(options={"triton_compiler": "tile"})["triton_compiler"] == "tile"
+    assert "triton_compiler" in torch_tile.list_options()
     with pytest.raises(OptionError, match="'triton_compiler' expected one of triton, tile, got 'ptx'"):
         torch.compile(torch.sin, backend="tile", options={"triton_compiler": "ptx"})
+
+
+def test_the_option_is_part_of_keys() -> None:
+    """A graph that is cached with Triton's launches is not found where kernels are to be compiled here."""
+    keys = [
+        config.resolve(options={"triton_compiler": name}).key(autograd_key._IRRELEVANT) for name in ("triton", "tile")
+    ]
+    assert keys[0] != keys[1]
 
 
 def test_a_launch_is_a_step(compile_for_gpu: Any) -> None:
@@ -255,10 +266,27 @@ def test_what_is_refused_is_triton_s(compile_for_gpu: Any, caplog: pytest.LogCap
         compiled = compile_for_gpu(function, torch.arange(16, dtype=torch.int32))
     assert compiled.pycalls == 1 and counters["triton_refusals"] == 1
     assert "kernel assembly is compiled by Triton" in caplog.text
-    assert "assembly is Triton's" in compiled.notes[0] and "inline assembly" in compiled.notes[0]
+    assert "assembly is Triton's" in compiled.notes[0] and compiled.notes[0].endswith("inline assembly")
 
 
-@pytest.mark.parametrize("keyword", [{"enable_fp_fusion": False}, {"maxnreg": 300}])
+if HAS_TRITON:
+
+    @triton.jit
+    def three(out_ptr):
+        tl.store(out_ptr + tl.arange(0, 3), 1.0)
+
+
+def test_what_triton_says_of_a_kernel_is_said(compile_for_gpu: Any) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        out = torch.empty_like(x)
+        three[(1,)](out)
+        return out
+
+    (note,) = compile_for_gpu(function, torch.ones(4)).notes
+    assert "range must be a power of 2" in note and note.endswith("(line 2 of the kernel)")
+
+
+@pytest.mark.parametrize("keyword", [{"enable_fp_fusion": False}, {"maxnreg": 300}, {"arch": "sm80"}])
 def test_launches_that_ask_for_more(keyword: dict[str, Any], compile_for_gpu: Any) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         out = torch.empty_like(x)

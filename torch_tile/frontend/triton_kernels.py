@@ -58,8 +58,7 @@ def replace_triton_kernels(gm: GraphModule, settings: Settings) -> GraphModule:
             reason = str(error).splitlines()[0]
         except Exception as error:
             # Other types than those of this trace may suit the kernel: Triton decides at the launch.
-            message = str(error.__cause__ or error) or type(error).__name__
-            reason = f"tracing it failed: {message.splitlines()[0]}"
+            reason = f"tracing it failed: {_message_of(error)}"
             log.debug("tracing %s failed", launch.function_name, exc_info=True)
         if _is_tile_asked_for(launch, settings):
             counters.add("triton_refusals")
@@ -69,6 +68,17 @@ def replace_triton_kernels(gm: GraphModule, settings: Settings) -> GraphModule:
             log.info("Triton kernel %s is launched through Python: %s", launch.function_name, reason)
         call_function_instead(gm, launch)
     return gm
+
+
+def _message_of(error: BaseException) -> str:
+    """The first line of what the error behind this one says, and where. Triton's own texts begin with the source."""
+    lines = [getattr(getattr(error, "node", None), "lineno", None)]
+    while error.__cause__ is not None:
+        error = error.__cause__
+        lines.append(getattr(getattr(error, "node", None), "lineno", None))
+    message = getattr(error, "error_message", None) or str(error) or type(error).__name__
+    known = [line for line in lines if line is not None]
+    return str(message).splitlines()[0] + (f" (line {known[-1]} of the kernel)" if known else "")
 
 
 def _is_tile_asked_for(launch: Launch, settings: Settings) -> bool:

@@ -119,7 +119,7 @@ std::optional<LogicalResult> TritonImporter::importArithmetic(Operation *op, Str
   if (name == "tt.extern_elementwise")
     return importLibraryCall(op);
   if (name == "tt.elementwise_inline_asm")
-    return LogicalResult(error(op) << "inline assembly is for GPUs");
+    return LogicalResult(error(op) << "inline assembly" << (pointersFirst ? "" : " is for GPUs"));
   return std::nullopt;
 }
 

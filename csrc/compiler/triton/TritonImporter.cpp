@@ -72,6 +72,10 @@ InFlightDiagnostic TritonImporter::error(Operation *op) {
   return diagnostic;
 }
 
+LogicalResult TritonImporter::unsupported(Operation *op) {
+  return error(op) << op->getName().getStringRef() << " is not supported" << (pointersFirst ? "" : " on CPU");
+}
+
 Attribute TritonImporter::attribute(Operation *op, StringRef name) {
   if (Attribute found = op->getAttr(name))
     return found;
@@ -255,7 +259,7 @@ LogicalResult TritonImporter::importOp(Operation *op) {
   for (auto import : {&TritonImporter::importShape, &TritonImporter::importMemory, &TritonImporter::importArithmetic})
     if (std::optional<LogicalResult> done = (this->*import)(op, name))
       return *done;
-  return error(op) << name << (pointersFirst ? " is not supported" : " is not supported on CPU");
+  return unsupported(op);
 }
 
 /// Ops of MLIR's own dialects stay, on converted types.
@@ -341,7 +345,7 @@ LogicalResult TritonImporter::importControlFlow(Operation *op) {
     return success();
   }
   if (name != "scf.for" && name != "scf.if" && name != "scf.while")
-    return error(op) << name << " is not supported on CPU";
+    return unsupported(op);
   OperationState state(op->getLoc(), name, operands(op->getOperands()), types);
   for (unsigned index = 0; index < op->getNumRegions(); ++index)
     state.addRegion();

@@ -27,6 +27,7 @@ private:
   //----------------------------------------------------------------------------===//
 
   mlir::InFlightDiagnostic error(Operation *op);
+  mlir::LogicalResult unsupported(Operation *op);
   static mlir::Attribute attribute(Operation *op, llvm::StringRef name);
   static int64_t integer(Operation *op, llvm::StringRef name, int64_t otherwise = 0);
   /// Operand groups of an op with operandSegmentSizes.

@@ -8,16 +8,31 @@ from typing import Any
 from torch_tile.frontend.launches.launch import Launch, NotNative
 from torch_tile.language.launch_options import LaunchOptions, options_of
 
-# What else a launch may say, and the values that change nothing.
+# What a launch may say: choices that are followed here or by Triton's front end, and hints of speed.
+_FOLLOWED = frozenset(
+    {
+        "num_warps",
+        "num_stages",
+        "maxnreg",
+        "debug",
+        "launch_pdl",
+        "default_dot_input_precision",
+        "allowed_dot_input_precisions",
+        "max_num_imprecise_acc_default",
+        "supported_fp8_dtypes",
+        "deprecated_fp8_dot_operand_dtypes",
+    }
+)
+# And other names with the values that change nothing; None never does.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
-    "num_ctas": (None, 1),
-    "enable_fp_fusion": (None, True),
-    "launch_cooperative_grid": (None, False),
-    "extern_libs": (None,),
-    "ir_override": (None,),
-    "cluster_dims": (None, (1, 1, 1)),
-    "sanitize_overflow": (None, False),
-    "instrumentation_mode": (None, ""),
+    "num_ctas": (1,),
+    "warp_size": (32,),
+    "enable_fp_fusion": (True,),
+    "enable_reflect_ftz": (True,),
+    "launch_cooperative_grid": (False,),
+    "cluster_dims": ((1, 1, 1),),
+    "sanitize_overflow": (False,),
+    "instrumentation_mode": ("",),
 }
 
 
@@ -41,9 +56,9 @@ def launch_options(kernel: str, options: Mapping[str, Any]) -> LaunchOptions:
     Raises:
         NotNative: it asks for what is not done here.
     """
-    for name, accepted in _WITHOUT_EFFECT.items():
-        if options.get(name) not in accepted:
-            raise NotNative(f"{name}={options[name]!r}")
+    for name, value in options.items():
+        if value is not None and name not in _FOLLOWED and value not in _WITHOUT_EFFECT.get(name, ()):
+            raise NotNative(f"{name}={value!r}")
     chosen = options_of(dict(options))
     try:
         chosen.check(kernel)
