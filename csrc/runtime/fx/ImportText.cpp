@@ -2,6 +2,11 @@
 #include "runtime/fx/Casts.h"
 #include "runtime/fx/Importer.h"
 
+#include <ATen/Context.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/isnan.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -108,9 +113,25 @@ Value Importer::cast(const Value &x, at::ScalarType dtype) {
   return castTo(*this, x, withDtype(x.type, dtype));
 }
 
+/// Whether this torch gives float8_e4m3fn its largest number for what is beyond, or NaN: that differs between releases.
+static bool saturatesFloat8(bool isOnGpu) {
+  auto ask = [](c10::Device device) {
+    c10::impl::ExcludeDispatchKeyGuard guard(
+        c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+    at::Tensor large = at::full({1}, 1e30, at::TensorOptions(device).dtype(at::kFloat));
+    return !at::isnan(large.to(at::kFloat8_e4m3fn).to(at::kFloat)).item<bool>();
+  };
+  static const bool onCpu = ask(at::kCPU);
+  if (!isOnGpu || !at::hasCUDA())
+    return onCpu;
+  static const bool onGpu = ask(at::kCUDA);
+  return onGpu;
+}
+
 Value castTo(Importer &importer, const Value &x, TensorType type) {
   bool isToInteger = c10::isIntegralType(type.dtype, /*includeBool=*/false);
   bool saturates = importer.isOnGpu() && c10::isFloatingType(x.type.dtype) && isToInteger;
+  saturates |= type.dtype == at::kFloat8_e4m3fn && saturatesFloat8(importer.isOnGpu());
   return importer.emit("cast", {x}, saturates ? "saturate" : "", std::move(type));
 }
 

@@ -124,8 +124,8 @@ constexpr OpRule rules[] = {
     {"aten::where.Scalar", importWhere, "where"},
     {"aten::masked_fill.Scalar", importMaskedFill, "where"},
     {"aten::masked_fill.Tensor", importMaskedFill, "where"},
-    {"aten::_to_copy", importCast, "cast"},
-    {"prims::convert_element_type", importConvertElementType, "cast"},
+    {"aten::_to_copy", importCast, "cast", true},
+    {"prims::convert_element_type", importConvertElementType, "cast", true},
     // views
     {"aten::view", importView, "view", true},
     {"aten::reshape", importView, "view", true},

@@ -14,7 +14,7 @@ struct OpRule {
   const char *name; // as OpOverload.name() gives it, aten::default overloads without ".default"
   ImportRule import;
   const char *op;
-  /// It moves elements without looking at them, so it may have a dtype that nothing is generated for.
+  /// It may have a dtype that nothing is generated for: it moves elements without looking at them, or looks itself.
   bool takesAnyDtype = false;
 };
 

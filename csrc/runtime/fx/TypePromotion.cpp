@@ -94,4 +94,16 @@ bool isGenerated(at::ScalarType dtype) {
   }
 }
 
+bool isConverted(at::ScalarType dtype) {
+  switch (dtype) {
+  case at::kFloat8_e4m3fn:
+  case at::kFloat8_e5m2:
+  case at::kFloat8_e4m3fnuz:
+  case at::kFloat8_e5m2fnuz:
+    return true;
+  default:
+    return isGenerated(dtype);
+  }
+}
+
 } // namespace torch_tile::runtime::fx

@@ -38,4 +38,7 @@ bool isInRange(const Scalar &value, at::ScalarType dtype);
 /// Kernels can be generated for it.
 bool isGenerated(at::ScalarType dtype);
 
+/// Whether kernels read and write it, converted to and from a dtype that they compute in.
+bool isConverted(at::ScalarType dtype);
+
 } // namespace torch_tile::runtime::fx

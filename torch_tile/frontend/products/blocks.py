@@ -104,7 +104,7 @@ _REGISTERS, _OTHER_REGISTERS = 65536, 64
 # Seconds until the first terms have come, and until the last results are on their way.
 _START_SECONDS = 1.5e-6
 
-# Kernels that convert an operand on the way take so many times what is predicted (int8 weights and 4 to 256 rows, H100).
+# Kernels that convert an operand on the way take so many times what is predicted (int8, 4 to 256 rows, H100).
 _CONVERTING = 1.9
 # They replace the library's call below this share of its predicted time.
 _WORTH = 0.85

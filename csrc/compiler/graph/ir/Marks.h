@@ -8,7 +8,8 @@ namespace mlir::graph {
 /// On an exponential (graph.exp, math.exp in a body) whose argument is shown to be at most 0.
 inline constexpr llvm::StringLiteral kAtMostZero = "graph.at_most_zero";
 
-/// On graph.cast from a float to an integer: beyond the integer's range as on a GPU, not as on x86.
+/// On graph.cast from a float to an integer: beyond the integer's range as on a GPU, not as on x86. To f8E4M3FN: beyond
+/// its range the largest number, not NaN.
 inline constexpr llvm::StringLiteral kSaturate = "saturate";
 
 } // namespace mlir::graph

@@ -18,6 +18,12 @@ static bool passesOn(Operation *op) {
          isa<WhereOp, CatOp, ConstantPadOp, FlipOp, CloneOp, IndexTensorOp, GatherOp>(op);
 }
 
+/// Float types of 8 bits: whoever converts to one asks for its few values.
+static bool isTiny(Value value) {
+  auto type = dyn_cast<FloatType>(elementType(value));
+  return type && type.getWidth() < 16;
+}
+
 /// Whether `value` is read by one op alone, which bears a difference of a rounding, as does all that reads it through
 /// exact casts.
 static bool hasOneSmoothReader(Value value) {
@@ -29,7 +35,8 @@ static bool hasOneSmoothReader(Value value) {
       auto cast = dyn_cast<CastOp>(user);
       if (!passesOn(user) && !isCast)
         readers.insert(user);
-      if (readers.size() > 1 || jumps(user) || (cast && !isa<FloatType>(elementType(cast.getResult()))))
+      if (readers.size() > 1 || jumps(user) ||
+          (cast && (!isa<FloatType>(elementType(cast.getResult())) || isTiny(cast.getResult()))))
         return false;
       bool isExact =
           cast && elementType(cast.getResult()).getIntOrFloatBitWidth() > elementType(value).getIntOrFloatBitWidth();
@@ -42,6 +49,7 @@ static bool hasOneSmoothReader(Value value) {
 
 void mlir::graph::markRounding(Value tensor, Value scalar) {
   auto rounding = scalar.getDefiningOp<arith::TruncFOp>();
-  if (rounding && rounding.getIn().getType() == computeType(rounding.getType()) && hasOneSmoothReader(tensor))
+  if (rounding && !isTiny(tensor) && rounding.getIn().getType() == computeType(rounding.getType()) &&
+      hasOneSmoothReader(tensor))
     rounding->setDiscardableAttr(kElidableRounding, UnitAttr::get(rounding.getContext()));
 }

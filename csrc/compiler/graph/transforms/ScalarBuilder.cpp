@@ -128,6 +128,11 @@ Value ScalarBuilder::cast(Value value, Type from, Type to, bool saturates) const
     } else {
       value = builder.createOrFold<arith::SIToFPOp>(loc, middle, value);
     }
+    if (saturates && isa<Float8E4M3FNType>(to)) {
+      double largest = APFloat::getLargest(mlir::cast<FloatType>(to).getFloatSemantics()).convertToDouble();
+      value = make<arith::MaximumFOp>(value, floatConstant(middle, -largest)); // NaN stays NaN
+      value = make<arith::MinimumFOp>(value, floatConstant(middle, largest));
+    }
     return middle == to ? value : builder.createOrFold<arith::TruncFOp>(loc, to, value);
   }
   if (isa<FloatType>(from)) {

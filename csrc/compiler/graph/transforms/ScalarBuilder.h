@@ -35,7 +35,8 @@ public:
   /// An integer, float or bool attribute as a constant of `type`; null if it is none of them.
   Value constant(Type type, Attribute number) const;
 
-  /// `saturates`: floats become integers as on a GPU, else as on x86.
+  /// `saturates`: floats become integers as on a GPU, else as on x86; f8E4M3FN has its largest number for what is
+  /// beyond, else NaN.
   Value cast(Value value, Type from, Type to, bool saturates = false) const;
   Value isNonZero(Value value, Type type) const;
   Value isNan(Value value) const;
