@@ -87,10 +87,23 @@ def test_rounding_to_bfloat16_comes_first() -> None:
     check(lambda x, y: (x + y).to(torch.float8_e4m3fn), torch.ones(8).bfloat16(), torch.full((8,), 0.0627).bfloat16())
 
 
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_copied(dtype: torch.dtype) -> None:
+    x = all_bits(dtype).view(8, 32)
+    index = torch.tensor([3, 0, 7, 3])
+    for function in (
+        lambda x: x.t().contiguous(),
+        lambda x: x.repeat(2, 3),
+        lambda x: x[index],
+        lambda x: x.index_select(1, index),
+        lambda x: x[:, ::2].clone(),
+    ):
+        check(function, x)
+    check(lambda x: (x.float() * 2).to(dtype).t().contiguous(), x)
+
+
 def test_other_operators_run_outside() -> None:
     fresh()
     x = all_bits(torch.float8_e4m3fn)[:64]
-    assert torch.equal(
-        torch.compile(lambda x: torch.cat([x, x]).view(torch.uint8) + 1, backend="tile")(x),
-        torch.cat([x, x]).view(torch.uint8) + 1,
-    )
+    function = torch.compile(lambda x: torch.where(x.float() > 0, x, x.roll(1)).float() + 1, backend="tile")
+    torch.testing.assert_close(function(x), torch.where(x.float() > 0, x, x.roll(1)).float() + 1)

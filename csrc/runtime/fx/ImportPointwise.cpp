@@ -12,7 +12,6 @@ namespace torch_tile::runtime::fx {
 namespace {
 
 constexpr const char *kOddOperand = "an operand is neither a tensor nor a number";
-constexpr const char *kOddDtype = "no kernels are generated for this dtype";
 constexpr const char *kRefusesBool = "ATen refuses bool";
 
 bool isFloat(at::ScalarType dtype) { return c10::isFloatingType(dtype); }
@@ -363,8 +362,6 @@ const char *importCast(Call &call) {
   if (!x)
     return kOddOperand;
   bool isSame = x->type.dtype == call.type().dtype;
-  if (!isConverted(x->type.dtype) || !isConverted(call.type().dtype))
-    return kOddDtype;
   call.set(isSame ? call.importer.emit("clone", {*x}, "", call.type()) : castTo(call.importer, *x, call.type()));
   return nullptr;
 }

@@ -371,12 +371,14 @@ Value Importer::constantInput(const py::object &tensor) {
 }
 
 /// Why nothing is generated for these dtypes or devices; null if it can be.
-static const char *refuseType(const Value &value, bool takesAnyDtype, c10::Device device) {
+static const char *refuseType(const Value &value, Dtypes taken, c10::Device device) {
   if (!value.isTensor())
     return nullptr;
   if (value.type.device != device)
     return device.is_cpu() ? "a tensor is not on the CPU" : "a tensor is not on the device of the graph's kernels";
-  return takesAnyDtype || isGenerated(value.type.dtype) ? nullptr : "no kernels are generated for this dtype";
+  bool isTaken = isGenerated(value.type.dtype) || taken == Dtypes::Any ||
+                 (taken == Dtypes::Converted && isConverted(value.type.dtype));
+  return isTaken ? nullptr : "no kernels are generated for this dtype";
 }
 
 const NodeValues *Importer::onDevice(const NodeValues &values) {
@@ -417,7 +419,7 @@ const char *Importer::importWithRule(Call &call, py::handle node) {
   if (call.info.fullName == "aten::slice.Tensor" && definesSymbol(node))
     return "its size is known only when the graph runs";
   for (const Value &value : call.results.leaves)
-    if (const char *reason = refuseType(value, rule.takesAnyDtype, device))
+    if (const char *reason = refuseType(value, rule.dtypes, device))
       return reason;
   std::vector<std::pair<PyObject *, NodeValues>> moved;
   const char *reason = nullptr;
@@ -432,7 +434,7 @@ const char *Importer::importWithRule(Call &call, py::handle node) {
     }
     for (const Value &value : values->leaves)
       if (!reason)
-        reason = refuseType(value, rule.takesAnyDtype, device);
+        reason = refuseType(value, rule.dtypes, device);
   }
   call.firstName = nextName;
   if (!reason)

@@ -10,12 +10,15 @@ class Call;
 /// Prints a call. Null on success, else why the call goes outside instead.
 using ImportRule = const char *(*)(Call & call);
 
+/// Which dtypes a rule takes: those that kernels compute in, those that kernels read and write, or any.
+enum class Dtypes { Generated, Converted, Any };
+
 struct OpRule {
   const char *name; // as OpOverload.name() gives it, aten::default overloads without ".default"
   ImportRule import;
   const char *op;
-  /// It may have a dtype that nothing is generated for: it moves elements without looking at them, or looks itself.
-  bool takesAnyDtype = false;
+  /// More than those that kernels compute in: it moves elements without looking at them.
+  Dtypes dtypes = Dtypes::Generated;
 };
 
 /// Null if the overload has no rule.
