@@ -17,13 +17,29 @@ from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import GlobalStateSource
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import guard_or_true
+from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true
 from torch.utils import _pytree as pytree
 
 from torch_tile.errors import UnsupportedError
 
 _FLOATS_ONLY = ("hardshrink",)
 _MISTAKEN = ("multilabel_margin_loss",)
+_SUBTRACTIONS = frozenset(("sub", "isub", "rsub", "subtract"))
+_ADDITIONS = _SUBTRACTIONS | {"add"}
+_PLACES_IN = frozenset(("cross_entropy", "nll_loss"))
+_INTO_FIRST = frozenset(("add_", "sub_", "subtract_", "mul_", "multiply_", "iadd", "isub", "imul"))
+# Those that write one value, and those that change no element.
+_WRITES_OF_EXPANDED = frozenset(("fill_", "zero_", "masked_fill_", "set_", "resize_", "resize_as_", "requires_grad_"))
+_WRITES_OF_EXPANDED |= {
+    "t_",
+    "transpose_",
+    "swapaxes_",
+    "swapdims_",
+    "squeeze_",
+    "unsqueeze_",
+    "as_strided_",
+    "detach_",
+}
 _OPERATORS = {getattr(operator, name) for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow")}
 
 
@@ -70,6 +86,45 @@ def _overlap_in_part(a: torch.Tensor, b: torch.Tensor) -> bool:
     if one is None or other is None or one[0] >= other[1] or other[0] >= one[1]:
         return False
     return one != other or a.stride() != b.stride()
+
+
+def _is_expanded(x: torch.Tensor) -> bool:
+    """Whether elements share memory, as ATen's check of a write sees it."""
+    if guard_or_false(x.numel() == 0):
+        return False
+    return any(
+        guard_or_false(size > 1)
+        for size, stride in zip(x.shape, x.stride(), strict=True)
+        if guard_or_false(stride == 0)
+    )
+
+
+def _operands(node: Node) -> list[Any]:
+    """The first two arguments of a call: tensors, or numbers."""
+    operands = [*node.args[:2], *(node.kwargs[name] for name in ("input", "other") if name in node.kwargs)]
+    return [operand.meta.get("example_value") if isinstance(operand, Node) else operand for operand in operands]
+
+
+def _mixes_dtypes(node: Node, name: str) -> str | None:
+    """Why eager mode refuses the dtypes of an addition, a subtraction, a product or the places of a loss."""
+    operands = _operands(node)
+    tensors = [x for x in operands if isinstance(x, torch.Tensor)]
+    if len(operands) != 2 or not tensors:
+        return None
+    plain = name.strip("_")
+    if plain in _SUBTRACTIONS and any(isinstance(x, bool) for x in operands):
+        return f"{name} of a bool"
+    has_bool_factor = plain in _ADDITIONS and isinstance(node.kwargs.get("alpha"), bool)
+    if has_bool_factor and torch.result_type(*operands) is not torch.bool:
+        return f"{name} with a bool as alpha"
+    if plain in _PLACES_IN and operands[1] is tensors[-1]:
+        dtype = operands[1].dtype
+        if not dtype.is_floating_point and not dtype.is_complex and dtype not in (torch.int64, torch.uint8):
+            return f"{name} whose targets are {dtype}"
+    is_write = name in _INTO_FIRST and operands[0] is tensors[0]
+    if is_write and not torch.can_cast(torch.result_type(*operands), operands[0].dtype):
+        return f"{name} of a {operands[0].dtype} by what is no {operands[0].dtype}"
+    return None
 
 
 def _keeps_a_size(node: Node) -> bool:
@@ -128,8 +183,12 @@ def check_calls(gm: Any) -> None:
             raise UnsupportedError("import", f"{name}, whose result tracing takes for a tensor of floats")
         if name.partition(".")[0] in _MISTAKEN:
             raise UnsupportedError("import", f"{name}, of which tracing makes another function")
+        if reason := _mixes_dtypes(node, name):
+            raise UnsupportedError("import", reason)
         if _keeps_a_size(node):
             raise UnsupportedError("import", f"{name} by a factor that keeps a size, which eager mode does not sample")
         for written in tensors_in(written_by(node)):
+            if name not in _WRITES_OF_EXPANDED and _is_expanded(written):
+                raise UnsupportedError("import", f"{name} writes elements that share memory")
             if any(_overlap_in_part(written, x) for x in tensors_in((node.args, node.kwargs))):
                 raise UnsupportedError("import", f"{name} reads part of the memory that it writes")
