@@ -67,6 +67,22 @@ def test_calls_that_eager_mode_refuses(name: str) -> None:
     assert str(expected.value)[:40] in str(refused.value)
 
 
+def _set_first(x: torch.Tensor) -> torch.Tensor:
+    y = x.expand(3, 4)
+    y[0] = 0.3
+    return y
+
+
+@tile_only
+@pytest.mark.parametrize("write", [lambda x: x.expand(3, 4).fill_(0.3), lambda x: x.expand(3, 4).zero_(), _set_first])
+def test_writes_of_one_value_to_expanded_tensors(write: Function) -> None:
+    """Eager mode takes them; functionalization adds the three differences up."""
+    torch.compiler.reset()
+    mine, eager = torch.full((1, 4), 0.1), torch.full((1, 4), 0.1)
+    assert_same(torch.compile(write, backend="tile")(mine), write(eager))
+    assert_same(mine, eager)
+
+
 def test_writes_that_overlap_nothing_are_compiled() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         y = x.clone()

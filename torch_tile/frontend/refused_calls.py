@@ -28,18 +28,9 @@ _SUBTRACTIONS = frozenset(("sub", "isub", "rsub", "subtract"))
 _ADDITIONS = _SUBTRACTIONS | {"add"}
 _PLACES_IN = frozenset(("cross_entropy", "nll_loss"))
 _INTO_FIRST = frozenset(("add_", "sub_", "subtract_", "mul_", "multiply_", "iadd", "isub", "imul"))
-# Those that write one value, and those that change no element.
-_WRITES_OF_EXPANDED = frozenset(("fill_", "zero_", "masked_fill_", "set_", "resize_", "resize_as_", "requires_grad_"))
-_WRITES_OF_EXPANDED |= {
-    "t_",
-    "transpose_",
-    "swapaxes_",
-    "swapdims_",
-    "squeeze_",
-    "unsqueeze_",
-    "as_strided_",
-    "detach_",
-}
+# Those that change no element.
+_CHANGES_OF_VIEWS = frozenset(("set_", "resize_", "resize_as_", "requires_grad_", "detach_", "as_strided_", "t_"))
+_CHANGES_OF_VIEWS |= {"transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"}
 _OPERATORS = {getattr(operator, name) for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow")}
 
 
@@ -187,8 +178,10 @@ def check_calls(gm: Any) -> None:
             raise UnsupportedError("import", reason)
         if _keeps_a_size(node):
             raise UnsupportedError("import", f"{name} by a factor that keeps a size, which eager mode does not sample")
+        changed = node.args[:1] if name == "setitem" else written_by(node)
+        if name not in _CHANGES_OF_VIEWS and any(_is_expanded(x) for x in tensors_in(changed)):
+            # Functionalization adds up what was written, even where eager mode takes the write.
+            raise UnsupportedError("import", f"{name} writes elements that share memory")
         for written in tensors_in(written_by(node)):
-            if name not in _WRITES_OF_EXPANDED and _is_expanded(written):
-                raise UnsupportedError("import", f"{name} writes elements that share memory")
             if any(_overlap_in_part(written, x) for x in tensors_in((node.args, node.kwargs))):
                 raise UnsupportedError("import", f"{name} reads part of the memory that it writes")
