@@ -83,6 +83,26 @@ def test_writes_of_one_value_to_expanded_tensors(write: Function) -> None:
     assert_same(mine, eager)
 
 
+@tile_only
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("factor", [None, 2.0])
+def test_results_that_are_views_without_gradients(mode: Any, factor: float | None) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x if factor is None else x * factor
+        with mode():
+            view = y[0]
+        return view, y * 3
+
+    def gradient(f: Function) -> torch.Tensor:
+        x = torch.ones(2, 3, requires_grad=True)
+        sum(each.sum() for each in f(x)).backward()
+        assert x.grad is not None
+        return x.grad
+
+    torch.compiler.reset()
+    assert_same(gradient(torch.compile(function, backend="tile")), gradient(function))
+
+
 def test_writes_that_overlap_nothing_are_compiled() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         y = x.clone()

@@ -14,8 +14,6 @@ import torch
 from torch.autograd import grad_mode
 from torch.fx import GraphModule, Node
 
-from torch_tile.frontend.refused_calls import tensors_in
-
 _enter: Any = getattr(grad_mode, "_enter_inference_mode", None)  # private parts of torch
 _exit: Any = getattr(grad_mode, "_exit_inference_mode", None)
 
@@ -23,7 +21,7 @@ _exit: Any = getattr(grad_mode, "_exit_inference_mode", None)
 @contextlib.contextmanager
 def traced_without_gradients(gm: Any) -> Iterator[None]:
     """The blocks of a graph are changed inside; after an error they are what they were, to run in eager mode."""
-    if not isinstance(gm, GraphModule) or torch.is_inference_mode_enabled() or not _blocks(gm) or _gives_leaf_views(gm):
+    if not isinstance(gm, GraphModule) or torch.is_inference_mode_enabled() or not _blocks(gm):
         yield
         return
     before = [(node, node.target, node.args) for node in _blocks(gm)]
@@ -39,16 +37,6 @@ def traced_without_gradients(gm: Any) -> Iterator[None]:
 
 def _blocks(gm: GraphModule) -> list[Node]:
     return [node for node in gm.graph.nodes if node.op == "call_function" and node.target in (_enter, _exit)]
-
-
-def _gives_leaf_views(gm: GraphModule) -> bool:
-    """Whether a result views an argument that has gradients: made anew behind the program, the view would have them."""
-    if not torch.is_grad_enabled():
-        return False
-    arguments = gm.graph.find_nodes(op="placeholder") + gm.graph.find_nodes(op="get_attr")
-    storages = {x.untyped_storage()._cdata for x in tensors_in(arguments) if x.requires_grad}
-    results = [node for node in gm.graph.output_node().all_input_nodes if node not in arguments]
-    return any(x.untyped_storage()._cdata in storages for x in tensors_in(results))
 
 
 def _change(gm: GraphModule) -> None:

@@ -158,13 +158,29 @@ def check_level() -> None:
         raise UnsupportedError("import", "a call within torch.autograd.forward_ad.dual_level()")
 
 
+def _check_results(gm: GraphModule) -> None:
+    """AOTAutograd makes results that are views anew behind a program, with gradients whatever the mode was."""
+    if not torch.is_grad_enabled():
+        return
+    for node in gm.graph.output_node().all_input_nodes:
+        is_made = node.op not in ("placeholder", "get_attr")
+        for x in tensors_in(node) if is_made else ():
+            if x.requires_grad and x.grad_fn is None and x._is_view():
+                raise UnsupportedError(
+                    "import", f"{name_of(node)}, whose result is a view that was made without gradients"
+                )
+
+
 def check_calls(gm: Any) -> None:
     """Looks at the calls of a graph of Dynamo's.
 
     Raises:
         UnsupportedError: eager mode refuses one of them, or computes something else.
     """
-    for node in gm.graph.nodes if isinstance(gm, GraphModule) else ():
+    if not isinstance(gm, GraphModule):
+        return
+    _check_results(gm)
+    for node in gm.graph.nodes:
         if node.op not in ("call_function", "call_method"):
             continue
         name = name_of(node)
