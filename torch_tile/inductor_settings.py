@@ -66,12 +66,19 @@ def _changed() -> Iterator[tuple[str, str, Any]]:
         if entry is None or getattr(entry, "alias", None) is not None or name in _HEARD:
             continue
         value = _value(config, name)
+        if name == "deterministic" and value == _torch_is_deterministic():
+            continue  # torch.use_deterministic_algorithms sets the option as well, and is followed
         variable = from_variables.get(name)
         if variable is not None and value == _from_environment(entry):
             if value != _VARIABLES[variable][1]:
                 yield f"environment variable {variable}={os.environ[variable]}", name, value
         elif not _is_same(value, entry.default):
             yield f"torch._inductor.config.{name} = {_text(value)}", name, value
+
+
+def _torch_is_deterministic() -> bool:
+    torch: Any = sys.modules["torch"]
+    return bool(torch.are_deterministic_algorithms_enabled())
 
 
 def _value(config: Any, name: str) -> Any:

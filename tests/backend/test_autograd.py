@@ -131,6 +131,50 @@ def test_modes_without_gradients() -> None:
     assert program(x).requires_grad
 
 
+@torch.inference_mode()
+def _inferred(x: torch.Tensor) -> torch.Tensor:
+    return x.add_(1).t()[0] * 2
+
+
+def _inferred_between(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x * 2
+    with torch.inference_mode():
+        z = y.view(-1) + 1
+        with torch.inference_mode(False):
+            kept = x.t().sin()
+        w = x.t() * 2
+    return y.exp(), z, kept, w
+
+
+def _inferred_within_no_grad(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    with torch.no_grad():
+        with torch.inference_mode():
+            y = x.view(-1) * 3
+        z = x * 2
+    return y, z, x * 4
+
+
+@pytest.mark.parametrize("function", [_inferred, _inferred_between, _inferred_within_no_grad])
+@pytest.mark.parametrize("needs_grad", [False, True])
+def test_inference_mode_within_a_graph(function: Any, needs_grad: bool) -> None:
+    def run(f: Any) -> tuple[Any, ...]:
+        x = torch.linspace(0, 1, 6).view(2, 3).requires_grad_(needs_grad and function is not _inferred)
+        results = f(x)
+        results = results if isinstance(results, tuple) else (results,)
+        flags = [each.requires_grad for each in results]
+        wanted = [each.sum() for each in results if each.requires_grad]
+        if wanted:
+            torch.stack(wanted).sum().backward()
+        return flags, [each.detach().clone() for each in results], x.detach(), x.grad
+
+    mine, eager = run(compiled(function)), run(function)
+    assert mine[0] == eager[0]
+    for one, other in zip([*mine[1], mine[2]], [*eager[1], eager[2]], strict=True):
+        assert_same(one, other)
+    if eager[3] is not None:
+        assert_same(mine[3], eager[3])
+
+
 def test_hooks_on_tensors_and_modules() -> None:
     seen: list[str] = []
 

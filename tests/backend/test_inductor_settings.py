@@ -121,3 +121,12 @@ def test_inductor_is_not_imported_for_it() -> None:
         """).strip()
         == "False"
     )
+
+
+def test_torchs_own_switch_is_followed(caplog: pytest.LogCaptureFixture) -> None:
+    """torch.use_deterministic_algorithms sets Inductor's option too, in newer versions."""
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert said(caplog) == []
+    finally:
+        torch.use_deterministic_algorithms(False)

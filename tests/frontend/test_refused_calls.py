@@ -41,6 +41,12 @@ REFUSED: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
     "add": (_added, (torch.randn(9),)),
     "transposed": (_transposed, (torch.randn(9),)),
     "out": (_into, (torch.randn(9),)),
+    "add_to_expanded": (lambda x: x.expand(3, 9).add_(1), (torch.randn(9),)),
+    "minus_bool": (lambda x: x - True, (INTEGERS,)),
+    "bool_minus": (lambda x: True - x, (torch.randn(9),)),
+    "bool_alpha": (lambda x: torch.add(x, x, alpha=True), (torch.randn(9),)),
+    "product_into_integers": (lambda x: x.clone().mul_(torch.ones(9) / 2), (INTEGERS,)),
+    "small_targets": (lambda x: F.cross_entropy(x, torch.zeros(9, dtype=torch.int32)), (torch.randn(9, 2),)),
     "hardshrink": (F.hardshrink, (INTEGERS,)),
     "hardshrink_of_bools": (lambda x: x.hardshrink(), (INTEGERS > 0,)),
     "pad_of_nothing": (lambda x: F.pad(x[:0], (-1, 1)) + 1, (torch.randn(9),)),
@@ -59,6 +65,42 @@ def test_calls_that_eager_mode_refuses(name: str) -> None:
     with pytest.raises(Exception) as refused:
         torch.compile(function, backend="tile", dynamic=False)(*arguments)
     assert str(expected.value)[:40] in str(refused.value)
+
+
+def _set_first(x: torch.Tensor) -> torch.Tensor:
+    y = x.expand(3, 4)
+    y[0] = 0.3
+    return y
+
+
+@tile_only
+@pytest.mark.parametrize("write", [lambda x: x.expand(3, 4).fill_(0.3), lambda x: x.expand(3, 4).zero_(), _set_first])
+def test_writes_of_one_value_to_expanded_tensors(write: Function) -> None:
+    """Eager mode takes them; functionalization adds the three differences up."""
+    torch.compiler.reset()
+    mine, eager = torch.full((1, 4), 0.1), torch.full((1, 4), 0.1)
+    assert_same(torch.compile(write, backend="tile")(mine), write(eager))
+    assert_same(mine, eager)
+
+
+@tile_only
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("factor", [None, 2.0])
+def test_results_that_are_views_without_gradients(mode: Any, factor: float | None) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x if factor is None else x * factor
+        with mode():
+            view = y[0]
+        return view, y * 3
+
+    def gradient(f: Function) -> torch.Tensor:
+        x = torch.ones(2, 3, requires_grad=True)
+        sum(each.sum() for each in f(x)).backward()
+        assert x.grad is not None
+        return x.grad
+
+    torch.compiler.reset()
+    assert_same(gradient(torch.compile(function, backend="tile")), gradient(function))
 
 
 def test_writes_that_overlap_nothing_are_compiled() -> None:

@@ -25,6 +25,7 @@ from torch_tile.errors import OverlappingInputsError
 from torch_tile.frontend import containment
 from torch_tile.frontend.deterministic import called_deterministically, deterministic
 from torch_tile.frontend.finite import asserts_finite
+from torch_tile.frontend.inference_modes import traced_without_gradients
 from torch_tile.frontend.python_random import as_they_come as random_numbers_as_they_come
 from torch_tile.frontend.refused_calls import check_calls, check_level
 from torch_tile.frontend.reload import reload_graph
@@ -95,7 +96,8 @@ def compile_with_autograd(
         check_calls(gm)
         refuse_views_of_copies(gm, _is_training(inputs))
         check_level()
-        return _compile_with_attention(gm, inputs, settings)
+        with traced_without_gradients(gm):
+            return _compile_with_attention(gm, inputs, settings)
 
     def compile_any() -> Callable[..., Any]:
         _run_pre_grad(gm, settings)

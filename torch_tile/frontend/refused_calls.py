@@ -17,13 +17,20 @@ from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import GlobalStateSource
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import guard_or_true
+from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true
 from torch.utils import _pytree as pytree
 
 from torch_tile.errors import UnsupportedError
 
 _FLOATS_ONLY = ("hardshrink",)
 _MISTAKEN = ("multilabel_margin_loss",)
+_SUBTRACTIONS = frozenset(("sub", "isub", "rsub", "subtract"))
+_ADDITIONS = _SUBTRACTIONS | {"add"}
+_PLACES_IN = frozenset(("cross_entropy", "nll_loss"))
+_INTO_FIRST = frozenset(("add_", "sub_", "subtract_", "mul_", "multiply_", "iadd", "isub", "imul"))
+# Those that change no element.
+_CHANGES_OF_VIEWS = frozenset(("set_", "resize_", "resize_as_", "requires_grad_", "detach_", "as_strided_", "t_"))
+_CHANGES_OF_VIEWS |= {"transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"}
 _OPERATORS = {getattr(operator, name) for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow")}
 
 
@@ -72,6 +79,45 @@ def _overlap_in_part(a: torch.Tensor, b: torch.Tensor) -> bool:
     return one != other or a.stride() != b.stride()
 
 
+def _is_expanded(x: torch.Tensor) -> bool:
+    """Whether elements share memory, as ATen's check of a write sees it."""
+    if guard_or_false(x.numel() == 0):
+        return False
+    return any(
+        guard_or_false(size > 1)
+        for size, stride in zip(x.shape, x.stride(), strict=True)
+        if guard_or_false(stride == 0)
+    )
+
+
+def _operands(node: Node) -> list[Any]:
+    """The first two arguments of a call: tensors, or numbers."""
+    operands = [*node.args[:2], *(node.kwargs[name] for name in ("input", "other") if name in node.kwargs)]
+    return [operand.meta.get("example_value") if isinstance(operand, Node) else operand for operand in operands]
+
+
+def _mixes_dtypes(node: Node, name: str) -> str | None:
+    """Why eager mode refuses the dtypes of an addition, a subtraction, a product or the places of a loss."""
+    operands = _operands(node)
+    tensors = [x for x in operands if isinstance(x, torch.Tensor)]
+    if len(operands) != 2 or not tensors:
+        return None
+    plain = name.strip("_")
+    if plain in _SUBTRACTIONS and any(isinstance(x, bool) for x in operands):
+        return f"{name} of a bool"
+    has_bool_factor = plain in _ADDITIONS and isinstance(node.kwargs.get("alpha"), bool)
+    if has_bool_factor and torch.result_type(*operands) is not torch.bool:
+        return f"{name} with a bool as alpha"
+    if plain in _PLACES_IN and operands[1] is tensors[-1]:
+        dtype = operands[1].dtype
+        if not dtype.is_floating_point and not dtype.is_complex and dtype not in (torch.int64, torch.uint8):
+            return f"{name} whose targets are {dtype}"
+    is_write = name in _INTO_FIRST and operands[0] is tensors[0]
+    if is_write and not torch.can_cast(torch.result_type(*operands), operands[0].dtype):
+        return f"{name} of a {operands[0].dtype} by what is no {operands[0].dtype}"
+    return None
+
+
 def _keeps_a_size(node: Node) -> bool:
     """Whether an interpolation scales a dimension by a factor that leaves its size.
 
@@ -112,13 +158,29 @@ def check_level() -> None:
         raise UnsupportedError("import", "a call within torch.autograd.forward_ad.dual_level()")
 
 
+def _check_results(gm: GraphModule) -> None:
+    """AOTAutograd makes results that are views anew behind a program, with gradients whatever the mode was."""
+    if not torch.is_grad_enabled():
+        return
+    for node in gm.graph.output_node().all_input_nodes:
+        is_made = node.op not in ("placeholder", "get_attr")
+        for x in tensors_in(node) if is_made else ():
+            if x.requires_grad and x.grad_fn is None and x._is_view():
+                raise UnsupportedError(
+                    "import", f"{name_of(node)}, whose result is a view that was made without gradients"
+                )
+
+
 def check_calls(gm: Any) -> None:
     """Looks at the calls of a graph of Dynamo's.
 
     Raises:
         UnsupportedError: eager mode refuses one of them, or computes something else.
     """
-    for node in gm.graph.nodes if isinstance(gm, GraphModule) else ():
+    if not isinstance(gm, GraphModule):
+        return
+    _check_results(gm)
+    for node in gm.graph.nodes:
         if node.op not in ("call_function", "call_method"):
             continue
         name = name_of(node)
@@ -128,8 +190,14 @@ def check_calls(gm: Any) -> None:
             raise UnsupportedError("import", f"{name}, whose result tracing takes for a tensor of floats")
         if name.partition(".")[0] in _MISTAKEN:
             raise UnsupportedError("import", f"{name}, of which tracing makes another function")
+        if reason := _mixes_dtypes(node, name):
+            raise UnsupportedError("import", reason)
         if _keeps_a_size(node):
             raise UnsupportedError("import", f"{name} by a factor that keeps a size, which eager mode does not sample")
+        changed = node.args[:1] if name == "setitem" else written_by(node)
+        if name not in _CHANGES_OF_VIEWS and any(_is_expanded(x) for x in tensors_in(changed)):
+            # Functionalization adds up what was written, even where eager mode takes the write.
+            raise UnsupportedError("import", f"{name} writes elements that share memory")
         for written in tensors_in(written_by(node)):
             if any(_overlap_in_part(written, x) for x in tensors_in((node.args, node.kwargs))):
                 raise UnsupportedError("import", f"{name} reads part of the memory that it writes")
