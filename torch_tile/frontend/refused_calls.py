@@ -158,17 +158,25 @@ def check_level() -> None:
         raise UnsupportedError("import", "a call within torch.autograd.forward_ad.dual_level()")
 
 
-def _check_results(gm: GraphModule) -> None:
-    """AOTAutograd makes results that are views anew behind a program, with gradients whatever the mode was."""
+def _detach_results(gm: GraphModule) -> None:
+    """AOTAutograd makes results that are views anew behind a program, with gradients whatever the mode was. Those that
+    were made without gradients are detached first: that the program knows."""
     if not torch.is_grad_enabled():
         return
-    for node in gm.graph.output_node().all_input_nodes:
-        is_made = node.op not in ("placeholder", "get_attr")
-        for x in tensors_in(node) if is_made else ():
-            if x.requires_grad and x.grad_fn is None and x._is_view():
-                raise UnsupportedError(
-                    "import", f"{name_of(node)}, whose result is a view that was made without gradients"
-                )
+    output = gm.graph.output_node()
+    changed = False
+    for node in output.all_input_nodes:
+        x = node.meta.get("example_value")
+        if node.op in ("placeholder", "get_attr") or not isinstance(x, torch.Tensor):
+            continue
+        if x.requires_grad and x.grad_fn is None and x._is_view():
+            with gm.graph.inserting_before(output):
+                detached = gm.graph.call_method("detach", (node,))
+            detached.meta.update({**node.meta, "example_value": x.detach()})
+            output.replace_input_with(node, detached)
+            changed = True
+    if changed:
+        gm.recompile()
 
 
 def check_calls(gm: Any) -> None:
@@ -179,7 +187,7 @@ def check_calls(gm: Any) -> None:
     """
     if not isinstance(gm, GraphModule):
         return
-    _check_results(gm)
+    _detach_results(gm)
     for node in gm.graph.nodes:
         if node.op not in ("call_function", "call_method"):
             continue
