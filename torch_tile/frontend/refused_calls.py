@@ -50,7 +50,8 @@ def written_by(node: Node) -> Any:
     if "out" in node.kwargs:
         return node.kwargs["out"]
     name = name_of(node)
-    if (name.endswith("_") and not name.endswith("__")) or node.target in _OPERATORS:
+    is_operator = getattr(node.target, "__module__", "") == "_operator"  # and_, or_ write nothing
+    if (name.endswith("_") and not name.endswith("__") and not is_operator) or node.target in _OPERATORS:
         return node.args[:1]
     return ()
 
@@ -158,25 +159,25 @@ def check_level() -> None:
         raise UnsupportedError("import", "a call within torch.autograd.forward_ad.dual_level()")
 
 
-def _detach_results(gm: GraphModule) -> None:
-    """AOTAutograd makes results that are views anew behind a program, with gradients whatever the mode was. Those that
-    were made without gradients are detached first: that the program knows."""
+def _check_results(gm: GraphModule) -> None:
+    """AOTAutograd makes results that are views anew behind a program, with gradients whatever the mode was."""
     if not torch.is_grad_enabled():
         return
-    output = gm.graph.output_node()
-    changed = False
-    for node in output.all_input_nodes:
-        x = node.meta.get("example_value")
-        if node.op in ("placeholder", "get_attr") or not isinstance(x, torch.Tensor):
-            continue
-        if x.requires_grad and x.grad_fn is None and x._is_view():
-            with gm.graph.inserting_before(output):
-                detached = gm.graph.call_method("detach", (node,))
-            detached.meta.update({**node.meta, "example_value": x.detach()})
-            output.replace_input_with(node, detached)
-            changed = True
-    if changed:
-        gm.recompile()
+    arguments = list(tensors_in(gm.graph.find_nodes(op="placeholder") + gm.graph.find_nodes(op="get_attr")))
+    for node in gm.graph.output_node().all_input_nodes:
+        for x in tensors_in(node):
+            # An operator may return its operand: that is no view made here.
+            if _is_made_without_gradients(x) and not any(x is argument for argument in arguments):
+                raise UnsupportedError(
+                    "import", f"{name_of(node)}, whose result is a view that was made without gradients"
+                )
+
+
+def _is_made_without_gradients(x: torch.Tensor) -> bool:
+    if not x.requires_grad or x.grad_fn is not None or not x._is_view():
+        return False
+    made = torch._C._autograd._get_creation_meta(x)
+    return bool(made != torch._C._autograd.CreationMeta.DEFAULT)
 
 
 def check_calls(gm: Any) -> None:
@@ -187,7 +188,7 @@ def check_calls(gm: Any) -> None:
     """
     if not isinstance(gm, GraphModule):
         return
-    _detach_results(gm)
+    _check_results(gm)
     for node in gm.graph.nodes:
         if node.op not in ("call_function", "call_method"):
             continue

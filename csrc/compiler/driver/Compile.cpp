@@ -157,9 +157,11 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
 
   if (options.gpu) {
     stage = "layout";
-    for (tile::KernelOp kernel : module->getOps<tile::KernelOp>())
+    for (tile::KernelOp kernel : module->getOps<tile::KernelOp>()) {
+      tile::orientAccesses(kernel);
       if (failed(tile::assignLayouts(kernel, {options.gpu->hasWarpGroups(), options.gpu->hasFloat8()})))
         return errors.status(StatusKind::Unsupported);
+    }
     stages.done("layout");
     stages.dump("35-layout.mlir", *module);
   }

@@ -73,9 +73,11 @@ static Status compileKernelsOf(ModuleOp module, const CompileOptions &options, c
   auto list = llvm::to_vector(module.getOps<tile::KernelOp>());
   if (options.gpu) {
     stage = "layout";
-    for (tile::KernelOp kernel : list)
+    for (tile::KernelOp kernel : list) {
+      tile::orientAccesses(kernel);
       if (failed(tile::assignLayouts(kernel, {options.gpu->hasWarpGroups(), options.gpu->hasFloat8()})))
         return errors.status(StatusKind::Unsupported);
+    }
     stages.done("layout");
     stages.dump("35-layout.mlir", module);
   } else {

@@ -22,6 +22,21 @@ def StripMine : Pass<"tile-strip-mine", "::mlir::tile::KernelOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def OrientAccesses : Pass<"tile-orient-accesses", "::mlir::tile::KernelOp"> {
+  let summary = "Make consecutive elements of gathered tiles lie along the last axis";
+  let description = [{
+    Before / after: tile.gather of pointers that are consecutive along the first of two axes  ->  tile.gather of the transposed pointers, and tile.trans of its result.
+    Neighbouring lanes of a thread lie along the last axis, so only there are loads whole words, and asynchronous. Pointers and masks are computed transposed from the
+    start, in loops too; the data are transposed where they are used, which products do while they read.
+
+    Needs:    pointers of two axes whose distance along the first is one element, but for wraps, and another along the second.
+    Keeps:    scatters with a region, atomics.
+    Numerics: none.
+    Why here: before layouts, which every tile of a shape shares.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
 def AssignLayouts : Pass<"tile-assign-layouts", "::mlir::tile::KernelOp"> {
   let summary = "Say how tiles lie over the threads of a GPU";
   let description = [{
