@@ -37,6 +37,8 @@ def test_floats_of_8_bits(
     name = NAMES[dtype]
     if target == "sm_80" or blocks[2] < 32:
         assert "mma.m16n8k16.row.col.f32.f32" in code or "f32.f16.f16" in code
+    elif target == "sm_90a" and blocks[0] >= 64 and transposed == (False, True):  # both lie along the depth
+        assert f"wgmma.mma_async.sync.aligned.m64n64k32.f32.{name}.{name}" in code
     else:
         assert f"mma.sync.aligned.m16n8k32.row.col.f32.{name}.{name}.f32" in code
 
