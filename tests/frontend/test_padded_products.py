@@ -122,6 +122,16 @@ def test_sizes_of_run_time_are_not_padded() -> None:
         check(gm, changed, [numbers(rows, 16)])
 
 
+def test_sizes_that_come_of_data_are_left_alone() -> None:
+    def of_chosen_rows(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        rows = x[:, 0].nonzero().squeeze(1)
+        return torch.mm(x[rows], w) + torch.mm(w.t(), w).sum()
+
+    operands = [numbers(5, 9), numbers(9, 7)]
+    gm, changed = rewritten(of_chosen_rows, operands, tracing_mode="symbolic")
+    torch.testing.assert_close(changed(*operands), gm(*operands), rtol=0, atol=0)
+
+
 def _traced(*shapes: tuple[int, int]) -> list[torch.Tensor]:
     return [torch.empty(shape, dtype=torch.bfloat16, device="meta") for shape in shapes]
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from torch_tile import targets
 from torch_tile.config import Settings
@@ -204,12 +205,19 @@ def _rates_of(device: torch.device) -> Rates | None:
     return _RATES[max(known)] if known else None
 
 
+def _has_known_sizes(node: Any) -> bool:
+    """Whether sizes and strides are numbers, or were when the graph was traced: none comes of data."""
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    if not isinstance(value, torch.Tensor):
+        return False
+    numbers = (*value.shape, *value.stride(), value.storage_offset())
+    return not free_unbacked_symbols(numbers) and all(hint_of(size) for size in value.shape)
+
+
 def _product_of(node: Node) -> _Product | None:
-    if node.op != "call_function" or node.target not in _PRODUCTS:
+    if node.op != "call_function" or node.target not in _PRODUCTS or not all(map(_has_known_sizes, (node, *node.args))):
         return None
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or any(int(hint_of(size)) == 0 for size in value.shape):
-        return None
+    value = node.meta["val"]
     if value.dtype not in (torch.float16, torch.bfloat16, torch.float32):
         return None
     if value.dtype is torch.float32 and matmul_precision() == "ieee":
@@ -289,8 +297,8 @@ def pad_products(gm: GraphModule, settings: Settings) -> GraphModule:
         return gm
     chosen = []
     for node in gm.graph.nodes:
-        product = _product_of(node)
-        rates = _rates_of(product.value.device) if product is not None else None
+        rates = _rates_of(node.meta["val"].device) if node.target in _PRODUCTS else None
+        product = _product_of(node) if rates is not None else None
         if product is not None and rates is not None and _pays(product, rates):
             chosen.append(node.name)
     if not chosen:

@@ -73,8 +73,7 @@ def fuse_narrow_products(gm: GraphModule, settings: Settings) -> tuple[GraphModu
     compute it on the way where that is predicted to be faster. The graph, and how many there are."""
     if settings["max_autotune"] or _asks_for_eager_bits(settings) or not limits.is_on(settings, "narrow_products"):
         return gm, 0
-    is_on_gpu = any(node.target in PRODUCTS and node.meta["val"].device.type == "cuda" for node in gm.graph.nodes)
-    if not is_on_gpu or not any(_narrow_blocks(region) for region in find_regions(gm.graph)):
+    if not _holds_bytes_on_gpu(gm) or not any(_narrow_blocks(region) for region in find_regions(gm.graph)):
         return gm, 0
     gm = own_copy(gm)
     kernels: dict[str, GivenKernel] = {}
@@ -91,6 +90,13 @@ def fuse_narrow_products(gm: GraphModule, settings: Settings) -> tuple[GraphModu
     gm.graph.eliminate_dead_code()
     gm.recompile()
     return gm, count
+
+
+def _holds_bytes_on_gpu(gm: GraphModule) -> bool:
+    """Whether there is a tensor of numbers of 8 bits: most graphs have none, and need no search for regions."""
+    values = (node.meta.get("val") for node in gm.graph.nodes)
+    tensors = (value for value in values if isinstance(value, torch.Tensor) and value.device.type == "cuda")
+    return any(value.dtype.itemsize == 1 and value.dtype is not torch.bool for value in tensors)
 
 
 def _narrow_blocks(region: Region) -> blocks.Blocks | None:

@@ -25,11 +25,14 @@ def StripMine : Pass<"tile-strip-mine", "::mlir::tile::KernelOp"> {
 def OrientAccesses : Pass<"tile-orient-accesses", "::mlir::tile::KernelOp"> {
   let summary = "Make consecutive elements of gathered tiles lie along the last axis";
   let description = [{
-    Before / after: tile.gather of pointers that are consecutive along the first of two axes  ->  tile.gather of the transposed pointers, and tile.trans of its result.
-    Neighbouring lanes of a thread lie along the last axis, so only there are loads whole words, and asynchronous. Pointers and masks are computed transposed from the
-    start, in loops too; the data are transposed where they are used, which products do while they read.
+    Before / after: tile.gather of pointers that are consecutive along the first of two axes  ->
+    tile.gather of the transposed pointers, and tile.trans of its result.
+    Neighbouring lanes of a thread lie along the last axis. Only there are loads whole words.
+    Pointers and masks are computed transposed from the start, in loops too. The data are transposed
+    where they are used; products do that while they read.
 
-    Needs:    pointers of two axes whose distance along the first is one element, but for wraps, and another along the second.
+    Needs:    pointers of two axes. Their distance along the first is one element, but for wraps.
+              Along the second it is another.
     Keeps:    scatters with a region, atomics.
     Numerics: none.
     Why here: before layouts, which every tile of a shape shares.
