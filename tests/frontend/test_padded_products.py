@@ -95,9 +95,13 @@ def test_summands(shape: tuple[int, ...], is_transposed: bool) -> None:
     check(gm, changed, operands)
 
 
-def test_batches_with_a_summand() -> None:
-    operands = [numbers(3, 5, 7), numbers(3, 5, 9), numbers(3, 9, 7)]
-    check(*rewritten(torch.baddbmm, operands), operands)
+@pytest.mark.parametrize("tracing_mode", ["fake", "symbolic"])
+def test_batches_with_a_summand(tracing_mode: str) -> None:
+    # The rows of the left operand begin between multiples of 16 bytes, whatever the sizes.
+    operands = [numbers(3, 5, 8), numbers(3, 5, 17)[:, :, :16], numbers(3, 16, 8)]
+    gm, changed = rewritten(torch.baddbmm, operands, tracing_mode=tracing_mode)
+    assert gm is not changed
+    check(gm, changed, operands)
 
 
 def test_rows_that_begin_between() -> None:

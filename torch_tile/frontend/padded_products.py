@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
+from torch._dispatch.python import enable_python_dispatcher
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
@@ -308,7 +309,8 @@ def pad_products(gm: GraphModule, settings: Settings) -> GraphModule:
     for name in chosen:
         product = _product_of(nodes[name])
         assert product is not None
-        _pad(gm, product)
+        with enable_python_dispatcher():  # fake results of sizes that are known at run time alone
+            _pad(gm, product)
     gm.graph.eliminate_dead_code()
     gm.recompile()
     return gm
