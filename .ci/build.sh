@@ -10,8 +10,9 @@ configure=(
   -DTORCH_TILE_BUILD_TESTS=ON
   -DTORCH_TILE_LLVM_DIR="$llvm"
   -DPython_EXECUTABLE="$python"
+  -DCMAKE_C_COMPILER="$cc"
+  -DCMAKE_CXX_COMPILER="$cxx"
 )
-if [ -n "${CXX:-}" ]; then configure+=(-DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_C_COMPILER="${CC:-cc}"); fi
 if [ ! -e "$build/build.ninja" ] || [ "${configure[*]}" != "$(cat "$build/.configured" 2>/dev/null)" ]; then
   say "configuring"
   cmake --fresh -S . -B "$build" -G Ninja "${configure[@]}"

@@ -19,9 +19,11 @@ jobs=${JOBS:-$(nproc)}
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=${CCACHE_MAXSIZE:-10G}
 export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros} CCACHE_INODECACHE=${CCACHE_INODECACHE:-1}
 
+# What compiles the project, and nothing else: programs that it starts (Inductor, tests) keep the caller's CC and CXX.
 # LLVM's clang, which tests need too, reads precompiled headers of MLIR in a fraction of a second, GCC takes as long as for
 # the headers themselves: a fresh build takes half the time. CC and CXX name another compiler.
-if [ -z "${CC:-}${CXX:-}" ] && [ -x "$llvm/bin/clang++" ]; then export CC=$llvm/bin/clang CXX=$llvm/bin/clang++; fi
+cc=${CC:-cc} cxx=${CXX:-c++}
+if [ -z "${CC:-}${CXX:-}" ] && [ -x "$llvm/bin/clang++" ]; then cc=$llvm/bin/clang cxx=$llvm/bin/clang++; fi
 export CCACHE_PCH_EXTSUM=${CCACHE_PCH_EXTSUM:-1}
 
 say() { printf '\n== %s\n' "$*"; }

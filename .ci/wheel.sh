@@ -8,8 +8,8 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 say "building the wheel"
-# The names that CMake finds by itself: scikit-build-core would call the compiler by another one, and ccache tells them apart.
-export CC=${CC:-cc} CXX=${CXX:-c++}
+# The build's compiler: scikit-build-core would call it by another name, and ccache tells them apart.
+export CC=$cc CXX=$cxx
 CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$python" -m pip --disable-pip-version-check wheel --quiet --no-build-isolation --no-deps \
   --config-settings=cmake.define.TORCH_TILE_LLVM_DIR="$llvm" --wheel-dir "$scratch" .
 wheel=$(echo "$scratch"/*.whl)

