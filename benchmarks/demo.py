@@ -288,7 +288,7 @@ def warm_up() -> None:
 
 
 def reason_to_leave_out(backend: str) -> str:
-    """Empty where a backend compiles a small function, else the error: Inductor's compiler may lack OpenMP's headers."""
+    """Empty where a backend compiles a small function, else the error: a C++ compiler may lack OpenMP's headers."""
     try:
         torch.compile(torch.nn.functional.silu, backend=backend)(torch.ones(100))
     except Exception as error:
