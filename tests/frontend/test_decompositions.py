@@ -15,7 +15,6 @@ from tests.compiling import IS_TILE, assert_same, compiled, count, fresh
 from torch_tile.formulas.bessel import bessel_functions
 from torch_tile.formulas.special_functions import computed, special_functions
 from torch_tile.frontend.decompositions import decomposition_table
-from torch_tile.frontend.decompositions.indexing import sum_by_index
 
 aten = torch.ops.aten
 TABLE = decomposition_table()
@@ -350,39 +349,3 @@ def test_padding_by_a_size_keeps_strides_if_it_only_cuts_off(layout: str) -> Non
     program = compiled(function, dynamic=True)
     for amount in (-1, 0, 2, 1):
         assert_same(program(x, amount), function(x, amount))
-
-
-@pytest.mark.parametrize("accumulate", [True, False])
-def test_sums_by_index_keep_the_order_of_strides(accumulate: bool) -> None:
-    """On CUDA they are `index_add`, whose result is contiguous."""
-    from torch._subclasses import FakeTensorMode
-
-    layouts = [torch.empty(5, 9).t(), torch.empty(4, 5, 9)[:, :, ::2].permute(2, 0, 1), torch.empty(9, 5)]
-    for x in layouts:
-        strides = x.clone().stride()
-        with FakeTensorMode():
-            fake = torch.empty_strided(x.shape, x.stride(), device="cuda")
-            index = torch.empty(3, dtype=torch.int64, device="cuda")
-            values = torch.empty(3, *x.shape[1:], device="cuda")
-            rule = decomposition_table(False, False)[torch.ops.aten.index_put.default]
-            result = rule(fake, (index,), values, accumulate)
-            assert (result is NotImplemented) == (not accumulate)
-            if accumulate:
-                assert result.shape == x.shape and result.stride() == strides
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
-def test_sums_by_index_equal_those_of_index_put(dtype: torch.dtype) -> None:
-    index = torch.tensor([3, -1, 3, 0])
-    for x, dim in (
-        (torch.arange(45).view(5, 9).t(), 0),
-        (torch.arange(180).view(4, 5, 9)[:, :, ::2].permute(2, 0, 1), 1),
-        (torch.arange(60).view(5, 3, 4).permute(1, 2, 0), 2),
-    ):
-        x = x.to(dtype)
-        shape = [*x.shape[:dim], 4, *x.shape[dim + 1 :]]
-        values = torch.arange(math.prod(shape)).view(shape).to(dtype)
-        expected = torch.ops.aten.index_put(x, [*[None] * dim, index], values, True)
-        result = sum_by_index(x, dim, index, values)
-        assert result.stride() == expected.stride()
-        torch.testing.assert_close(result, expected)

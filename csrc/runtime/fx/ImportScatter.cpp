@@ -17,10 +17,16 @@ namespace {
 constexpr const char *kNoTensor = "expected tensors of at least one dimension";
 constexpr const char *kNoIndex = "an index is neither int64 nor int32";
 
-/// Kernels keep the order of sums by index, and of all writes where bits are to be the same on every run. That leaves a
-/// GPU nearly idle where torch's own kernels are parallel. A few points that are only set are worth it: a cache that is
-/// updated in place is not copied.
-const char *refuseOrder(const Call &call, bool isFold, std::span<const Value> indices = {}) {
+/// Whether a GPU's threads fold into one element at once: sums of the dtypes that it has atomic updates for.
+bool isAtomic(std::string_view combine, at::ScalarType dtype) {
+  return combine == "add" && (dtype == at::kFloat || dtype == at::kDouble || dtype == at::kInt || dtype == at::kLong ||
+                              c10::isReducedFloatingType(dtype)); // which are summed in f32
+}
+
+/// Kernels keep the order of folds by index, and of all writes where bits are to be the same on every run. That leaves
+/// a GPU nearly idle where torch's own kernels are parallel. A few points that are only set are worth it: a cache that
+/// is updated in place is not copied.
+const char *refuseOrder(const Call &call, std::string_view combine, std::span<const Value> indices = {}) {
   constexpr int64_t most = 1024;
   auto isFew = [](const Value &index) {
     int64_t points = 1;
@@ -28,7 +34,8 @@ const char *refuseOrder(const Call &call, bool isFold, std::span<const Value> in
       points = points <= most ? points * std::clamp<int64_t>(size.constant().value_or(most + 1), 1, most + 1) : points;
     return points <= most;
   };
-  bool isOrdered = isFold || at::globalContext().deterministicAlgorithms();
+  bool isFold = !combine.empty();
+  bool isOrdered = (isFold && !isAtomic(combine, call.type().dtype)) || at::globalContext().deterministicAlgorithms();
   if (!call.importer.isOnGpu() || !isOrdered || (!isFold && std::all_of(indices.begin(), indices.end(), isFew)))
     return nullptr;
   return "a GPU would do it in order, and torch's kernel is parallel";
@@ -91,16 +98,21 @@ Scalar lowest(at::ScalarType dtype, bool ofMaximum) {
   }
 }
 
+/// What a reduction of torch folds with; empty: none.
+std::string_view combineOf(std::string_view reduce) {
+  return reduce == "sum" || reduce == "mean" ? "add"
+         : reduce == "prod"                  ? "mul"
+         : reduce == "amax"                  ? "max"
+         : reduce == "amin"                  ? "min"
+                                             : "";
+}
+
 /// scatter_reduce and index_reduce. Without `includeSelf`, what is written to starts from the fold's identity.
 const char *setReduced(Call &call, const Value &x, const Value &source, const std::string &reduce, bool includeSelf,
                        const Write &write) {
   Importer &importer = call.importer;
   bool isMean = reduce == "mean";
-  std::string_view combine = reduce == "sum" || isMean ? "add"
-                             : reduce == "prod"        ? "mul"
-                             : reduce == "amax"        ? "max"
-                             : reduce == "amin"        ? "min"
-                                                       : "";
+  std::string_view combine = combineOf(reduce);
   if (combine.empty() || (isMean && call.type().dtype == at::kBool))
     return "no such reduction is generated";
   bool isExtremum = combine == "max" || combine == "min";
@@ -178,9 +190,12 @@ const char *importIndexPut(Call &call) {
   for (const Value &index : indices)
     if (!isIndexType(index.type.dtype))
       return kNoIndex;
-  if (const char *reason = refuseOrder(call, accumulate, indices))
+  if (const char *reason = refuseOrder(call, accumulate ? "add" : "", indices))
     return reason;
-  call.set(writeAt(call, indices, dims, /*wrap=*/true)(*x, *values, accumulate ? "add" : ""));
+  // Eager mode rounds 16-bit sums once on a GPU, and after each element on the CPU.
+  Value start = accumulate && call.importer.isOnGpu() ? widened(call, *x) : *x;
+  Value result = writeAt(call, indices, dims, /*wrap=*/true)(start, *values, accumulate ? "add" : "");
+  call.set(call.importer.cast(result, x->type.dtype));
   return nullptr;
 }
 
@@ -190,7 +205,7 @@ const char *importEmbeddingBackward(Call &call) {
   std::optional<Scalar> padding = call.scalar(3);
   if (!grad || !indices)
     return kNoTensor;
-  if (const char *reason = refuseOrder(call, /*isFold=*/true))
+  if (const char *reason = refuseOrder(call, "add"))
     return reason;
   if (!isIndexType(indices->type.dtype))
     return kNoIndex;
@@ -199,10 +214,14 @@ const char *importEmbeddingBackward(Call &call) {
   if (!padding || !padding->isConstant())
     return "the padding index is not constant";
   const int64_t dims[] = {0};
-  Value zeros = call.importer.full(Scalar::of(int64_t{0}), call.type());
-  call.set(call.importer.emit(
-      "index_put", {zeros, call.importer.cast(*grad, call.type().dtype), *indices},
-      joinAttrs({dimsAttr("dims", dims), combineAttr("add"), intAttr("skip", padding->integer)}), call.type()));
+  at::ScalarType dtype = call.type().dtype;
+  bool isWide = call.importer.isOnGpu() && c10::isReducedFloatingType(dtype);
+  auto type = call.importer.withDtype(call.type(), isWide ? at::kFloat : dtype);
+  Value zeros = call.importer.full(Scalar::of(int64_t{0}), type);
+  Value sums = call.importer.emit(
+      "index_put", {zeros, call.importer.cast(*grad, type.dtype), *indices},
+      joinAttrs({dimsAttr("dims", dims), combineAttr("add"), intAttr("skip", padding->integer)}), type);
+  call.set(call.importer.cast(sums, dtype));
   return nullptr;
 }
 
@@ -212,7 +231,7 @@ const char *importIndexWrite(Call &call) {
   if (!x || !index || !source || x->type.rank() == 0 || index->type.rank() != 1 ||
       source->type.rank() != x->type.rank())
     return "expected an index of one dimension and a source of the operand's rank";
-  if (const char *reason = refuseOrder(call, std::string_view(call.op()) == "add", {index, 1}))
+  if (const char *reason = refuseOrder(call, call.op(), {index, 1}))
     return reason;
   if (!isIndexType(index->type.dtype))
     return kNoIndex;
@@ -240,7 +259,7 @@ const char *importIndexFill(Call &call) {
   Operands fill(call);
   if (!x || !index || !fill.add(3) || x->type.rank() == 0)
     return kNoTensor;
-  if (const char *reason = refuseOrder(call, /*isFold=*/false, {index, 1}))
+  if (const char *reason = refuseOrder(call, "", {index, 1}))
     return reason;
   if (!isIndexType(index->type.dtype))
     return kNoIndex;
@@ -257,7 +276,7 @@ const char *importIndexReduce(Call &call) {
   if (!x || !index || !source || x->type.rank() == 0 || index->type.rank() != 1 ||
       source->type.rank() != x->type.rank())
     return "expected an index of one dimension and a source of the operand's rank";
-  if (const char *reason = refuseOrder(call, /*isFold=*/true))
+  if (const char *reason = refuseOrder(call, combineOf(call.text(4)), {index, 1}))
     return reason;
   if (!isIndexType(index->type.dtype))
     return kNoIndex;
@@ -272,7 +291,13 @@ const char *importScatter(Call &call) {
   Operands source(call);
   if (!x || !index || !source.add(3) || x->type.rank() == 0 || index->type.rank() != x->type.rank())
     return kNoTensor;
-  if (const char *reason = refuseOrder(call, !std::string_view(call.op()).empty(), {index, 1}))
+  std::string_view op = call.op();
+  if (op == "fold" && call.text(4) != "add" && call.text(4) != "multiply")
+    return "no such reduction is generated";
+  std::string_view combine = op == "reduce" ? combineOf(call.text(4))
+                             : op == "fold" ? (call.text(4) == "add" ? "add" : "mul")
+                                            : op;
+  if (const char *reason = refuseOrder(call, combine, {index, 1}))
     return reason;
   if (!isIndexType(index->type.dtype))
     return kNoIndex;
@@ -282,16 +307,9 @@ const char *importScatter(Call &call) {
   if (values.type.rank() != 0 && values.type.rank() != x->type.rank())
     return "the source has another rank";
   Write write = writeAlong(call, *index, call.dim(1, x->type.rank()));
-  std::string_view op = call.op();
   if (op == "reduce")
     return setReduced(call, *x, values, call.text(4), call.flag(5), write);
-  if (op == "fold") {
-    std::string reduce = call.text(4);
-    op = reduce == "add" ? "add" : reduce == "multiply" ? "mul" : "";
-    if (op.empty())
-      return "no such reduction is generated";
-  }
-  call.set(call.importer.cast(write(op.empty() ? *x : widened(call, *x), values, op), x->type.dtype));
+  call.set(call.importer.cast(write(combine.empty() ? *x : widened(call, *x), values, combine), x->type.dtype));
   return nullptr;
 }
 

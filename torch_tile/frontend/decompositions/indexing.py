@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._prims_common import compute_elementwise_output_logical_to_physical_perm, is_contiguous_or_false
 
 aten = torch.ops.aten
 
@@ -85,54 +84,11 @@ def _repeat_interleave(repeats: torch.Tensor, *, output_size: Any = None) -> Any
     return found.clamp(max=repeats.shape[0] - 1).to(repeats.dtype)
 
 
-def _added_by_index(
-    x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor
-) -> torch.Tensor | None:
-    """On CUDA, a sum by one index of one dimension: `index_add` adds by atomics; `index_put` sorts the indices, which
-    takes several times as long but gives the same bits each time. None where torch is asked for those bits, or in other
-    cases.
-    """
-    dims = [dim for dim, index in enumerate(indices) if index is not None]
-    if not x.is_cuda or torch.are_deterministic_algorithms_enabled() or len(dims) != 1:
-        return None
-    dim = dims[0]
-    index = indices[dim]
-    if index is None or index.dim() != 1 or index.dtype not in (torch.int32, torch.int64) or values.dtype != x.dtype:
-        return None
-    if not (x.dtype.is_floating_point or x.dtype in (torch.int32, torch.int64)) or x.dtype.itemsize == 1:
-        return None
-    return sum_by_index(x, dim, index, values)
-
-
-def sum_by_index(x: torch.Tensor, dim: int, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """`index_put` with `accumulate` of one index along `dim`, by `index_add`, in the layout that `index_put` gives."""
-    # As `index_put` sums low precision.
-    wide = torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
-    shape = (*x.shape[:dim], index.shape[0], *x.shape[dim + 1 :])
-    place = torch.where(index < 0, index + x.shape[dim], index)
-    # `index_add` gives a contiguous tensor, `index_put` one with the order of x's strides.
-    order = _order_of_strides(x)
-    added: torch.Tensor = aten.index_add.default(
-        x.permute(order).to(wide), order.index(dim), place, values.expand(shape).permute(order).to(wide)
-    )
-    return added.to(x.dtype).permute([order.index(d) for d in range(x.dim())])
-
-
-def _order_of_strides(x: torch.Tensor) -> list[int]:
-    """Dimensions from the outermost in memory on, as a copy that preserves the format has them."""
-    if is_contiguous_or_false(x):
-        return list(range(x.dim()))
-    found = compute_elementwise_output_logical_to_physical_perm(x)
-    return list(found[0] if isinstance(found, tuple) else found)  # a pair, of newer versions of torch
-
-
 def _index_put(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, accumulate: bool = False
 ) -> Any:
     """The one case that the graph dialect has no op for: a mask over leading dimensions, whose k-th true element takes
-    the k-th of the values. On CUDA also sums by one index, which torch sorts first."""
-    if accumulate and (added := _added_by_index(x, indices, values)) is not None:
-        return added
+    the k-th of the values."""
     mask = indices[0] if indices else None
     if len(indices) != 1 or mask is None or mask.dtype is not torch.bool or x.dtype.is_complex:
         return NotImplemented

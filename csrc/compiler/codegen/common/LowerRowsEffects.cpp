@@ -34,8 +34,9 @@ Value RowLowering::updateAtomically(tile::AtomicRmwOp op, Value ptr, Value value
   bool isFloat = isa<FloatType>(element), isExchange = op.getKind() == tile::AtomicKind::Exchange;
   if (!isFloat || element.getIntOrFloatBitWidth() >= 32 || isExchange) {
     bool isBits = storage != element;
+    auto ordering = op.getRelaxed() ? LLVM::AtomicOrdering::monotonic : LLVM::AtomicOrdering::acq_rel;
     return LLVM::AtomicRMWOp::create(b, atomicBinary(op.getKind(), isFloat && !isBits), ptr,
-                                     isBits ? toStorage(value) : value, LLVM::AtomicOrdering::acq_rel, scope);
+                                     isBits ? toStorage(value) : value, ordering, scope);
   }
   // Small floats are combined in f32 and rounded: try until no other write came between.
   Value first = loadElements(storage, ptr);

@@ -12,9 +12,12 @@ static constexpr llvm::StringLiteral deviceScope = "device";
 LogicalResult ThreadLowering::lowerAtomic(Operation *op, Value base, Value offsets, Value mask,
                                           function_ref<Value(Value, int64_t, int64_t)> update) {
   // An atomic may be how another program learns that what was written before is there: all threads have to be done.
-  if (!pending.empty())
-    barrier();
-  pending.insert({op, /*isRepeated=*/false});
+  auto rmw = dyn_cast<tile::AtomicRmwOp>(op);
+  if (!rmw || !rmw.getRelaxed()) {
+    if (!pending.empty())
+      barrier();
+    pending.insert({op, /*isRepeated=*/false});
+  }
   Value result = op->getResult(0);
   auto type = dyn_cast<RankedTensorType>(result.getType());
   Type element = elementOf(result.getType()), storage = storageOf(element);

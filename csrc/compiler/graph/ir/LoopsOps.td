@@ -13,7 +13,8 @@ def Graph_LoopsOp : Graph_Op<"loops", [SingleBlock]> {
     Dimension k of every result is indexed by the k-th parallel axis. The order of combination is the compiler's; it depends on sizes only, never on threads.
     Result number `dest_results[k]` is written into `dests[k]` instead of a new tensor.
     With `graph.write_at` in the body every point of all axes writes its own element of each result, and the reduced axes run in order, the first one outermost:
-    - a scatter has indices that depend on values; points of different parallel axes never meet. With `combine []` the region folds what the destination holds
+    - a scatter has indices that depend on values. Points of different parallel axes never meet, but in a scatter without reduced axes: any one of them stays, and
+      sums take all of them, in any order. With `combine []` the region folds what the destination holds
       with the yielded value; without, the last write stays. The result is a dest.
     - a scan has `combine` with `inits` and indices over axes alone: what the region has folded so far, this point included, is written at each point.
       Floats may be folded in a wider type than that of the result, to which they round.

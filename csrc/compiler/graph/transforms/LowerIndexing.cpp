@@ -150,9 +150,11 @@ static SmallVector<SizeExpr> withPoint(ArrayRef<SizeExpr> at, size_t first, Arra
   return point;
 }
 
-/// Whether points that name one element are taken in order. A combiner needs all of them, one after the other.
-static bool ordersPoints(const Lowering &lowering, std::optional<StringRef> combine) {
-  return combine || lowering.options.ordersWrites;
+/// Whether points that name one element are taken in order. A combiner needs all of them: one after the other, or where
+/// the order is free each by an atomic update, which there is for sums.
+static bool ordersPoints(const Lowering &lowering, std::optional<StringRef> combine, Type element) {
+  bool isAtomic = !combine || (*combine == "add" && element.isIntOrFloat() && element.getIntOrFloatBitWidth() >= 32);
+  return lowering.options.ordersWrites || !isAtomic;
 }
 
 /// The dimensions of the index tensors run in order where that matters: two of their points may name one element. The
@@ -172,7 +174,7 @@ LogicalResult mlir::graph::lowerIndexPut(Lowering &lowering, OpBuilder &builder,
 
   Value dest = copyOf(lowering, builder, op, op.getX());
   SmallVector<SizeExpr> extents = withPoint(parallel, shape.first, ordered), none;
-  bool isOrdered = ordersPoints(lowering, op.getCombine());
+  bool isOrdered = ordersPoints(lowering, op.getCombine(), op.getType().getElementType());
   LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), isOrdered ? parallel : extents,
                 isOrdered ? ordered : none, dest);
   SmallVector<SizeExpr> point(nest.at());
@@ -211,7 +213,7 @@ LogicalResult mlir::graph::lowerScatter(Lowering &lowering, OpBuilder &builder, 
   ArrayRef<SizeExpr> sizes = op.getIndex().getType().getSizes();
   int64_t dim = op.getDim();
   SmallVector<SizeExpr> parallel(sizes);
-  bool isOrdered = ordersPoints(lowering, op.getCombine());
+  bool isOrdered = ordersPoints(lowering, op.getCombine(), op.getType().getElementType());
   if (isOrdered)
     parallel.erase(parallel.begin() + dim);
   SizeExpr size = op.getX().getType().getSizes()[dim];

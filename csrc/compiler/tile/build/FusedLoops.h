@@ -83,7 +83,7 @@ public:
     return llvm::any_of(members, [](const FusedMember &member) { return mlir::graph::LoopsOp(member.op).isScan(); });
   }
 
-  /// A scatter of which all points are parallel: of those that name one element, any one stays.
+  /// A scatter of which all points are parallel: of those that name one element, any one stays, or all are added up.
   bool isFreeScatter() const {
     return isOrdered() && !isScan() && llvm::none_of(axes, [](const fusion::Axis &axis) { return axis.reduced; });
   }

@@ -31,6 +31,12 @@ static void cloneCombiner(Region &from, Region &to, TypeRange types = {}) {
   yield->erase();
 }
 
+/// Whether a combiner is a sum, which a GPU's threads make by atomic updates.
+static bool isSum(Region &combine) {
+  return !combine.empty() && llvm::hasSingleElement(combine.front().without_terminator()) &&
+         isa<arith::AddFOp, arith::AddIOp>(combine.front().front());
+}
+
 /// Whether combining takes no longer than moving a value between scalars and lanes.
 static bool isCheap(Region &combine) {
   int work = 0;
@@ -172,6 +178,7 @@ void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalar
       bindings.erase("x" + std::to_string(k));
   });
   bool scalarsVary = llvm::any_of(scalars, isTile);
+  bool isAtomic = options.isGpu && loops.isFreeScatter() && isSum(op.getCombine());
   for (auto [result, value] : llvm::zip(op.getOutputs(), values)) {
     SizeExpr offset = loops.offsetOf(result);
     Type element = scalarType(cast<GraphTensorType>(result.getType()).getElementType());
@@ -180,8 +187,8 @@ void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalar
     forgetLoads();
     llvm::scope_exit forget([&] { forgetLoads(); });
     // Lanes side by side, or one element.
-    bool isStructured =
-        !scalarsVary && stride && (schedule.vectorAxis < 0 || (!isVectorReduced() && !stride->isConstant(0)));
+    bool isStructured = !isAtomic && !scalarsVary && stride &&
+                        (schedule.vectorAxis < 0 || (!isVectorReduced() && !stride->isConstant(0)));
     if (isStructured) {
       if (mask || !op.getCombine().empty()) {
         Value held = structuredLoad(pointerOf(result), offset, element);
@@ -198,6 +205,11 @@ void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalar
     if (isPartialTile() || (hasRows() && validRows)) {
       Value inside = gatherMask();
       active = mask ? arith::AndIOp::create(builder, mask, inside).getResult() : inside;
+    }
+    if (isAtomic) {
+      tile::AtomicRmwOp::create(builder, tile::AtomicKind::Add, toTile(builder, value, tileShape()), pointerOf(result),
+                                offsets, active, /*relaxed=*/true);
+      continue;
     }
     // Lanes along a parallel axis never meet: they are read and written as one.
     bool isParallel = !isVectorReduced() && !op.getCombine().empty();

@@ -338,13 +338,15 @@ def Tile_AtomicRmwOp : Tile_Op<"atomic_rmw", [AttrSizedOperandSegments, MemoryEf
   let summary = "each element of memory is updated in one step; the result is what was there before";
   let description = [{
     `add`, `max` and `min` are of the element's kind: floats or signed integers; `umax` and `umin` of unsigned ones. Lanes go in order, so colliding lanes each take
-    effect. Masked-off lanes touch nothing and yield 0. Float `max` and `min` follow IEEE maxNum.
+    effect. Masked-off lanes touch nothing and yield 0. Float `max` and `min` follow IEEE maxNum. A `relaxed` update orders nothing else: what programs wrote before
+    it need not be seen by who sees it.
 
     ```mlir
     %old = tile.atomic_rmw add %v, %p[%i] mask %m : tensor<16xi1> : tensor<16xf32>, !tile.ptr<f32>, tensor<16xi32>
     ```
   }];
-  let arguments = (ins Tile_AtomicKind:$kind, Tile_Value:$value, Tile_PtrLike:$base, Optional<Tile_OffsetLike>:$offsets, Optional<Tile_BoolLike>:$mask);
+  let arguments = (ins Tile_AtomicKind:$kind, Tile_Value:$value, Tile_PtrLike:$base, Optional<Tile_OffsetLike>:$offsets, Optional<Tile_BoolLike>:$mask,
+                       UnitAttr:$relaxed);
   let results = (outs Tile_Value:$result);
   let assemblyFormat = [{
     $kind $value `,` $base (`[` $offsets^ `]`)? (`mask` $mask^ `:` type($mask))? attr-dict
