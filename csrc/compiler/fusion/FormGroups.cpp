@@ -13,6 +13,8 @@ namespace {
 /// A value that very many kernels read (a mask, a scalar) relates all of them; only the latest are tried, which keeps
 /// the time per op flat.
 constexpr size_t maxCandidates = 4;
+/// Members of two groups that become one: all of them join anew, each at the cost of the members before it.
+constexpr size_t mostMerged = 32;
 
 class GroupFormer {
 public:
@@ -38,7 +40,10 @@ private:
           taken = false;
           reason = "something between them needs the one and is needed by the other";
         } else {
+          Group before = groups.find(unit)->second;
           taken = joinGroup(groups.find(unit)->second, op, sizes, facts, options, reason);
+          if (taken && !before.hasReducedAxes())
+            unit = mergeOtherProducers(unit, before, op);
         }
         record(unit, op, taken, reason);
         if (!taken)
@@ -51,6 +56,46 @@ private:
     unsigned unit = dependences.unitOf(op);
     groups.try_emplace(unit, groupOf(op, sizes, facts));
     note(op, unit);
+  }
+
+  /// `op` has joined the group `unit`, which was `before`, and reads what other groups make: those that fit run in the
+  /// same loops, where the values need not pass through memory. Returns the unit of the group with `op`.
+  unsigned mergeOtherProducers(unsigned unit, Group before, LoopsOp op) {
+    for (Operation &inner : *op.bodyBlock()) {
+      auto load = dyn_cast<LoadOp>(inner);
+      auto producer = load ? load.getSource().getDefiningOp<LoopsOp>() : LoopsOp();
+      unsigned other = producer ? dependences.unitOf(producer) : unit;
+      auto it = groups.find(other);
+      if (other == unit || it == groups.end() || it->second.hasReducedAxes() ||
+          before.members.size() + it->second.members.size() > mostMerged ||
+          llvm::any_of(it->second.members, [](const Member &member) { return bool(LoopsOp(member.op).getWriteAt()); }))
+        continue;
+      bool isFirst = dependences.isBefore(unit, other);
+      unsigned first = isFirst ? unit : other, second = isFirst ? other : unit;
+      Operation *ofSecond = dependences.members(second).front();
+      if (dependences.mergeMakesCycle(first, ofSecond) || dependences.mergeMakesCycle(other, op))
+        continue;
+      SmallVector<LoopsOp> members;
+      for (const Group *group : {&before, &it->second})
+        for (const Member &member : group->members)
+          members.push_back(member.op);
+      llvm::sort(members, [](LoopsOp a, LoopsOp b) { return a->isBeforeInBlock(b); });
+      Group merged = groupOf(members.front(), sizes, facts);
+      std::string reason;
+      auto joins = [&](LoopsOp member) { return joinGroup(merged, member, sizes, facts, options, reason); };
+      if (!llvm::all_of(ArrayRef(members).drop_front(), joins))
+        continue;
+      Group withOp = merged;
+      if (!joinGroup(withOp, op, sizes, facts, options, reason))
+        continue;
+      record(other, op, /*taken=*/true, "");
+      dependences.merge(first, ofSecond);
+      groups.erase(second);
+      groups.find(first)->second = std::move(withOp);
+      before = std::move(merged);
+      unit = first;
+    }
+    return unit;
   }
 
   void record(unsigned unit, LoopsOp op, bool taken, StringRef reason) {
@@ -73,7 +118,7 @@ private:
         shared[dependences.unitOf(producer)] += 2 * bytes + 1;
       ArrayRef<unsigned> list = readers[source];
       for (unsigned unit : list.take_back(maxCandidates))
-        shared[unit] += bytes;
+        shared[dependences.leader(unit)] += bytes;
     }
     SmallVector<std::pair<unsigned, int64_t>> sorted(shared.begin(), shared.end());
     llvm::stable_sort(sorted, [](auto &a, auto &b) { return a.second > b.second; });

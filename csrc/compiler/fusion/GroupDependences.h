@@ -14,11 +14,19 @@ public:
   explicit Dependences(mlir::graph::FuncOp func);
 
   unsigned unitOf(mlir::Operation *op) const { return leader(units.lookup(op)); }
+  /// The unit that `unit` is now a part of.
+  unsigned leader(unsigned unit) const {
+    while (parent[unit] != unit)
+      unit = parent[unit];
+    return unit;
+  }
+  /// Whether `unit` stands before another one in the order that is kept.
+  bool isBefore(unsigned unit, unsigned other) const { return position[unit] < position[other]; }
   /// Units that directly precede `unit`.
   llvm::SmallVector<unsigned> predecessors(unsigned unit) const;
   /// Whether merging `op` into `unit` would make a cycle: something outside that `op` needs depends on `unit`.
   bool mergeMakesCycle(unsigned unit, mlir::Operation *op) const;
-  /// Makes `op`, which comes after all of `unit` in the program, a part of it. Makes no cycle.
+  /// Makes the unit of `op`, which `unit` is before, a part of it. Makes no cycle.
   void merge(unsigned unit, mlir::Operation *op);
   /// Ops of a unit in the order in which they were merged.
   llvm::ArrayRef<mlir::Operation *> members(unsigned unit) const { return ops[unit]; }
@@ -27,11 +35,6 @@ public:
 
 private:
   std::optional<llvm::DenseSet<unsigned>> needsBehind(unsigned unit, mlir::Operation *op) const;
-  unsigned leader(unsigned unit) const {
-    while (parent[unit] != unit)
-      unit = parent[unit];
-    return unit;
-  }
 
   llvm::DenseMap<mlir::Operation *, unsigned> units;
   std::vector<unsigned> parent;

@@ -27,6 +27,14 @@ public:
   }
 
 private:
+  /// Where `load` reads; axes that were taken apart and meet again in memory are whole.
+  SizeExpr offsetWithin(LoopsOp op, LoadOp load) {
+    SizeFacts within = facts;
+    for (AxisAttr axis : op.axisList())
+      within.setExtent(axis.getName().getValue(), axis.getExtent());
+    return within.simplify(linearOffset(sizes, load.indexExprs(), load.getSource().getType().getStrides()));
+  }
+
   /// Whether neighbouring results, rather than neighbouring reduced elements, lie side by side in what is read.
   bool isColumnReduction(LoopsOp op) {
     SmallVector<AxisAttr> parallel = op.parallelAxes();
@@ -35,7 +43,7 @@ private:
       auto load = dyn_cast<LoadOp>(inner);
       if (!load)
         continue;
-      SizeExpr offset = linearOffset(sizes, load.indexExprs(), load.getSource().getType().getStrides());
+      SizeExpr offset = offsetWithin(op, load);
       // By what each load moves: a bias along the results says nothing against a matrix along the rows.
       double elements = (double)facts.estimate(load.getSource().getType().numElements());
       for (AxisAttr axis : op.axisList())
@@ -43,14 +51,6 @@ private:
           (axis.getReduced() ? rows : columns) += elements;
     }
     return columns > rows;
-  }
-
-  /// Where `load` reads; axes that were taken apart and meet again in memory are whole.
-  SizeExpr offsetWithin(LoopsOp op, LoadOp load) {
-    SizeFacts within = facts;
-    for (AxisAttr axis : op.axisList())
-      within.setExtent(axis.getName().getValue(), axis.getExtent());
-    return within.simplify(linearOffset(sizes, load.indexExprs(), load.getSource().getType().getStrides()));
   }
 
   /// Whether all that `op` reads lies along `outer` and `inner` as along one axis.
@@ -148,7 +148,7 @@ private:
     LoadOp load = largestLoad(op);
     if (!load || machine.shortRunBytes == 0)
       return std::nullopt;
-    SizeExpr offset = linearOffset(sizes, load.indexExprs(), load.getSource().getType().getStrides());
+    SizeExpr offset = offsetWithin(op, load);
     auto strideOf = [&](AxisAttr axis) -> int64_t {
       std::optional<SizeExpr> stride = strideAlong(sizes, offset, axis.getName().getValue());
       return stride ? std::abs(facts.estimate(*stride)) : 0;

@@ -95,11 +95,21 @@ static const char *importFloatOp(Call &call, size_t count) {
 const char *importIntToFloat(Call &call) { return importFloatOp(call, 2); }
 const char *importIntToFloatUnary(Call &call) { return importFloatOp(call, 1); }
 
+/// By a number, eager mode multiplies on a GPU: by its reciprocal, rounded to the type that is computed in.
 const char *importDivide(Call &call) {
   Operands operands(call);
   if (!addLeading(call, operands, 2))
     return kOddOperand;
-  at::ScalarType dtype = operands.widened(floatTypeOf(operands.promoted()));
+  at::ScalarType dtype = floatTypeOf(operands.promoted());
+  std::optional<Scalar> divisor = operands.scalar(1);
+  if (call.importer.isOnGpu() && divisor && divisor->isConstant() && !operands.scalar(0) && dtype != at::kDouble) {
+    dtype = at::kFloat;
+    auto inverse = static_cast<double>(1.0f / static_cast<float>(divisor->number));
+    Value values[] = {operands.castTo(dtype)[0], call.importer.full(Scalar::of(inverse), call.importer.scalarType(dtype))};
+    call.setPointwise("mul", values, dtype);
+    return nullptr;
+  }
+  dtype = operands.widened(dtype);
   call.setPointwise("div", operands.castTo(dtype), dtype);
   return nullptr;
 }

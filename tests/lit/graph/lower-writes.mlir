@@ -30,8 +30,11 @@ graph.func @embedding_backward(%g: !graph.tensor<["s0", 64], f32>, %i: !graph.te
 
 // Index tensors that broadcast, apart from each other: their dimensions come first in the values. Without a combiner the last value stays.
 // Where writes have no order, all points are parallel.
+// Sums have no order either: each point is an atomic update.
 // FREE-LABEL: @embedding_backward
-// FREE: graph.loops [i0 = 64, reduce r0 = "s0"] into
+// FREE: graph.loops [i0 = "s0", i1 = 64] into
+// FREE: graph.write_at ["x0", "i1"]
+// FREE: combine []
 // FREE-LABEL: @index_put_apart
 // FREE: graph.loops [i0 = 4, i1 = 2, i2 = 3] into
 // FREE: %[[A:.*]] = graph.load %{{.*}} ["i0", 0]

@@ -31,7 +31,9 @@ constexpr int64_t usualRowThreads = 512;
 /// Arithmetic of a point, in simple instructions for each byte of an element, that takes about as long as the memory.
 constexpr int64_t muchWork = 10;
 /// Blocks of such work on a multiprocessor, which have 64 registers a thread: one more than the assembler would have.
-constexpr int64_t heavyBlocks = 4;
+constexpr int64_t heavyBlocks = 4, heavyRegisters = 64;
+/// Of those registers, what addresses and the expansions of functions take.
+constexpr int64_t ownRegisters = 16;
 /// Rows that one warp reduces share a block: more of them are under way at once.
 constexpr int64_t warpsOfBlock = 4;
 /// Pieces of 16 bytes that a thread has under way where it reads once, and where it holds what it reads.
@@ -451,6 +453,8 @@ private:
     // Arithmetic that takes about as long as the memory: the second piece of a thread comes while it computes the
     // first.
     int64_t pieces = arithmetic() >= muchWork * std::max<int64_t>(widestBytes, 2) ? 2 : 1;
+    if (pieces * vector * liveWords() > heavyRegisters - ownRegisters)
+      pieces = 1; // what does not fit would go to memory and back
     int64_t tile = pointwiseThreads * vector * pieces;
     schedule.numThreads = pointwiseThreads;
     if (pieces > 1)
@@ -490,6 +494,46 @@ private:
         if (op.getNumResults() == 1 && isa<FloatType>(op.getResult(0).getType()) && !isa<LoadOp>(op))
           work += torch_tile::fusion::costOf(&op);
     return work;
+  }
+
+  /// Words of 4 bytes that a point holds at most between its loads, which are under way together, and its stores.
+  int64_t liveWords() {
+    auto words = [](Value value) -> int64_t {
+      Type type = value.getType();
+      return type.isIntOrFloat() ? llvm::divideCeil(type.getIntOrFloatBitWidth() / 8, 4) : 0;
+    };
+    // A load of what another member makes is that value.
+    DenseMap<Value, Value> same;
+    auto valueOf = [&](Value value) { return same.lookup_or(value, value); };
+    DenseMap<Value, std::pair<int64_t, int64_t>> lives; // first and last position
+    int64_t position = 0;
+    for (const FusedMember &member : loops.members)
+      for (Operation &op : *LoopsOp(member.op).bodyBlock()) {
+        ++position;
+        for (Value operand : op.getOperands())
+          if (auto it = lives.find(valueOf(operand)); it != lives.end())
+            it->second.second = position;
+        for (Value result : op.getResults()) {
+          auto load = dyn_cast<LoadOp>(op);
+          const FusedMember *producer = load ? loops.producer(load.getSource()) : nullptr;
+          if (producer) {
+            LoopsOp maker = producer->op;
+            unsigned number = cast<OpResult>(load.getSource()).getResultNumber();
+            same[result] = valueOf(maker.bodyBlock()->getTerminator()->getOperand(number));
+          } else if (!isa<arith::ConstantOp>(op)) {
+            lives[result] = {load ? 0 : position, position};
+          }
+        }
+      }
+    SmallVector<int64_t> change(position + 2);
+    for (auto &[value, life] : lives) {
+      change[life.first] += words(value);
+      change[life.second] -= words(value); // a result may lie where its last operand did
+    }
+    int64_t live = 0, most = 0;
+    for (int64_t difference : change)
+      most = std::max(most, live += difference);
+    return most;
   }
 
   /// The innermost other axis: its points are near in memory.
