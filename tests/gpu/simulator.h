@@ -4,8 +4,9 @@
 enum { maxThreads = 1024, warpSize = 32, groupSize = 128 };
 
 /// Shared memory lies at one address below 4 GB, so that 32 bits of an address are enough, and descriptors of matrices
-/// can be read back.
-#define sharedStart ((char *)0x10000000)
+/// can be read back. The heap of a Python that is not position-independent grows from the lowest addresses on, as large
+/// as the tests that ran before.
+#define sharedStart ((char *)0x70000000)
 enum { sharedSpace = 256 << 10 };
 
 extern int32_t simThread, simNumThreads; // the one that runs, and how many a block has

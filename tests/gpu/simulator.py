@@ -38,7 +38,7 @@ _NAMES = {
     "llvm.nvvm.f2tf32.rna(": "sim_f2tf32_rna(",
     "@vprintf": "@vprintf_device",
 }
-_SHARED_START = 0x10000000  # see simulator.h
+_SHARED_START = 0x70000000  # see simulator.h
 _MAX_SHARED = 227 << 10  # of a block
 _RUNTIME = ("simulator.c", "simulator_matrix.c")
 _folder = Path(tempfile.mkdtemp(prefix="torch-tile-simulator-"))

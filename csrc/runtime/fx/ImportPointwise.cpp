@@ -105,7 +105,8 @@ const char *importDivide(Call &call) {
   if (call.importer.isOnGpu() && divisor && divisor->isConstant() && !operands.scalar(0) && dtype != at::kDouble) {
     dtype = at::kFloat;
     auto inverse = static_cast<double>(1.0f / static_cast<float>(divisor->number));
-    Value values[] = {operands.castTo(dtype)[0], call.importer.full(Scalar::of(inverse), call.importer.scalarType(dtype))};
+    Value values[] = {operands.castTo(dtype)[0],
+                      call.importer.full(Scalar::of(inverse), call.importer.scalarType(dtype))};
     call.setPointwise("mul", values, dtype);
     return nullptr;
   }
