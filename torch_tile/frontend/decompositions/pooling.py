@@ -14,6 +14,9 @@ aten = torch.ops.aten
 
 # Views of one kernel; more and the operator is called outside.
 MOST_TAPS = 81
+# Views that sums along one dimension after the other have less, from which on these are faster: what they pass through
+# memory takes as long as loading about as many neighbours.
+WORTH_A_PASS = 16
 # Elements as far apart are loaded as vectors and shuffled; beyond, one by one.
 LONGEST_SHUFFLED = 4
 
@@ -139,12 +142,12 @@ class _Windows:
             total = total * self.lengths(dim, include_padding)
         return total
 
+    def covering_along(self, dim: int) -> range:
+        """Windows that may hold an element along `dim`, counted back from the last that does."""
+        return range(-(-(self.dilation[dim] * (self.kernel[dim] - 1) + 1) // self.stride[dim]))
+
     def covering(self) -> list[tuple[int, ...]]:
-        """Windows that may hold an element, counted back from the last that does."""
-        each = [
-            range(-(-(d * (k - 1) + 1) // s)) for k, s, d in zip(self.kernel, self.stride, self.dilation, strict=True)
-        ]
-        return list(itertools.product(*each))
+        return list(itertools.product(*map(self.covering_along, range(self.rank))))
 
     def window(self, dim: int, back: int) -> tuple[torch.Tensor, torch.Tensor]:
         """For each element along `dim` the `back`-last window that starts at or before it, and whether it exists."""
@@ -167,6 +170,34 @@ def laid_out(value: torch.Tensor, like: torch.Tensor, rank: int = 2) -> torch.Te
     return value.contiguous()
 
 
+def goes_by_dimensions(counts: Sequence[int]) -> bool:
+    """Whether sums over windows are taken along one dimension after the other, given the views along each."""
+    return math.prod(counts) - sum(counts) >= WORTH_A_PASS
+
+
+def _summed_over_windows(windows: _Windows, grad: torch.Tensor, dim: int) -> torch.Tensor:
+    """For each element along `dim` of the operand the sum of what `grad` has for the windows that hold it."""
+    axis = grad.dim() - windows.rank + dim
+    kernel, size, padding, count = (
+        part[dim] for part in (windows.kernel, windows.sizes, windows.padding, windows.counts)
+    )
+    if windows.stride[dim] == 1:
+        low = max(kernel - 1 - padding, 0)
+        amounts = [0, 0] * (windows.rank - 1 - dim) + [low, max(size + padding - count, 0)]
+        padded = aten.constant_pad_nd(grad, amounts, 0)
+        firsts = [padding + low - back for back in windows.covering_along(dim)]
+        return functools.reduce(torch.add, [aten.slice.Tensor(padded, axis, at, at + size) for at in firsts])
+    total: Any = None
+    for back in windows.covering_along(dim):
+        window, exists = windows.window(dim, back)
+        position = torch.arange(size, device=grad.device) + padding
+        exists = windows.along(dim, exists & (position - window * windows.stride[dim] < kernel))
+        index = [*[None] * axis, window.clamp(0, count - 1)]
+        value = torch.where(exists, aten._unsafe_index.Tensor(grad, index), 0.0)
+        total = value if total is None else total + value
+    return total  # type: ignore[no-any-return]
+
+
 def _average(rank: int) -> Callable[..., Any]:
     def avg_pool(
         x: torch.Tensor,
@@ -183,7 +214,7 @@ def _average(rank: int) -> Callable[..., Any]:
         total = windows.padded(x.to(wide_dtype(x.dtype)), 0)
         if (apart := windows.apart(total)) is not None:
             total = apart[0].sum(apart[1], dtype=total.dtype)
-        elif math.prod(windows.kernel) <= MOST_TAPS:
+        elif not goes_by_dimensions(windows.kernel):
             taps = [windows.tap(total, at) for at in windows.taps()]
             total = functools.reduce(torch.add, taps)
         else:  # along one dimension after the other
@@ -210,10 +241,16 @@ def _average_backward(rank: int) -> Callable[..., Any]:
         divisor_override: int | None,
     ) -> Any:
         windows = _Windows(x, kernel_size, stride, padding, 1, ceil_mode, rank)
-        if len(windows.covering()) > MOST_TAPS or not x.dtype.is_floating_point:
+        each = [len(windows.covering_along(dim)) for dim in range(rank)]
+        if sum(each) > MOST_TAPS or not x.dtype.is_floating_point:
             return NotImplemented
         divided = grad.to(wide_dtype(grad.dtype)) / windows.divisor(count_include_pad, divisor_override)
         total: Any = None
+        if goes_by_dimensions(each):
+            total = divided
+            for dim in range(rank):
+                total = _summed_over_windows(windows, total, dim)
+            return laid_out(total.to(grad.dtype), x, rank)
         for back in windows.covering():
             indices: list[Any] = [None] * (x.dim() - rank)
             holds: Any = None
