@@ -219,6 +219,15 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         faults.point("run_passes")
         run_user_passes("joint_post_pass", gm, settings, is_inference)
 
+    def order_channels(gm: torch.fx.GraphModule, device_type: str | None = None) -> None:
+        if settings["fusion"] and limits.is_on(settings, "channels_last"):
+            from torch_tile.frontend.channels_last import put_channels_last
+            from torch_tile.frontend.constant_folding import Constants, Report, outside_of_tracing
+
+            with outside_of_tracing():
+                put_channels_last(Constants(gm), Report(), device_type)
+        faults.point("channels_last")
+
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         run_joint(gm, "post_grad_pass_time_us", is_inference=True)
         run_user_passes("post_grad_pass", gm, settings, True)
@@ -227,13 +236,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
 
             run_user_passes("post_grad_post_pass", gm, settings, True)
             return finished(compile_frozen(gm, example_inputs, parameters, settings), "inference", settings)
-        if settings["fusion"] and limits.is_on(settings, "channels_last"):
-            from torch_tile.frontend.channels_last import put_channels_last
-            from torch_tile.frontend.constant_folding import Constants, Report, outside_of_tracing
-
-            with outside_of_tracing():
-                put_channels_last(Constants(gm), Report())
-        faults.point("channels_last")
+        order_channels(gm)
         if limits.is_on(settings, "epilogues"):
             from torch_tile.frontend.epilogues import fuse_epilogues
 
@@ -243,6 +246,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
 
     def partition_joint(joint: torch.fx.GraphModule, joint_inputs: Sequence[Any], **kwargs: Any) -> Any:
         run_joint(joint, "joint_graph_pass_time_us", is_inference=False)
+        order_channels(joint, "cuda")
         from torch_tile.frontend.partition import partition
 
         with phases.timed("torch_tile.partition"):

@@ -95,10 +95,10 @@ def _stand_in(fake: torch.Tensor) -> torch.Tensor | None:
     return made.requires_grad_(fake.requires_grad and fake.is_floating_point())
 
 
-def _choice(arguments: tuple[Any, ...], scale: float | None) -> int:
-    """Eager's choice, but flash attention before cuDNN's, which compiles for each kind of call."""
+def _choice(arguments: tuple[Any, ...], scale: float | None, is_dynamic: bool) -> int:
+    """Eager's choice. Where sizes are not known, flash attention before cuDNN's, which compiles for each of them."""
     backends: Any = torch.backends.cuda
-    if backends.cudnn_sdp_enabled():
+    if is_dynamic and backends.cudnn_sdp_enabled():
         backends.enable_cudnn_sdp(False)
         try:
             if (choice := int(torch._fused_sdp_choice(*arguments, scale=scale))) == _FLASH:
@@ -132,7 +132,8 @@ def _choose(given: dict[str, Any]) -> Callable[..., torch.Tensor] | None:
                 return None
             # Asked about what it will be given: of a mask with a stride of 0 along the keys it would take none.
             bias = None if made[3] is None else _bias_of(made[3], made[0])
-            form = _FORMS.get(_choice((made[0], made[1], made[2], bias, float(dropout), causal), scale))
+            is_dynamic = any(isinstance(size, torch.SymInt) for t in tensors for size in t.shape)
+            form = _FORMS.get(_choice((made[0], made[1], made[2], bias, float(dropout), causal), scale, is_dynamic))
             if form is None:
                 return None
             # What a kernel asks for beyond that, it says when it is called; without dropout, which would draw numbers.

@@ -186,7 +186,8 @@ def _summed_over_windows(windows: _Windows, grad: torch.Tensor, dim: int) -> tor
         amounts = [0, 0] * (windows.rank - 1 - dim) + [low, max(size + padding - count, 0)]
         padded = aten.constant_pad_nd(grad, amounts, 0)
         firsts = [padding + low - back for back in windows.covering_along(dim)]
-        return functools.reduce(torch.add, [aten.slice.Tensor(padded, axis, at, at + size) for at in firsts])
+        taps: list[torch.Tensor] = [aten.slice.Tensor(padded, axis, at, at + size) for at in firsts]
+        return functools.reduce(torch.add, taps)
     total: Any = None
     for back in windows.covering_along(dim):
         window, exists = windows.window(dim, back)

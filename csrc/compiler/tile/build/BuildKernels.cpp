@@ -79,6 +79,10 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
                       : asAccessed.isScan() ? chooseGpuScanSchedule(asAccessed)
                                             : chooseSchedule(asAccessed, gpuVectorBytes, /*foldsLanes=*/false);
   FusedLoops &loops = flat ? *flat : asAccessed;
+  // Atomic updates are single: those of neighbours go together where neighbouring threads make them.
+  if (options.isGpu && loops.isFreeScatter() &&
+      llvm::any_of(loops.members, [](FusedMember &member) { return !member.op.getCombine().empty(); }))
+    schedule.pieceLanes = 1;
   if (options.isGpu && (!isInOrder || loops.isScan()) && schedule.numGridAxes > 0) {
     SmallVector<Value> read;
     for (const FusedLoops::Access &access : loops.accesses())
