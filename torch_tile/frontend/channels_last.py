@@ -191,6 +191,13 @@ def put_channels_last(constants: Constants, report: Report, device_type: str | N
     change = _Change(constants)
     filters: dict[Node, Node] = {}
     images: dict[Node, Node] = {}
+
+    def in_channels_last(image: Node, user: Node) -> Node:
+        if image not in images:
+            is_so = has_strides_of(image.meta["val"], torch.channels_last)
+            images[image] = image if is_so else change.copied(image, user, torch.channels_last)
+        return images[image]
+
     try:
         for node in list(graph.nodes):
             if node.op in ("placeholder", "get_attr"):
@@ -200,16 +207,12 @@ def put_channels_last(constants: Constants, report: Report, device_type: str | N
                 if weight not in filters:
                     filters[weight] = _filters(change, weight, node)
                 change.replace_operand(node, weight, filters[weight])
-                if image not in images:
-                    is_moved = has_strides_of(image.meta["val"], torch.channels_last)
-                    images[image] = image if is_moved else change.copied(image, node, torch.channels_last)
-                change.replace_operand(node, image, images[image])
+                change.replace_operand(node, image, in_channels_last(image, node))
                 change.visit(node)
             elif node.target is aten.convolution_backward.default and node.args[2] in filters:
                 gradient, image, weight = node.args[:3]
-                if not has_strides_of(gradient.meta["val"], torch.channels_last):
-                    change.replace_operand(node, gradient, change.copied(gradient, node, torch.channels_last))
-                change.replace_operand(node, image, images.get(image, image))
+                for operand in (gradient, image):
+                    change.replace_operand(node, operand, in_channels_last(operand, node))
                 change.replace_operand(node, weight, filters[weight])
                 change.visit(node)
             elif any(operand in change.before for operand in node.all_input_nodes):
