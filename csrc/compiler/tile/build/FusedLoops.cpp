@@ -142,6 +142,10 @@ void FusedLoops::orderAxes() {
       if (!access.isFull && axis.reduced)
         continue;
       std::optional<SizeExpr> stride = strideAlong(context, access.offset, axis.name);
+      // A place that is looked up anew along the axis is as far as its rows are apart, at least.
+      for (auto [k, scalar] : llvm::enumerate(access.scalars))
+        if (stride && stride->isConstant(0) && variesAlong(scalar, axis.name))
+          stride = strideAlong(context, access.offset, "x" + std::to_string(k));
       if (stride && stride->isConstant(0))
         continue;
       // Of a part of a buffer, what is read of it.
@@ -168,6 +172,7 @@ void FusedLoops::orderAxes() {
   axes.clear();
   for (auto &[_, axis] : ranked)
     axes.push_back(axis);
+  varies.clear(); // it is kept by places of axes
 }
 
 template <typename Fn> void FusedLoops::forEachExpr(Fn fn) {
