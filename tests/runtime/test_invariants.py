@@ -221,6 +221,36 @@ def test_retain_graph() -> None:
     assert_same(first, torch.autograd.grad(network(x, w), w)[0], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("activation", [torch.tanh, torch.sigmoid, torch.exp, F.gelu, F.silu])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_retain_graph_where_saved_tensors_are_no_outputs(
+    activation: Callable[[torch.Tensor], torch.Tensor], dynamic: bool
+) -> None:
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return activation(x @ w) @ w.t()
+
+    x, w = torch.randn(5, 6), torch.randn(6, 7, requires_grad=True)
+    result, expected = compiled(f, dynamic=dynamic)(x, w), f(x, w)
+    for column in range(3):
+        (gradient,) = torch.autograd.grad(result[:, column].sum(), w, retain_graph=True)
+        (again,) = torch.autograd.grad(result[:, column].sum(), w, retain_graph=True)
+        assert_same(again, gradient, exact=True)
+        (right,) = torch.autograd.grad(expected[:, column].sum(), w, retain_graph=True)
+        assert_same(gradient, right, rtol=1e-4, atol=1e-4)
+
+
+def test_retain_graph_after_a_step_without_it() -> None:
+    def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x @ w) @ w.t()
+
+    x, w = torch.randn(5, 6), torch.randn(6, 7, requires_grad=True)
+    function = compiled(f)
+    (once,) = torch.autograd.grad(function(x, w).sum(), w)
+    loss = function(x, w).sum()
+    for _ in range(2):
+        assert_same(torch.autograd.grad(loss, w, retain_graph=True)[0], once, exact=True)
+
+
 def test_two_forwards_before_backward() -> None:
     w = torch.randn(6, 7, requires_grad=True)
     xs = [torch.randn(5, 6) for _ in range(3)]

@@ -182,6 +182,16 @@ def reloaded(
     return finished(frozen, graph["kind"], settings, graph["name"])
 
 
+def _donate_nothing() -> None:
+    """Saved tensors are never written by a backward graph of ours, so `retain_graph` is no error of a compiled one.
+
+    Emptied in place: the metadata of tensor subclasses and of what they hold share one list.
+    """
+    context = torch._guards.TracingContext.try_get()
+    if context is not None and (donated := getattr(context.fw_metadata, "bw_donated_idxs", None)):
+        donated.clear()
+
+
 def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: Settings) -> Callable[..., Any]:
     is_training = _is_training(example_inputs)
     parameters: list[torch.Tensor | None] = []
@@ -201,6 +211,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         return finished(compiled, kind, settings)
 
     def forward(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
+        _donate_nothing()
         run_user_passes("post_grad_pass", gm, settings)
         return compile_one(gm, example_inputs, "forward")
 
