@@ -31,6 +31,7 @@ from torch_tile.frontend.higher_order import prepare_higher_order
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.number_arguments import as_torch_calls_it
+from torch_tile.frontend.object_inputs import objects_as_numbers, passing_objects_on
 from torch_tile.frontend.padded_products import pad_products
 from torch_tile.frontend.part_writes.at_indices import write_at_indices
 from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
@@ -93,9 +94,11 @@ def compile_graph(
             dump.write_graph(gm)
             dump.write_script(gm)
         lengths = _storage_lengths(gm) if kind != "backward" and binding is None else {}
-        compiled = _compile(gm, name, kind, settings, dump, binding)
+        with objects_as_numbers(gm) if binding is None else contextlib.nullcontext() as objects:
+            compiled = _compile(gm, name, kind, settings, dump, binding)
         compiled = _of_storages(compiled, lengths) if lengths else compiled
-        return dump.keep_inputs(compiled) if dump and binding is None else compiled
+        compiled = dump.keep_inputs(compiled) if dump and binding is None else compiled
+        return passing_objects_on(compiled, objects) if objects else compiled
     except Exception as error:
         dump = containment.dump_failure(gm, name, error, dump=dump)
         with contextlib.suppress(AttributeError):
