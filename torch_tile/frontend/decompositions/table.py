@@ -18,6 +18,7 @@ from torch_tile.formulas.bessel import bessel_functions
 from torch_tile.formulas.polynomials import polynomials
 from torch_tile.formulas.special_functions import special_functions
 from torch_tile.frontend.decompositions.adaptive_pooling import adaptive_pooling
+from torch_tile.frontend.decompositions.collectives import collectives
 from torch_tile.frontend.decompositions.distances import distances
 from torch_tile.frontend.decompositions.folding import folding
 from torch_tile.frontend.decompositions.foreach import foreach
@@ -317,6 +318,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         zero_dim,
     ):
         table.update((op, _of_known_sizes(function)) for op, function in family().items())
+    table.update(collectives())
     table.update((op, _not_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY)
     table.update((op, _not_below_float64_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY_BELOW_FLOAT64)
     table[aten.huber_loss.default] = of_input_dtype(table[aten.huber_loss.default])
