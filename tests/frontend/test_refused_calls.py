@@ -243,3 +243,15 @@ def test_interpolation_of_a_size_that_depends_on_data() -> None:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         for x in (torch.arange(-2.0, 4.0), torch.arange(-2.0, 9.0)):
             assert_same(compiled_function(x), function(x), rtol=1e-5, atol=1e-5)
+
+
+def test_writes_under_vmap_are_compiled() -> None:
+    def one(a: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        b = a.clone()
+        b.add_(i)
+        b[1:3].mul_(2)
+        return b
+
+    x, i = torch.randn(4, 5), torch.randn(4)
+    function = torch.func.vmap(one)
+    torch.testing.assert_close(compiled(lambda x, i: torch.func.vmap(one)(x, i))(x, i), function(x, i))

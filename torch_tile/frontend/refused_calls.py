@@ -72,6 +72,9 @@ def _reach(x: torch.Tensor) -> tuple[int, int] | None:
 
 def _overlap_in_part(a: torch.Tensor, b: torch.Tensor) -> bool:
     """As ATen's check of a write to `a` that reads `b`."""
+    # What vmap and grad wrap has no storage of its own to compare.
+    if any(map(torch._C._functorch.is_functorch_wrapped_tensor, (a, b))):
+        return False
     if a is b or a.untyped_storage()._cdata != b.untyped_storage()._cdata:
         return False
     one, other = _reach(a), _reach(b)
