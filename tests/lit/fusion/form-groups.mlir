@@ -266,3 +266,61 @@ graph.func @size_of_call(%x: !graph.tensor<[8], f32>) -> (!graph.tensor<["u0", 1
   }
   graph.return %n, %z, %b : !graph.tensor<["u0", 1], i64>, !graph.tensor<["u0"], f32>, !graph.tensor<[8], f32>
 }
+
+// -----
+
+// What two groups make and one op reads: all of it runs in the same loops, though the groups share no data before.
+
+// CHECK-LABEL: graph.func @two_producers
+// CHECK:         graph.fusion [i0 = 4096]
+// CHECK-COUNT-3:   graph.loops
+// CHECK-NOT:     graph.fusion
+graph.func @two_producers(%x: !graph.tensor<[4096], f32>, %y: !graph.tensor<[4096], f32>) -> (!graph.tensor<[4096], f32>, !graph.tensor<[4096], f32>) attributes {symbols = []} {
+  %a = graph.loops [i0 = 4096] -> (!graph.tensor<[4096], f32>) {
+    %v = graph.load %x ["i0"] : !graph.tensor<[4096], f32> -> f32
+    %e = math.exp %v : f32
+    graph.yield %e : f32
+  }
+  %b = graph.loops [i0 = 4096] -> (!graph.tensor<[4096], f32>) {
+    %v = graph.load %y ["i0"] : !graph.tensor<[4096], f32> -> f32
+    %e = math.exp %v : f32
+    graph.yield %e : f32
+  }
+  %c = graph.loops [i0 = 4096] -> (!graph.tensor<[4096], f32>) {
+    %v = graph.load %a ["i0"] : !graph.tensor<[4096], f32> -> f32
+    %w = graph.load %b ["i0"] : !graph.tensor<[4096], f32> -> f32
+    %s = arith.mulf %v, %w : f32
+    graph.yield %s : f32
+  }
+  graph.return %b, %c : !graph.tensor<[4096], f32>, !graph.tensor<[4096], f32>
+}
+
+// -----
+
+// Not where a call between them needs the one group and the other one needs the call.
+
+// CHECK-LABEL: graph.func @call_between
+// CHECK:         graph.fusion [i0 = 4096]
+// CHECK:         graph.extern
+// CHECK:         graph.fusion [i0 = 4096]
+// CHECK-COUNT-2:   graph.loops
+graph.func @call_between(%x: !graph.tensor<[4096], f32>) -> !graph.tensor<[4096], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 4096] -> (!graph.tensor<[4096], f32>) {
+    %v = graph.load %x ["i0"] : !graph.tensor<[4096], f32> -> f32
+    %e = math.exp %v : f32
+    graph.yield %e : f32
+  }
+  %y = graph.extern(%a) {op = "aten::sort", overload = "", args = [#graph.operand<0>]} : (!graph.tensor<[4096], f32>) -> !graph.tensor<[4096], f32>
+  %b = graph.loops [i0 = 4096] -> (!graph.tensor<[4096], f32>) {
+    %v = graph.load %y ["i0"] : !graph.tensor<[4096], f32> -> f32
+    %e = math.exp %v : f32
+    graph.yield %e : f32
+  }
+  %c = graph.loops [i0 = 4096] -> (!graph.tensor<[4096], f32>) {
+    %v = graph.load %a ["i0"] : !graph.tensor<[4096], f32> -> f32
+    %w = graph.load %b ["i0"] : !graph.tensor<[4096], f32> -> f32
+    %s = arith.mulf %v, %w : f32
+    graph.yield %s : f32
+  }
+  graph.return %c : !graph.tensor<[4096], f32>
+}

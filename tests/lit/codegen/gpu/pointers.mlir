@@ -69,6 +69,23 @@ tile.kernel @number(%x: !tile.ptr<i32>, %o: !tile.ptr<i32>) {
   tile.return
 }
 
+// A relaxed update orders nothing: neither threads nor what they wrote before wait for it.
+// CHECK: // sums =
+// CHECK-NOT: bar
+// CHECK-NOT: fence
+// CHECK: atom.global.add.f32
+// CHECK-NOT: bar
+// CHECK-NOT: fence
+// CHECK: ret
+tile.kernel @sums(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>) attributes {tile.threads = 256 : i64} {
+  %zero = arith.constant 0 : i64
+  %v = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> tensor<256xf32>
+  tile.store %v, %x[%zero] strides [1] : tensor<256xf32>, !tile.ptr<f32>
+  %i = tile.iota : tensor<256xi32>
+  %old = tile.atomic_rmw add %v, %y[%i] {relaxed} : tensor<256xf32>, !tile.ptr<f32>, tensor<256xi32>
+  tile.return
+}
+
 // Each thread adds up four neighbours, five shuffles join those of a warp, and shared memory the warps.
 // CHECK: // scan =
 // CHECK-COUNT-5: shfl.sync.up.b32
