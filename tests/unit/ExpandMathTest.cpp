@@ -132,11 +132,11 @@ const UnaryCase kInlineCases[] = {
     {"erfc", std::erfc, 1.6, -2, 5},       {"atan", std::atan, 1.25, -3, 3},
 };
 
-// Sleef promises 1.0 ulp on normal results; the slack is for its rounding near the bound. Of sin, cos and tan the library
-// computes what exceeds the inline forms' range.
+// Sleef promises 1.0 ulp on normal results; the slack is for its rounding near the bound. Of sin, cos and tan the
+// library computes what exceeds the inline forms' range.
 const UnaryCase kLibraryCases[] = {
-    {"sin", std::sin, 1.6, -30, 30},   {"cos", std::cos, 1.6, -30, 30}, {"tan", std::tan, 1.3, -30, 30},
-    {"asin", std::asin, 1.1, -1, 1},   {"acos", std::acos, 1.1, -1, 1}, {"atanh", std::atanh, 1.1, -1, 1},
+    {"sin", std::sin, 1.6, -30, 30}, {"cos", std::cos, 1.6, -30, 30}, {"tan", std::tan, 1.3, -30, 30},
+    {"asin", std::asin, 1.1, -1, 1}, {"acos", std::acos, 1.1, -1, 1}, {"atanh", std::atanh, 1.1, -1, 1},
     {"cbrt", std::cbrt, 1.1, -9, 9},
 };
 
@@ -205,7 +205,8 @@ TEST(ExpandMath, LargeAnglesShareOneFunction) {
   EXPECT_EQ(functions, 1);
   // On both sides of the limits of the forms, among moderate neighbours.
   std::vector<float> input(32, 0.5f), output(32);
-  const float large[] = {29999.9f, 30001.0f, 1e6f, 0x1p31f, 2.7e14f, 0x1p48f, 0x1.000002p48f, 1e20f, 3e38f, INFINITY, NAN};
+  const float large[] = {29999.9f,       30001.0f, 1e6f,  0x1p31f,  2.7e14f, 0x1p48f,
+                         0x1.000002p48f, 1e20f,    3e38f, INFINITY, NAN};
   std::copy(std::begin(large), std::end(large), input.begin() + 3);
   const std::pair<const char *, double (*)(double)> cases[] = {{"sin", std::sin}, {"cos", std::cos}, {"tan", std::tan}};
   for (auto [op, reference] : cases) {

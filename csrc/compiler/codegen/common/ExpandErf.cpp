@@ -39,9 +39,10 @@ Value erfF32(MathBuilder &b, Value x) {
   return b.copySign(b.select(b.less(magnitude, b.fp(0.9)), small, large), x);
 }
 
-/// |x| < 0.85: 1 - erf(x). Else e^(-a^2) * P(t) / (a + 3) for a = |x|, t = (a - 3) / (a + 3): P is a minimax fit of (a + 3) e^(a^2) erfc(a) by
-/// Remez' exchange, weighted by its relative error, from 0.79 to 10.1, of which erfc rounds to 0. What the square, the sum
-/// and the quotient lose is made good: errors of t and of the quotient go into the result together.
+/// |x| < 0.85: 1 - erf(x). Else e^(-a^2) * P(t) / (a + 3) for a = |x|, t = (a - 3) / (a + 3): P is a minimax fit of (a
+/// + 3) e^(a^2) erfc(a) by Remez' exchange, weighted by its relative error, from 0.79 to 10.1, of which erfc rounds to
+/// 0. What the square, the sum and the quotient lose is made good: errors of t and of the quotient go into the result
+/// together.
 Value erfcF32(MathBuilder &b, Value x) {
   constexpr double kLog2E = 0x1.71547652b82fep+0, kLn2 = 0x1.62e42fefa39efp-1, kLn2High = 0x1.62e4p-1;
   constexpr double kRoundingShift = 12582912.0; // 1.5 * 2^23

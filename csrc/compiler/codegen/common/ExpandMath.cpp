@@ -21,6 +21,8 @@ static Value inlineF64(MathBuilder &b, Value x, StringRef stem) {
          : stem == "expm1" ? expm1F64(b, x)
          : stem == "sin"   ? sinF64(b, x)
          : stem == "cos"   ? cosF64(b, x)
+         : stem == "erf"   ? erfF64(b, x)
+         : stem == "erfc"  ? erfcF64(b, x)
                            : Value();
 }
 

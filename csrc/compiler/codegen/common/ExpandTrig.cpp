@@ -16,7 +16,7 @@ constexpr double kHalfPiMiddle = -0x1.777a5cp-25;
 constexpr double kHalfPiLow = -0x1.ee59dap-50;
 constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
 constexpr double kInlineLimit = 30000.0;
-constexpr double kWideLimit = 0x1p48; // of arguments that f64 reduces
+constexpr double kWideLimit = 0x1p48;         // of arguments that f64 reduces
 constexpr double kRoundingShift = 12582912.0; // 1.5 * 2^23
 
 /// |x| = quadrant * pi/2 + high + low; of the quadrant the low bits count. Low is null where it is not known.
@@ -168,9 +168,9 @@ Value atanF32(MathBuilder &b, Value x) {
   Value a = b.abs(x), isLarge = b.less(b.fp(1.0), a);
   Value inverse = b.div(b.fp(1.0), a);
   Value z = b.select(isLarge, inverse, a), square = b.mul(z, z);
-  Value tail = b.polynomial(square, {-0.00179357883531, 0.0109143880073, -0.031177387193, 0.0579570767052,
-                                     -0.084034169171, 0.109521735237, -0.142642393671, 0.199985481204,
-                                     -0.333332990907});
+  Value tail =
+      b.polynomial(square, {-0.00179357883531, 0.0109143880073, -0.031177387193, 0.0579570767052, -0.084034169171,
+                            0.109521735237, -0.142642393671, 0.199985481204, -0.333332990907});
   tail = b.mul(b.mul(tail, square), z);
   Value large = b.sub(b.sub(b.fp(kHalfPiHigh), z), b.add(tail, b.fp(-kHalfPiMiddle)));
   return b.copySign(b.select(isLarge, large, b.add(z, tail)), x);

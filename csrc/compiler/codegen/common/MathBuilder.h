@@ -163,6 +163,8 @@ mlir::Value expF64(MathBuilder &b, mlir::Value x);
 mlir::Value expm1F64(MathBuilder &b, mlir::Value x);
 mlir::Value sinF64(MathBuilder &b, mlir::Value x);
 mlir::Value cosF64(MathBuilder &b, mlir::Value x);
+mlir::Value erfF64(MathBuilder &b, mlir::Value x);
+mlir::Value erfcF64(MathBuilder &b, mlir::Value x);
 /// @}
 
 /// f32: inline for moderate arguments, else the library's.
