@@ -43,7 +43,7 @@ Value erfF32(MathBuilder &b, Value x) {
 /// + 3) e^(a^2) erfc(a) by Remez' exchange, weighted by its relative error, from 0.79 to 10.1, of which erfc rounds to
 /// 0. What the square, the sum and the quotient lose is made good: errors of t and of the quotient go into the result
 /// together.
-Value erfcF32(MathBuilder &b, Value x) {
+static Value erfcF32OfRegister(MathBuilder &b, Value x) {
   constexpr double kLog2E = 0x1.71547652b82fep+0, kLn2 = 0x1.62e42fefa39efp-1, kLn2High = 0x1.62e4p-1;
   constexpr double kRoundingShift = 12582912.0; // 1.5 * 2^23
   Value a = b.clampAbove(b.abs(x), 10.1);
@@ -61,14 +61,14 @@ Value erfcF32(MathBuilder &b, Value x) {
   Value shifted = b.fma(square, b.fp(-kLog2E), b.fp(kRoundingShift));
   Value n = b.sub(shifted, b.fp(kRoundingShift));
   Value low = b.fma(n, b.fp(-(kLn2 - kLn2High)), b.neg(squareLost));
-  Value r = b.add(b.fma(n, b.fp(-kLn2High), b.neg(square)), low);
+  Value high = b.fma(n, b.fp(-kLn2High), b.neg(square)), r = b.add(high, low), rLost = b.sub(low, b.sub(r, high));
   Value expm1 = b.polynomial(r, {0.000198458814, 0.00139406687, 0.00833338946, 0.0416663604, 0.166666664, 0.500000004});
   expm1 = b.fma(expm1, b.mul(r, r), r);
   Value product = b.fma(p, expm1, p), productLost = b.add(b.fma(p, expm1, b.sub(p, product)), pLost);
   Value large = b.mul(product, quotient);
   Value rest = b.fma(productLost, quotient, b.fma(product, quotient, b.neg(large)));
   // The error of t, 6 * quotient * lack, changes P by about -0.87 of itself.
-  lack = b.mul(lack, b.fma(quotient, b.fp(5.2), b.fp(1.0)));
+  lack = b.fma(lack, b.fma(quotient, b.fp(5.2), b.fp(1.0)), rLost);
   large = b.add(large, b.fma(large, lack, rest));
   // 2^n in two factors, for results that are subnormal: n >= -148.
   Value exponent = b.shl(b.bitcast(b.i32(), shifted), b.integer(23)), one = b.integer(0x3f800000);
@@ -79,6 +79,11 @@ Value erfcF32(MathBuilder &b, Value x) {
   large = b.select(b.less(x, b.fp(0.0)), b.sub(b.fp(2.0), large), large);
   Value small = b.fma(b.neg(x), erfTailOfSmall(b, square), b.sub(b.fp(1.0), x));
   return b.select(b.less(a, b.fp(0.85)), small, large);
+}
+
+/// One function for all registers: several at once need more temporaries than there are registers.
+Value erfcF32(MathBuilder &b, Value x) {
+  return b.isVector() ? b.callOutlinedByRegister("erfcf32_", x, erfcF32OfRegister) : erfcF32OfRegister(b, x);
 }
 
 } // namespace torch_tile::codegen
