@@ -129,13 +129,15 @@ const UnaryCase kInlineCases[] = {
     {"log1p", std::log1p, 1.3, -0.5f, 10}, {"sinh", std::sinh, 2.0, -3, 3},
     {"cosh", std::cosh, 2.0, -3, 3},       {"asinh", std::asinh, 3.0, -9, 9},
     {"acosh", std::acosh, 3.0, 1, 9},      {"rsqrt", rsqrtReference, 0.0, 1, 9},
+    {"erfc", std::erfc, 1.6, -2, 5},       {"atan", std::atan, 1.25, -3, 3},
 };
 
-// Sleef promises 1.0 ulp (1.5 for erfc) on normal results; the slack is for its rounding near the bound.
+// Sleef promises 1.0 ulp on normal results; the slack is for its rounding near the bound. Of sin, cos and tan the
+// library computes what exceeds the inline forms' range.
 const UnaryCase kLibraryCases[] = {
-    {"sin", std::sin, 1.6, -30, 30},   {"cos", std::cos, 1.6, -30, 30}, {"tan", std::tan, 1.1, -30, 30},
-    {"asin", std::asin, 1.1, -1, 1},   {"acos", std::acos, 1.1, -1, 1}, {"atan", std::atan, 1.1, -3, 3},
-    {"atanh", std::atanh, 1.1, -1, 1}, {"cbrt", std::cbrt, 1.1, -9, 9}, {"erfc", std::erfc, 1.6, -2, 5},
+    {"sin", std::sin, 1.6, -30, 30}, {"cos", std::cos, 1.6, -30, 30}, {"tan", std::tan, 1.3, -30, 30},
+    {"asin", std::asin, 1.1, -1, 1}, {"acos", std::acos, 1.1, -1, 1}, {"atanh", std::atanh, 1.1, -1, 1},
+    {"cbrt", std::cbrt, 1.1, -9, 9},
 };
 
 void checkCases(llvm::ArrayRef<UnaryCase> cases) {
@@ -164,7 +166,7 @@ TEST(ExpandMath, LanesDoNotDependOnTheVectorWidth) {
   std::vector<float> input(kCount + 64, 0.5f), expected(kCount + 64), output(kCount + 64);
   for (int64_t i = 0; i < kCount; ++i)
     input[i] = std::ldexp(float((i * 2654435761u) % 8191) - 4095.0f, int(i % 23) - 16);
-  for (const char *op : {"exp", "tanh", "erf", "log", "log1p", "sin", "cos", "asinh", "erfc"}) {
+  for (const char *op : {"exp", "tanh", "erf", "log", "log1p", "sin", "cos", "tan", "atan", "asinh", "erfc"}) {
     Kernel scalar = jit().compileLoop(0, "f32", "f32", unaryBody(op, 0, "f32"));
     scalar(input.data(), input.data(), expected.data(), kCount);
     for (int64_t lanes : {1, 3, 4, 16, 24, 32, 48, 64}) {
@@ -183,13 +185,36 @@ TEST(ExpandMath, LibmStandsInForSleef) {
   options.hasSleef = false;
   options.hasInlineTrig = false;
   std::vector<float> input = {0.0f, -0.0f, 0.5f, -1.0f, 3.0f, 1e30f, INFINITY, NAN}, output(8);
-  Kernel kernel = jit().compileLoop(4, "f32", "f32", unaryBody("atan", 4, "f32"), options);
+  Kernel kernel = jit().compileLoop(4, "f32", "f32", unaryBody("cbrt", 4, "f32"), options);
   kernel(input.data(), input.data(), output.data(), 8);
   for (int i = 0; i < 8; ++i)
-    EXPECT_LE(ulpError(output[i], std::atan(double(input[i]))), 1.0);
+    EXPECT_LE(ulpError(output[i], std::cbrt(double(input[i]))), 1.0);
   auto module = jit().parse(Jit::loopText("symbols", 8, "f32", "f32", unaryBody("sin", 8, "f32")));
   expandMath(*module, options);
   EXPECT_EQ(collectExternalSymbols(*module), (llvm::SmallVector<std::string>{"sinf"}));
+}
+
+TEST(ExpandMath, LargeAnglesShareOneFunction) {
+  if (!loadSleef())
+    GTEST_SKIP() << "TORCH_TILE_LIBTORCH_CPU names no loadable libtorch_cpu.so";
+  std::string body = "%0 = math.sin %x : vector<32xf32>\n%r = math.sin %0 : vector<32xf32>";
+  auto module = jit().parse(Jit::loopText("shared", 32, "f32", "f32", body));
+  expandMath(*module, hostOptions());
+  int functions = 0;
+  module->walk([&](LLVM::LLVMFuncOp function) { functions += function.getSymName().starts_with("tile_sin"); });
+  EXPECT_EQ(functions, 1);
+  // On both sides of the limits of the forms, among moderate neighbours.
+  std::vector<float> input(32, 0.5f), output(32);
+  const float large[] = {29999.9f,       30001.0f, 1e6f,  0x1p31f,  2.7e14f, 0x1p48f,
+                         0x1.000002p48f, 1e20f,    3e38f, INFINITY, NAN};
+  std::copy(std::begin(large), std::end(large), input.begin() + 3);
+  const std::pair<const char *, double (*)(double)> cases[] = {{"sin", std::sin}, {"cos", std::cos}, {"tan", std::tan}};
+  for (auto [op, reference] : cases) {
+    Kernel kernel = jit().compileLoop(32, "f32", "f32", unaryBody(op, 32, "f32"));
+    kernel(input.data(), input.data(), output.data(), 32);
+    for (int i = 0; i < 32; ++i)
+      EXPECT_LE(ulpError(output[i], reference(input[i])), 1.6) << op << " of " << input[i];
+  }
 }
 
 TEST(ExpandMath, SleefSymbolsFollowTheRegisterWidth) {
@@ -206,17 +231,19 @@ TEST(ExpandMath, DoubleFunctionsAreAccurate) {
   if (!loadSleef())
     GTEST_SKIP() << "TORCH_TILE_LIBTORCH_CPU names no loadable libtorch_cpu.so";
   using Reference = long double (*)(long double);
-  const std::pair<const char *, Reference> cases[] = {
-      {"exp", std::exp},     {"log", std::log},     {"tanh", std::tanh},   {"erf", std::erf},
-      {"sin", std::sin},     {"cos", std::cos},     {"exp2", std::exp2},   {"log2", std::log2},
-      {"log1p", std::log1p}, {"expm1", std::expm1}, {"log10", std::log10}, {"atan", std::atan},
+  const std::tuple<const char *, Reference, double> cases[] = {
+      {"exp", std::exp, 1.1},     {"log", std::log, 1.1},     {"tanh", std::tanh, 1.1},   {"erf", std::erf, 1.35},
+      {"sin", std::sin, 1.1},     {"cos", std::cos, 1.1},     {"exp2", std::exp2, 1.1},   {"log2", std::log2, 1.1},
+      {"log1p", std::log1p, 1.1}, {"expm1", std::expm1, 1.1}, {"log10", std::log10, 1.1}, {"atan", std::atan, 1.1},
+      {"erfc", std::erfc, 1.35}, // 1.0 and what erfcl is wrong by
   };
-  constexpr int64_t kCount = 1 << 14;
+  constexpr int64_t kCount = 1 << 16;
   std::vector<double> input(kCount), output(kCount);
   for (int64_t i = 0; i < kCount; ++i)
-    input[i] = std::ldexp(double((i * 2654435761u) % 65521) - 32760.0, int(i % 40) - 36);
+    input[i] = i % 2 ? std::ldexp(double((i * 2654435761u) % 65521) - 32760.0, int(i % 40) - 36)
+                     : 35.0 * double(i) / kCount - 7.0; // where erf and erfc change
   input[0] = 0.0, input[1] = -0.0, input[2] = INFINITY, input[3] = -INFINITY, input[4] = NAN, input[5] = 5e-324;
-  for (auto [op, reference] : cases) {
+  for (auto [op, reference, boundUlp] : cases) {
     Kernel kernel = jit().compileLoop(16, "f64", "f64", unaryBody(op, 16, "f64"));
     kernel(input.data(), input.data(), output.data(), kCount);
     Worst worst;
@@ -224,7 +251,7 @@ TEST(ExpandMath, DoubleFunctionsAreAccurate) {
       if (double error = ulpError(output[i], reference((long double)input[i])); !(error <= worst.ulp))
         worst = {error, input[i]};
     std::printf("%-8s f64 %8.3f ulp at %.17g\n", op, worst.ulp, worst.at);
-    EXPECT_LE(worst.ulp, 1.1) << op << " at " << worst.at;
+    EXPECT_LE(worst.ulp, boundUlp) << op << " at " << worst.at;
   }
 }
 

@@ -21,6 +21,8 @@ static Value inlineF64(MathBuilder &b, Value x, StringRef stem) {
          : stem == "expm1" ? expm1F64(b, x)
          : stem == "sin"   ? sinF64(b, x)
          : stem == "cos"   ? cosF64(b, x)
+         : stem == "erf"   ? erfF64(b, x)
+         : stem == "erfc"  ? erfcF64(b, x)
                            : Value();
 }
 
@@ -51,6 +53,13 @@ static Value inlineOrLibrary(MathBuilder &b, Value x, StringRef stem, StringRef 
     return expand(b, x);
   Value inlined = inlineF64(b, x, stem);
   return inlined ? inlined : libraryF64(b, x, stem, ulpSuffix);
+}
+
+/// Likewise where there is a library. On GPU f32 is rounded from f64, as for the other functions without instructions.
+template <typename Inline>
+static Value inlineOnCpu(MathBuilder &b, Value x, StringRef stem, StringRef ulpSuffix, Inline expand) {
+  bool isInline = b.options().hasLibrary || !b.elementType().isF32();
+  return isInline ? inlineOrLibrary(b, x, stem, ulpSuffix, expand) : b.callLibrary(stem, ulpSuffix, x);
 }
 
 static Value clampF(MathBuilder &b, math::ClampFOp op) {
@@ -119,11 +128,11 @@ static Value expandFloatOp(MathBuilder &b, Operation *op, ValueRange x) {
       .Case([&](math::SinOp) { return inlineOrLibrary(b, x[0], "sin", "u10", sinF32); })
       .Case([&](math::CosOp) { return inlineOrLibrary(b, x[0], "cos", "u10", cosF32); })
       .Case([&](math::PowFOp) { return library("pow"); })
-      .Case([&](math::ErfcOp) { return library("erfc", "u15"); })
-      .Case([&](math::TanOp) { return b.elementType().isF64() ? libraryF64(b, x[0], "tan", "u10") : library("tan"); })
+      .Case([&](math::ErfcOp) { return inlineOnCpu(b, x[0], "erfc", "u15", erfcF32); })
+      .Case([&](math::TanOp) { return inlineOnCpu(b, x[0], "tan", "u10", tanF32); })
       .Case([&](math::AsinOp) { return library("asin"); })
       .Case([&](math::AcosOp) { return library("acos"); })
-      .Case([&](math::AtanOp) { return library("atan"); })
+      .Case([&](math::AtanOp) { return inlineOnCpu(b, x[0], "atan", "u10", atanF32); })
       .Case([&](math::Atan2Op) { return library("atan2"); })
       .Case([&](math::SinhOp) { return inlineOrLibrary(b, x[0], "sinh", "u10", sinhF32); })
       .Case([&](math::CoshOp) { return inlineOrLibrary(b, x[0], "cosh", "u10", coshF32); })

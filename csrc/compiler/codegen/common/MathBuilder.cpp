@@ -269,6 +269,32 @@ Value MathBuilder::callOutlined(StringRef stem, Value operand) {
   return callPerLane(name, operand);
 }
 
+Value MathBuilder::callOutlinedByRegister(StringRef stem, Value operand,
+                                          llvm::function_ref<Value(MathBuilder &, Value)> build) {
+  int64_t width = expandOptions.vectorBits / element.getIntOrFloatBitWidth();
+  std::string name = ("tile_" + stem + llvm::Twine(width)).str();
+  auto type = VectorType::get({width}, element);
+  if (!SymbolTable::lookupSymbolIn(symbolTable, name)) {
+    InsertionGuard guard(*this);
+    setInsertionPointToStart(&symbolTable->getRegion(0).front());
+    auto function = LLVM::LLVMFuncOp::create(*this, name, LLVM::LLVMFunctionType::get(type, {type}));
+    function.setLinkage(LLVM::Linkage::Internal);
+    function.setPassthroughAttr(getArrayAttr({getStringAttr("noinline"), getStringAttr("nounwind")}));
+    setInsertionPointToStart(function.addEntryBlock(*this));
+    MathBuilder inside(*this, function.getArgument(0));
+    inside.expandOptions = expandOptions;
+    inside.symbolTable = symbolTable;
+    LLVM::ReturnOp::create(inside, build(inside, function.getArgument(0)));
+  }
+  auto call = [&](ValueRange parts) -> Value {
+    return LLVM::CallOp::create(*this, TypeRange{type}, FlatSymbolRefAttr::get(getContext(), name), parts).getResult();
+  };
+  if (isVector())
+    return byRegister(width, operand, call);
+  Value splat = vector::BroadcastOp::create(*this, type, operand);
+  return vector::ExtractOp::create(*this, call(splat), int64_t(0));
+}
+
 Value MathBuilder::callLibrary(StringRef stem, StringRef ulpSuffix, ValueRange operands) {
   if (!expandOptions.hasLibrary)
     if (Value value = callWide(*this, stem, operands))

@@ -112,6 +112,9 @@ public:
   /// A function of one f32 in a function of its own, called lane by lane: what is rare and long keeps its registers to
   /// itself.
   Value callOutlined(llvm::StringRef stem, Value operand);
+  /// Likewise by registers, for targets with vector functions: `build` makes the body, once for each name in a module.
+  Value callOutlinedByRegister(llvm::StringRef stem, Value operand,
+                               llvm::function_ref<Value(MathBuilder &, Value)> build);
 
   const ExpandMathOptions &options() const { return expandOptions; }
 
@@ -143,6 +146,8 @@ mlir::Value tanhF32(MathBuilder &b, mlir::Value x);
 mlir::Value sinhF32(MathBuilder &b, mlir::Value x);
 mlir::Value coshF32(MathBuilder &b, mlir::Value x);
 mlir::Value erfF32(MathBuilder &b, mlir::Value x);
+mlir::Value erfcF32(MathBuilder &b, mlir::Value x);
+mlir::Value atanF32(MathBuilder &b, mlir::Value x);
 mlir::Value logF32(MathBuilder &b, mlir::Value x);
 mlir::Value log2F32(MathBuilder &b, mlir::Value x);
 mlir::Value log10F32(MathBuilder &b, mlir::Value x);
@@ -158,11 +163,16 @@ mlir::Value expF64(MathBuilder &b, mlir::Value x);
 mlir::Value expm1F64(MathBuilder &b, mlir::Value x);
 mlir::Value sinF64(MathBuilder &b, mlir::Value x);
 mlir::Value cosF64(MathBuilder &b, mlir::Value x);
+mlir::Value erfF64(MathBuilder &b, mlir::Value x);
+mlir::Value erfcF64(MathBuilder &b, mlir::Value x);
 /// @}
 
 /// f32: inline for moderate arguments, else the library's.
+/// @{
 mlir::Value sinF32(MathBuilder &b, mlir::Value x);
 mlir::Value cosF32(MathBuilder &b, mlir::Value x);
+mlir::Value tanF32(MathBuilder &b, mlir::Value x);
+/// @}
 
 /// A function of libm, by its name for f64, computed inline in f64; null if there is no form.
 mlir::Value callWide(MathBuilder &b, llvm::StringRef stem, mlir::ValueRange operands);

@@ -56,6 +56,8 @@ static void setAttributes(Module &module, const TargetMachine &machine, const Cp
       function.addFnAttr("min-legal-vector-width", "512");
     }
     function.setUWTableKind(UWTableKind::None);
+    if (function.hasLocalLinkage()) // arithmetic on registers
+      continue;
     function.addParamAttr(0, Attribute::ReadOnly);
     for (unsigned argument : {0u, 1u})
       function.addParamAttr(argument, Attribute::NoAlias);
