@@ -36,9 +36,10 @@ inline constexpr llvm::StringLiteral fullRangeAttrName = "tile.full_range";
 ///                 math.asin %x : vector<32xf32> ->  two calls of Sleef_asinf16_u10, declared in the nearest symbol
 ///                 table.
 /// Needs:    values are scalars or 1-D vectors; other ranks are left alone. scf is not lowered yet (sin, cos, tan and
-/// ipowi create scf ops). Keeps:    ops the hardware has (fma, sqrt, floor, ceil, trunc, roundeven, round, absf,
-/// copysign, integer counts). Numerics: f32 exp, exp2, log within 1 ulp; expm1, tanh, log1p, log2, log10 within 1.5;
-/// erf, sin, cos, sinh, cosh within 2; asinh, acosh within 3; atan and tan within 1.3, erfc within 1.6;
+///           ipowi create scf ops).
+/// Keeps:    ops the hardware has (fma, sqrt, floor, ceil, trunc, roundeven, round, absf, copysign, integer counts).
+/// Numerics: f32 exp, exp2, log within 1 ulp; expm1, tanh, log1p, log2, log10 within 1.5; sin, cos, sinh, cosh within
+///           2; erf within 2.1; asinh, acosh within 3; atan and tan within 1.3, erfc within 1.7; f64 erf within 1.3;
 ///           the rest, and f64, is Sleef's 1 ulp (erfc 1.5). Subnormal inputs and results, infinities and signed zeros
 ///           as in C; NaN gives NaN. No fast-math flags, no contraction. The result of a lane does not depend on the
 ///           vector width. truncf to bf16 and f8 is that of torch: round to nearest even, exact on subnormals; f64
