@@ -31,6 +31,7 @@ def hint_of(value: Any) -> Any:
     """The number that a size was traced with; what is no size as it is."""
     if not isinstance(value, torch.SymInt):
         return value
-    from torch.fx.experimental.symbolic_shapes import guarding_hint_or_throw
+    from torch.fx.experimental import symbolic_shapes
 
-    return int(guarding_hint_or_throw(value))
+    name = "guarding_hint_or_throw" if hasattr(symbolic_shapes, "guarding_hint_or_throw") else "hint_int"  # torch 2.11
+    return int(getattr(symbolic_shapes, name)(value))

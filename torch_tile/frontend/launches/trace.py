@@ -10,6 +10,7 @@ from torch.fx import Node
 from torch_tile.config import Settings
 from torch_tile.frontend.launches import on_gpu
 from torch_tile.frontend.launches.launch import Launch, NotNative, run
+from torch_tile.frontend.sizes import hint_of
 
 
 def _bound(value: torch.SymInt) -> int | None:
@@ -77,12 +78,10 @@ def _describe(function: Any, values: dict[str, Any]) -> tuple[dict[str, str], di
 
 def _hint(value: Any) -> Any:
     """A value of the sizes that the graph was traced with."""
-    from torch.fx.experimental.symbolic_shapes import guarding_hint_or_throw
-
     if isinstance(value, Node):
         return _hint(value.meta["val"])
     if isinstance(value, torch.SymInt):
-        return int(guarding_hint_or_throw(value))
+        return hint_of(value)
     if isinstance(value, torch.Tensor):
         shape, strides = [_hint(s) for s in value.shape], [_hint(s) for s in value.stride()]
         return torch.empty_strided(shape, strides, dtype=value.dtype, device=value.device).zero_()
