@@ -18,7 +18,7 @@ static Value erfTailOfSmall(MathBuilder &b, Value square) {
 }
 
 /// |x| < 1.05: see above. Else 1 - Q(|x|)^4, Q a fit of erfc^(1/4), weighted by the error of its power: see erfF32.
-Value erfF64(MathBuilder &b, Value x) {
+static Value erfF64OfRegister(MathBuilder &b, Value x) {
   Value a = b.abs(x);
   Value small = b.fma(a, erfTailOfSmall(b, b.mul(a, a)), a);
   Value q =
@@ -84,9 +84,13 @@ static Value erfcF64OfRegister(MathBuilder &b, Value x) {
   return b.select(b.less(a, b.fp(0.5)), small, large);
 }
 
-/// One function for all registers: several at once need more temporaries than there are registers.
-Value erfcF64(MathBuilder &b, Value x) {
-  return b.isVector() ? b.callOutlinedByRegister("erfcf64_", x, erfcF64OfRegister) : erfcF64OfRegister(b, x);
+/// One function for all registers, and all calls: by Horner's rule of so many coefficients, several at once need more
+/// registers than there are, and code grows.
+static Value callByRegister(MathBuilder &b, Value x, StringRef stem, Value (*ofRegister)(MathBuilder &, Value)) {
+  return b.isVector() ? b.callOutlinedByRegister(stem, x, ofRegister) : ofRegister(b, x);
 }
+
+Value erfF64(MathBuilder &b, Value x) { return callByRegister(b, x, "erff64_", erfF64OfRegister); }
+Value erfcF64(MathBuilder &b, Value x) { return callByRegister(b, x, "erfcf64_", erfcF64OfRegister); }
 
 } // namespace torch_tile::codegen

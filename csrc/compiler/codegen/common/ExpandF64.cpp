@@ -39,15 +39,16 @@ Value expF64(MathBuilder &b, Value x) {
 Value expm1F64(MathBuilder &b, Value x) {
   Value near = b.clampBelow(b.clampAbove(x, kLargestExp), -50); // e^-50 - 1 is -1
   Value n = math::RoundEvenOp::create(b, b.mul(near, b.fp(kLog2E)));
-  Value r = b.fma(n, b.fp(-kLn2Low), b.fma(n, b.fp(-kLn2High), near));
+  Value high = b.fma(n, b.fp(-kLn2High), near), r = b.fma(n, b.fp(-kLn2Low), high);
+  Value rLost = b.fma(n, b.fp(-kLn2Low), b.sub(high, r));
   Value tail = b.polynomial(r, {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
                                 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5});
   tail = b.mul(b.mul(r, r), tail);
   Value half = b.scaleByPower(b.fp(1.0), b.sub(n, b.fp(1.0)));
-  // What the sum of the larger terms loses goes with the smaller one.
+  // What r and the sum of the larger terms lose goes with the smaller one.
   Value first = b.sub(half, b.fp(0.5)), sum = b.fma(half, r, first);
   Value lost = b.fma(half, r, b.sub(first, sum));
-  Value value = b.mul(b.add(sum, b.fma(half, tail, lost)), b.fp(2.0));
+  Value value = b.mul(b.add(sum, b.fma(half, b.add(tail, rLost), lost)), b.fp(2.0));
   value = b.select(b.compare(arith::CmpFPredicate::OGT, x, b.fp(kLargestExp)), b.fp(HUGE_VAL), value);
   // The sign of zero, and what halving would round.
   return b.select(b.less(b.abs(x), b.fp(0x1p-100)), x, value);

@@ -155,12 +155,17 @@ Value sinF32(MathBuilder &b, Value x) { return circular(b, x, "sin", sinOfReduce
 Value cosF32(MathBuilder &b, Value x) { return circular(b, x, "cos", sinOfReduced<1>); }
 
 /// The tangent grows up to twice as fast as its argument: always by f64, whose low part counts.
-Value tanF32(MathBuilder &b, Value x) {
-  if (!b.options().hasInlineTrig)
-    return b.callLibrary("tan", "u10", x);
+static Value tanOfRegister(MathBuilder &b, Value x) {
   Value inlined = tanOfReduced(b, x, reduceWide(b, x));
   Value isModerate = isWithin(b, x, kWideLimit);
   return selectModerate(b, inlined, isModerate, areAll(b, isModerate), [&] { return b.callLibrary("tan", "u10", x); });
+}
+
+/// One function for all registers and all calls: in place, ten tangents took a kernel three times as long to compile.
+Value tanF32(MathBuilder &b, Value x) {
+  if (!b.options().hasInlineTrig)
+    return b.callLibrary("tan", "u10", x);
+  return b.isVector() ? b.callOutlinedByRegister("tanf32_", x, tanOfRegister) : tanOfRegister(b, x);
 }
 
 /// z + z^3 * P(z^2) for z <= 1, a minimax fit (Remez) of the relative error; pi/2 less that of the inverse beyond.

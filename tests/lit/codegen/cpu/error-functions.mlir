@@ -1,4 +1,4 @@
-// erf and erfc are inline but for erfc's function, one for both registers; f64 only in registers of 512 bits.
+// erf of f32 is inline; erfc, and f64 in registers of 512 bits, are one function for all registers and calls.
 // RUN: tile-compile %s --emit=symbols --target=x86-64-v4 | FileCheck %s
 // RUN: tile-compile %s --emit=symbols --target=x86-64-v3 | FileCheck %s --check-prefix=V3
 // RUN: tile-compile %s --emit=50-kernel.ll --target=x86-64-v4 | FileCheck %s --check-prefix=LLVM
@@ -19,6 +19,8 @@ tile.kernel @single(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>) {
   tile.return
 }
 
+// LLVM: call <8 x double> @tile_erff64_8
+// LLVM: call <8 x double> @tile_erff64_8
 // LLVM: call <8 x double> @tile_erfcf64_8
 // LLVM: call <8 x double> @tile_erfcf64_8
 tile.kernel @double(%x: !tile.ptr<f64>, %out: !tile.ptr<f64>) {
