@@ -39,6 +39,12 @@ def of_few_bits(x: Any, w: Any, b: Any) -> Any:
     return torch.mm(x, (w * 10).to(torch.int8).to(x.dtype).t()) * b
 
 
+def scaled(x: Any, w: Any, b: Any) -> Any:
+    """Scales of columns, which do not depend on the terms, and of terms."""
+    right = (w * 10).to(torch.int8).to(x.dtype) * b[:, None] * x[:1]
+    return torch.mm(x, right.t())
+
+
 def batched(x: Any, w: Any, b: Any) -> Any:
     left, right = torch.stack((x, -x)), torch.stack((w.t(), w.t() + 1))
     return torch.relu(torch.bmm(left, right)) - b
@@ -62,7 +68,7 @@ def _launched(function: Callable[..., Any], operands: list[torch.Tensor], blocks
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("function", [gelu_linear, gated, of_few_bits, batched])
+@pytest.mark.parametrize("function", [gelu_linear, gated, of_few_bits, scaled, batched])
 @pytest.mark.parametrize(
     ("blocks", "sizes"),
     [

@@ -135,8 +135,9 @@ class _Reader:
             stride = stride if size > 1 else 0
             offset = offset + (index.to(tl.int64) if is_wide else index) * stride
         pointers = self.values[self.constants.place[node]] + offset
-        is_tile = isinstance(offset, tensor) and len(offset.shape) == 2
-        return tl.load(pointers, mask=self.mask, other=0) if has_mask and is_tile else tl.load(pointers)
+        # What is the same for all terms, as scales of columns are, has no terms outside.
+        has_terms = has_mask and isinstance(offset, tensor) and _varies_along(offset, self.mask)
+        return tl.load(pointers, mask=self.mask, other=0) if has_terms else tl.load(pointers)
 
     def value(self, node: Any, indices: list[Any]) -> Any:
         """In float32, if it is a float."""
@@ -157,6 +158,13 @@ class _Reader:
         arguments = torch.fx.map_arg(node.args, lambda operand: self.value(operand, _aligned(operand, indices)))
         named = torch.fx.map_arg(dict(node.kwargs), lambda operand: self.value(operand, _aligned(operand, indices)))
         return OPERATORS[node.target](*arguments, **named)
+
+
+def _varies_along(offset: Any, mask: Any) -> bool:
+    """Whether a tile of offsets has the axis of a mask that is [n, 1] or [1, n]."""
+    return len(offset.shape) == 2 and all(
+        size == 1 or length > 1 for length, size in zip(offset.shape, mask.shape, strict=True)
+    )
 
 
 def _lies_by_columns(node: Node, inlined: set[Node]) -> bool:
