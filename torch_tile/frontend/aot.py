@@ -231,6 +231,10 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         run_user_passes("joint_post_pass", gm, settings, is_inference)
 
     def order_channels(gm: torch.fx.GraphModule, device_type: str | None = None) -> None:
+        if settings["matmul_library"] == "aten":  # which asks for eager's bits: cuDNN sums in another order
+            if device_type == "cuda":
+                return
+            device_type = "cpu"
         if settings["fusion"] and limits.is_on(settings, "channels_last"):
             from torch_tile.frontend.channels_last import put_channels_last
             from torch_tile.frontend.constant_folding import Constants, Report, outside_of_tracing
