@@ -76,11 +76,14 @@ def test_convolutions_elsewhere_stay() -> None:
 
 
 def test_without_matrix_instructions_of_tf32() -> None:
-    torch.backends.cudnn.allow_tf32 = False
-    try:
-        graph = _ordered(_convolve, (1, 16, 8, 8), (16, 16, 3, 3), dtype=f32, device="cuda")
-    finally:
-        torch.backends.cudnn.allow_tf32 = True
+    convolutions = torch.backends.cudnn.conv
+    before = convolutions.fp32_precision
+    with torch.backends.__allow_nonbracketed_mutation():  # torch's own test utilities may have frozen the flags
+        convolutions.fp32_precision = "ieee"
+        try:
+            graph = _ordered(_convolve, (1, 16, 8, 8), (16, 16, 3, 3), dtype=f32, device="cuda")
+        finally:
+            convolutions.fp32_precision = before
     assert not any(_are_last(_calls(graph)[0]))
 
 
