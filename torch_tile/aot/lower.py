@@ -20,6 +20,7 @@ from torch_tile.config import Settings
 from torch_tile.errors import UnsupportedError
 from torch_tile.frontend.channels_last import put_channels_last
 from torch_tile.frontend.constant_folding import Constants, Report, fold, freeze_inputs, outside_of_tracing
+from torch_tile.frontend.convolution_biases import separate_biases
 from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.definitions import runs_in_python
 from torch_tile.frontend.epilogues import fuse_epilogues
@@ -285,6 +286,7 @@ def _print(
     gm.recompile()
     gm = prepare_higher_order(gm, lambda: decomposition_table(False, False))
     stand_ins = _move(gm, "cuda:0") if device == "cuda" else {}
+    gm = separate_biases(gm, settings)
     refuse_views_beyond_writes(gm)
     write_at_indices(gm, settings)
     gm = write_into_inputs(replace_language_kernels(replace_triton_kernels(gm, settings)), settings)

@@ -43,7 +43,8 @@ def _is_candidate_of_cudnn(weight: torch.Tensor, groups: Any) -> bool:
     if not torch.backends.cudnn.enabled or weight.dtype not in (torch.float16, torch.bfloat16, torch.float32):
         return False
     # `allow_tf32` raises where convolutions and recurrent layers have different precisions.
-    if weight.dtype is torch.float32 and torch.backends.cudnn.conv.fp32_precision != "tf32":
+    precision = torch.backends.cudnn.conv.fp32_precision  # type: ignore[attr-defined]
+    if weight.dtype is torch.float32 and precision != "tf32":
         return False
     return bool(groups == 1 or (weight.shape[1] == 1 and weight.dtype is not torch.float32))
 

@@ -23,6 +23,7 @@ from torch_tile.debug.dump import Dump
 from torch_tile.debug.failures import Sources, note_steps
 from torch_tile.errors import OutOfResources, OverlappingInputsError, TileError
 from torch_tile.frontend import containment, cudagraphs, time_libraries
+from torch_tile.frontend.convolution_biases import separate_biases
 from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.flex.blocks import MOST_HALVINGS
 from torch_tile.frontend.flex.call import is_flex_attention
@@ -221,7 +222,7 @@ def _prepare_and_compile(
         faults.make_wrong(gm, settings)
         gm = fuse_products(gm, settings, _compiling_alone(kind, settings))
         gm, num_narrow = fuse_narrow_products(gm, settings) if smaller == 0 else (gm, 0)
-        gm = pad_products(gm, settings)
+        gm = separate_biases(pad_products(gm, settings), settings)
         gm = write_into_inputs(gm, settings)
         try:
             return gm, _print_and_compile(gm, kind, settings, dump, stages)
