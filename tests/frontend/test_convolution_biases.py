@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -97,12 +98,40 @@ def test_strides_of_channels_last_stay() -> None:
     assert not any(_biased(changed)) and result.meta["val"].stride() == (288, 1, 48, 8)
 
 
+def _take_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs of CPU tensors count as those of CUDA tensors."""
+    is_of_cudnn = convolution_biases._is_of_cudnn
+
+    def of_the_same_on_cuda(weight: torch.Tensor, groups: object) -> bool:
+        return is_of_cudnn(SimpleNamespace(device=torch.device("cuda"), shape=weight.shape, dtype=weight.dtype), groups)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(convolution_biases, "_is_of_cudnn", of_the_same_on_cuda)
+
+
+@pytest.mark.parametrize(("channels", "is_bias_separate"), [(4, True), (1, False)])
+def test_groups_of_unknown_number(channels: int, is_bias_separate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under `dynamic=True`, which takes the number for a size."""
+
+    def function(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return _convolve(x, w, b, groups=x.shape[1] // channels)
+
+    graph = make_fx(function, tracing_mode="symbolic")(
+        *(torch.empty(s) for s in ((2, 8, 6, 6), (8, channels, 3, 3), (8,)))
+    )
+    (call,) = graph.graph.find_nodes(op="call_function", target=aten.convolution.default)
+    assert isinstance(call.args[8], torch.fx.Node)
+    with call.args[1].meta["val"].fake_mode:  # of the filters, sizes are known
+        call.args[1].meta["val"] = torch.empty(8, channels, 3, 3)
+    _take_processors(monkeypatch)
+    assert _biased(separate_biases(graph, config.resolve(options={}))) == [not is_bias_separate]
+
+
 def test_dynamic_sizes_get_no_guards(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = make_fx(_plain, tracing_mode="symbolic")(*(torch.empty(shape) for shape in PLAIN))
     (before,) = graph.graph.output_node().all_input_nodes
     shape_env = before.meta["val"].fake_mode.shape_env
     guards = len(shape_env.guards)
-    monkeypatch.setattr(convolution_biases, "_is_of_cudnn", lambda weight, groups: True)
+    _take_processors(monkeypatch)
     changed = separate_biases(graph, config.resolve(options={}))
     (after,) = changed.graph.output_node().all_input_nodes
     assert not any(_biased(changed)) and len(shape_env.guards) == guards

@@ -23,24 +23,24 @@ aten = torch.ops.aten
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def _is_of_cudnn(weight: torch.Tensor, groups: int) -> bool:
+def _is_of_cudnn(weight: torch.Tensor, groups: object) -> bool:
     """Whether eager mode rounds the result of the convolution before it adds the bias. The kernels for one filter per
-    channel that are not cuDNN's add before they round."""
-    is_depthwise = groups > 1 and weight.shape[1] == 1
-    return (
-        weight.device.type == "cuda"
-        and torch.backends.cudnn.enabled
-        and torch.version.hip is None
-        and weight.dtype in _DTYPES
-        and not is_depthwise
-    )
+    channel that are not cuDNN's add before they round.
+
+    Args:
+        groups: an int, or the node of one that may change from call to call.
+    """
+    if weight.device.type != "cuda" or not torch.backends.cudnn.enabled or torch.version.hip is not None:
+        return False
+    may_be_depthwise = groups != 1 and not (isinstance(weight.shape[1], int) and weight.shape[1] > 1)
+    return weight.dtype in _DTYPES and not may_be_depthwise
 
 
 def _has_bias(node: Node) -> bool:
     """Whether the node is a convolution whose bias becomes an op of its own."""
     if node.target is not aten.convolution.default or node.args[2] is None:
         return False
-    return _is_of_cudnn(node.args[1].meta["val"], node.args[8])  # type: ignore[union-attr, arg-type]
+    return _is_of_cudnn(node.args[1].meta["val"], node.args[8])  # type: ignore[union-attr]
 
 
 def _has_bias_gradient(node: Node) -> bool:
@@ -48,7 +48,7 @@ def _has_bias_gradient(node: Node) -> bool:
         return False
     if any(user.target is not operator.getitem for user in node.users):
         return False
-    return _is_of_cudnn(node.args[2].meta["val"], node.args[9])  # type: ignore[union-attr, arg-type]
+    return _is_of_cudnn(node.args[2].meta["val"], node.args[9])  # type: ignore[union-attr]
 
 
 def _separate_bias(gm: GraphModule, node: Node) -> None:
