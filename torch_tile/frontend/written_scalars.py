@@ -23,7 +23,7 @@ from torch_tile.errors import UnsupportedError
 
 def _floats_read(gm: torch.fx.GraphModule) -> set[str]:
     """Symbols of floats in numbers and sizes of the graph's values."""
-    names = set()
+    names: set[str] = set()
     for node in gm.graph.nodes:
         for value in pytree.tree_leaves(node.meta.get("example_value")):
             if isinstance(value, (torch.Tensor, torch.SymFloat, torch.SymInt, torch.SymBool)):
