@@ -7,6 +7,7 @@ EXPECTED: dict[tuple[str, str, str], str] = {
     ("nn.functional.embedding_bag", "bfloat16", "gradient"): (
         "torch's meta function gives _embedding_bag's second result another size than its kernel does"
     ),
+    ("unravel_index", "int64", "dynamic"): "tracing makes another tensor of a size of 2**63 - 1; aot_eager as well",
 }
 
 
