@@ -28,19 +28,24 @@ def test_threads_hold_no_more_than_their_registers(count: int, holds_two_pieces:
     assert ("lanes 2048" in schedule) == holds_two_pieces
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64])
-def test_division_by_a_number_multiplies(dtype: torch.dtype) -> None:
-    """As eager mode on CUDA: by the reciprocal, rounded to float32."""
+@pytest.mark.parametrize("mode", [None, "trunc"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64, torch.int64])
+def test_division_by_a_number_multiplies(dtype: torch.dtype, mode: str | None) -> None:
+    """As eager mode on CUDA: by the reciprocal, rounded to float32 but for float64."""
     with FakeTensorMode(allow_non_fake_inputs=True):
         x = torch.empty(8, dtype=dtype, device="cuda")
-        graph = make_fx(lambda x: x / 3, tracing_mode="fake")(x)
+        graph = make_fx(lambda x: torch.div(x, 3, rounding_mode=mode), tracing_mode="fake")(x)
         text = _C.print_graph(graph).text
-    assert "graph.mul" in text and "graph.div" not in text
+    if mode is not None and not dtype.is_floating_point:
+        assert "graph.div_trunc" in text
+        return
+    assert "graph.mul" in text and "graph.div" not in text and ("graph.trunc" in text) == (mode is not None)
     values = [float(value) for value in re.findall(r"graph\.full \{value = ([\d.e+-]+) : f64\}", text)]
-    assert float(torch.tensor(1.0) / torch.tensor(3.0)) in values
+    one = torch.tensor(1.0, dtype=torch.float64 if dtype is torch.float64 else torch.float32)
+    assert float(one / 3) in values
 
 
-@pytest.mark.parametrize("shape_of_divisor, dtype", [((), torch.float32), ((8,), torch.float32), (None, torch.float64)])
+@pytest.mark.parametrize("shape_of_divisor, dtype", [((), torch.float32), ((8,), torch.float32), ((8,), torch.float64)])
 def test_other_quotients_are_divided(shape_of_divisor: tuple[int, ...] | None, dtype: torch.dtype) -> None:
     with FakeTensorMode(allow_non_fake_inputs=True):
         x = torch.empty(8, dtype=dtype, device="cuda")

@@ -95,19 +95,28 @@ static const char *importFloatOp(Call &call, size_t count) {
 const char *importIntToFloat(Call &call) { return importFloatOp(call, 2); }
 const char *importIntToFloatUnary(Call &call) { return importFloatOp(call, 1); }
 
-/// By a number, eager mode multiplies on a GPU: by its reciprocal, rounded to the type that is computed in.
+/// By a number, eager mode multiplies on a GPU: by its reciprocal, rounded to the type that is computed in. No value
+/// elsewhere.
+static std::optional<Value> quotientByNumber(Call &call, Operands &operands, at::ScalarType dtype) {
+  std::optional<Scalar> divisor = operands.scalar(1);
+  if (!call.importer.isOnGpu() || !divisor || !divisor->isConstant() || operands.scalar(0))
+    return std::nullopt;
+  double inverse = 1 / divisor->number;
+  if (dtype != at::kDouble) {
+    dtype = at::kFloat;
+    inverse = 1.0f / static_cast<float>(divisor->number);
+  }
+  Value factor = call.importer.full(Scalar::of(inverse), call.importer.scalarType(dtype));
+  return call.pointwise("mul", {operands.castTo(dtype)[0], factor}, dtype);
+}
+
 const char *importDivide(Call &call) {
   Operands operands(call);
   if (!addLeading(call, operands, 2))
     return kOddOperand;
   at::ScalarType dtype = floatTypeOf(operands.promoted());
-  std::optional<Scalar> divisor = operands.scalar(1);
-  if (call.importer.isOnGpu() && divisor && divisor->isConstant() && !operands.scalar(0) && dtype != at::kDouble) {
-    dtype = at::kFloat;
-    auto inverse = static_cast<double>(1.0f / static_cast<float>(divisor->number));
-    Value values[] = {operands.castTo(dtype)[0],
-                      call.importer.full(Scalar::of(inverse), call.importer.scalarType(dtype))};
-    call.setPointwise("mul", values, dtype);
+  if (std::optional<Value> quotient = quotientByNumber(call, operands, dtype)) {
+    call.set(*quotient);
     return nullptr;
   }
   dtype = operands.widened(dtype);
@@ -242,6 +251,12 @@ const char *importDivideMode(Call &call) {
     return kOddOperand;
   bool isFloor = call.numArguments() <= 2 || call.text(2) == "floor"; // floor_divide has no mode
   at::ScalarType dtype = operands.widened(operands.promoted());
+  if (!isFloor && isFloat(dtype)) {
+    if (std::optional<Value> quotient = quotientByNumber(call, operands, dtype)) {
+      call.setPointwise("trunc", {&*quotient, 1}, quotient->type.dtype);
+      return nullptr;
+    }
+  }
   if (!isFloor && roundsQuotient(call, dtype)) {
     std::vector<Value> values = operands.castTo(dtype);
     Value quotient = call.pointwise("div", {values[0], values[1]}, dtype);
