@@ -22,8 +22,9 @@ constexpr int64_t scatterColumns = 256, scatterPrograms = 4;
 constexpr int64_t pointsPerProgram = 4096;
 /// Registers that hold what is interleaved.
 constexpr int64_t interleavedRegisters = 12;
-/// Rows of a tile with two axes, of which each fills a cache line where elements are wide, and how long both must be.
-constexpr int64_t rowsOfTransposedTile = 16, shortestTransposed = 8;
+/// Rows of a tile with two axes, of which each fills a cache line where elements are wide, and how long both axes of a
+/// reduction must be.
+constexpr int64_t rowsOfTransposedTile = 16, shortestCrossed = 8;
 /// What a program turns of them. Caches like few rows (two lines of what is read, in bytes), in which long runs are
 /// written; memory likes whole pages on both sides: from so many bytes of the result on.
 constexpr int64_t transposedRowBytes = 128, transposedRun = 256, transposedSquare = 128,
@@ -123,19 +124,25 @@ private:
     return std::clamp(vectorBytes / 4, rowsOfTransposedTile / 2, rowsOfTransposedTile);
   }
 
+  /// Elements of a tile along an axis: of a short one no more than it has, or every tile would be a part of one, which
+  /// is turned lane by lane.
+  int64_t wholeTiles(int axis, int64_t wanted) const {
+    return std::min<int64_t>(wanted, (int64_t)llvm::bit_floor((uint64_t)extent(loops.axes[axis])));
+  }
+
   /// Pointwise nests whose accesses are contiguous along different axes: tiles with two axes, transposed in registers.
   void chooseTransposedTile(Schedule &schedule) {
     if (isOrdered || schedule.vectorAxis < 0 || schedule.interleavedAxis >= 0 || loops.work() > 40)
       return;
-    int row = cost.transposedAxis(schedule.vectorAxis, shortestTransposed);
+    int row = cost.transposedAxis(schedule.vectorAxis);
     if (row < 0)
       return;
     // What goes lane by lane anyway is left to gathers.
     if (hasLaneEffects())
       return;
     schedule.rowAxis = row;
-    schedule.rows = transposedRows(widestElement());
-    schedule.lanes = std::min<int64_t>(schedule.lanes, schedule.rows);
+    schedule.rows = wholeTiles(row, transposedRows(widestElement()));
+    schedule.lanes = wholeTiles(schedule.vectorAxis, std::min<int64_t>(schedule.lanes, schedule.rows));
   }
 
   /// Reductions whose accesses are contiguous along different axes, a parallel and a reduced one: likewise. Each row
@@ -143,7 +150,7 @@ private:
   void chooseCrossedTile(Schedule &schedule) {
     if (schedule.vectorAxis < 0 || schedule.rowAxis >= 0 || hasLaneEffects())
       return;
-    auto [lane, row] = cost.crossedAxes(schedule.vectorAxis, shortestTransposed);
+    auto [lane, row] = cost.crossedAxes(schedule.vectorAxis, shortestCrossed);
     if (lane < 0)
       return;
     int64_t bytes = 4, results = 0;
@@ -156,7 +163,7 @@ private:
     schedule.vectorAxis = lane;
     schedule.rowAxis = row;
     vectorName = loops.axes[lane].name;
-    schedule.rows = transposedRows(results > 1 ? 8 : std::max(bytes, widestElement()));
+    schedule.rows = wholeTiles(row, transposedRows(results > 1 ? 8 : std::max(bytes, widestElement())));
     schedule.lanes = std::min(vectorBytes / std::max<int64_t>(4, widestElement()), rowsOfTransposedTile);
   }
 

@@ -18,8 +18,9 @@ public:
   /// Index of the axis that tiles should lie along; -1 if all keep their order and lanes cannot be folded.
   int chooseVectorAxis();
   /// Pointwise nests with accesses that are contiguous along another axis than the vector axis: that axis; -1 if there
-  /// is none, or if either axis has fewer than `minExtent` points.
-  int transposedAxis(int vectorAxis, int64_t minExtent);
+  /// is none, or if either axis has fewer than `minExtent` points; without that, if it is too short for a processor's
+  /// tiles of both to pay.
+  int transposedAxis(int vectorAxis, std::optional<int64_t> minExtent = std::nullopt);
   /// The innermost axis of a pointwise nest if it has two or four points, every result is contiguous along it and then
   /// along the axis before it, and loads along that one are structured; -1 if not.
   /// A parallel axis for lanes and a reduced one for the rows of tiles, where each access is contiguous along one of
