@@ -154,3 +154,64 @@ graph.func @crossed(%x: !graph.tensor<[256, 256], f32>, %y: !graph.tensor<[256, 
   }
   graph.return %a : !graph.tensor<[256], f32>
 }
+
+// -----
+
+// Tiles are no longer than their axes: each is whole.
+
+// CHECK-LABEL: graph.func @short(
+// CHECK:         vector axis mi0 lanes 8 row axis i0 rows 8
+// CHECK:         tile.load {{.*}} strides [8, 1] : !tile.ptr<f32> -> tensor<8x8xf32>
+// CHECK-NOT:     valid
+// CHECK:         tile.return
+graph.func @short(%x: !graph.tensor<[4000, 8, 8], f32>) -> !graph.tensor<[8, 4000, 8], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 8, i1 = 4000, i2 = 8] -> (!graph.tensor<[8, 4000, 8], f32>) {
+    %v = graph.load %x ["i1", "i2", "i0"] : !graph.tensor<[4000, 8, 8], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %a : !graph.tensor<[8, 4000, 8], f32>
+}
+
+// -----
+
+// Rows of three elements, of which lanes would have one a cache line each.
+
+// CHECK-LABEL: graph.func @far(
+// CHECK:         vector axis i2 lanes 2 row axis i0 rows 2
+graph.func @far(%x: !graph.tensor<[600, 600, 3], f32>) -> !graph.tensor<[3, 600, 600], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 3, i1 = 600, i2 = 600] -> (!graph.tensor<[3, 600, 600], f32>) {
+    %v = graph.load %x ["i2", "i1", "i0"] : !graph.tensor<[600, 600, 3], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %a : !graph.tensor<[3, 600, 600], f32>
+}
+
+// -----
+
+// Elements of a lane lie in one run of memory: vectors of it are shuffled.
+
+// CHECK-LABEL: graph.func @dense(
+// CHECK-NOT:     row axis
+// CHECK:         tile.return
+graph.func @dense(%x: !graph.tensor<[1000, 1000, 3], f32>) -> !graph.tensor<[3, 1000, 1000], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 3, i1 = 1000, i2 = 1000] -> (!graph.tensor<[3, 1000, 1000], f32>) {
+    %v = graph.load %x ["i1", "i2", "i0"] : !graph.tensor<[1000, 1000, 3], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %a : !graph.tensor<[3, 1000, 1000], f32>
+}
+
+// -----
+
+// The long axis is contiguous in neither tensor: tiles lie along the short ones.
+
+// CHECK-LABEL: graph.func @gathered(
+// CHECK:         vector axis i2 lanes 4 row axis i1 rows 4
+// CHECK:         tile.store {{.*}} strides [5, 1] : tensor<4x4xf32>
+graph.func @gathered(%x: !graph.tensor<[9000, 5, 7], f32>) -> !graph.tensor<[9000, 7, 5], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 9000, i1 = 7, i2 = 5] -> (!graph.tensor<[9000, 7, 5], f32>) {
+    %v = graph.load %x ["i0", "i2", "i1"] : !graph.tensor<[9000, 5, 7], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %a : !graph.tensor<[9000, 7, 5], f32>
+}

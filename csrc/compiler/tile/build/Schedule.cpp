@@ -134,15 +134,26 @@ private:
   void chooseTransposedTile(Schedule &schedule) {
     if (isOrdered || schedule.vectorAxis < 0 || schedule.interleavedAxis >= 0 || loops.work() > 40)
       return;
-    int row = cost.transposedAxis(schedule.vectorAxis);
+    int lane = schedule.vectorAxis, row = cost.transposedAxis(lane);
+    // A long axis along which every access is a gather was better than gathers along short ones; their tiles have none.
+    if (!cost.isContiguousSomewhere(loops.axes[lane]))
+      for (int k = (int)loops.axes.size(); k-- > 0;)
+        if (int other = cost.isContiguousSomewhere(loops.axes[k]) ? cost.transposedAxis(k) : -1; other >= 0) {
+          lane = k;
+          row = other;
+          break;
+        }
     if (row < 0)
       return;
     // What goes lane by lane anyway is left to gathers.
     if (hasLaneEffects())
       return;
+    if (lane != schedule.vectorAxis)
+      schedule.lanes = chooseLanes(lane);
+    schedule.vectorAxis = lane;
     schedule.rowAxis = row;
     schedule.rows = wholeTiles(row, transposedRows(widestElement()));
-    schedule.lanes = wholeTiles(schedule.vectorAxis, std::min<int64_t>(schedule.lanes, schedule.rows));
+    schedule.lanes = wholeTiles(lane, std::min<int64_t>(schedule.lanes, schedule.rows));
   }
 
   /// Reductions whose accesses are contiguous along different axes, a parallel and a reduced one: likewise. Each row

@@ -94,6 +94,13 @@ int ScheduleCost::chooseVectorAxis() {
   return best;
 }
 
+bool ScheduleCost::isContiguousSomewhere(const Axis &axis) {
+  return llvm::any_of(accesses, [&](const FusedLoops::Access &access) {
+    std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, axis.name);
+    return stride && stride->isConstant(1);
+  });
+}
+
 int ScheduleCost::transposedAxis(int vectorAxis, std::optional<int64_t> minExtent) {
   if (llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
     return -1;

@@ -17,6 +17,8 @@ public:
   size_t numAccesses() const { return accesses.size(); }
   /// Index of the axis that tiles should lie along; -1 if all keep their order and lanes cannot be folded.
   int chooseVectorAxis();
+  /// Whether consecutive points of the axis are neighbours in an access.
+  bool isContiguousSomewhere(const fusion::Axis &axis);
   /// Pointwise nests with accesses that are contiguous along another axis than the vector axis: that axis; -1 if there
   /// is none, or if either axis has fewer than `minExtent` points; without that, if it is too short for a processor's
   /// tiles of both to pay.
