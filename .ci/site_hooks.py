@@ -48,7 +48,11 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """The table of options in two columns, which fit a narrow screen."""
+    """Links to files outside of docs/, which a checkout follows, lead to their pages. The table of options has two
+    columns, which fit a narrow screen."""
+    above = "../" * page.file.src_uri.count("/")
+    for source, target in PAGES.items():
+        markdown = markdown.replace(f"]({above}../{source}", f"]({above}{target}")
     if page.file.src_uri != "generated/config.md":
         return markdown
     lines = markdown.replace("# Knobs", "# Options").splitlines()
