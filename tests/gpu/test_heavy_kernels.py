@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from tests.gpu.simulated_graphs import compile_for_gpu, schedules
 from torch_tile import _C
@@ -43,6 +44,17 @@ def test_division_by_a_number_multiplies(dtype: torch.dtype, mode: str | None) -
     values = [float(value) for value in re.findall(r"graph\.full \{value = ([\d.e+-]+) : f64\}", text)]
     one = torch.tensor(1.0, dtype=torch.float64 if dtype is torch.float64 else torch.float32)
     assert float(one / 3) in values
+
+
+@pytest.mark.parametrize("mode", [None, "trunc"])
+def test_division_by_a_size_multiplies(mode: str | None) -> None:
+    """The same values, whether the size is known when the graph is compiled or not."""
+    size = torch.empty(8)
+    with FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True) as fakes:
+        x = torch.empty(fakes.from_tensor(size, static_shapes=False).shape, device="cuda")
+        graph = make_fx(lambda x: torch.div(x, x.shape[0], rounding_mode=mode), tracing_mode="symbolic")(x)
+        text = _C.print_graph(graph).text
+    assert "graph.reciprocal" in text and "graph.mul" in text and "graph.div" not in text
 
 
 @pytest.mark.parametrize("shape_of_divisor, dtype", [((), torch.float32), ((8,), torch.float32), ((8,), torch.float64)])

@@ -99,15 +99,20 @@ const char *importIntToFloatUnary(Call &call) { return importFloatOp(call, 1); }
 /// elsewhere.
 static std::optional<Value> quotientByNumber(Call &call, Operands &operands, at::ScalarType dtype) {
   std::optional<Scalar> divisor = operands.scalar(1);
-  if (!call.importer.isOnGpu() || !divisor || !divisor->isConstant() || operands.scalar(0))
+  if (!call.importer.isOnGpu() || !divisor || operands.scalar(0))
     return std::nullopt;
-  double inverse = 1 / divisor->number;
-  if (dtype != at::kDouble) {
+  if (dtype != at::kDouble)
     dtype = at::kFloat;
-    inverse = 1.0f / static_cast<float>(divisor->number);
+  TensorType type = call.importer.scalarType(dtype);
+  Value inverse;
+  if (!divisor->isConstant()) {
+    inverse = call.importer.emit("reciprocal", {call.importer.full(*divisor, type)}, "", type);
+  } else if (dtype == at::kFloat) {
+    inverse = call.importer.full(Scalar::of(1.0f / static_cast<float>(divisor->number)), type);
+  } else {
+    inverse = call.importer.full(Scalar::of(1 / divisor->number), type);
   }
-  Value factor = call.importer.full(Scalar::of(inverse), call.importer.scalarType(dtype));
-  return call.pointwise("mul", {operands.castTo(dtype)[0], factor}, dtype);
+  return call.pointwise("mul", {operands.castTo(dtype)[0], inverse}, dtype);
 }
 
 const char *importDivide(Call &call) {
