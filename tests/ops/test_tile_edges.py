@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 from typing import Any
 
@@ -31,6 +32,24 @@ def test_tails(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 
     x, y = numbers(shape, dtype), numbers(shape, dtype)
     assert_same(compiled(f)(x, y), f(x, y))
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.bool], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(300, 5, 7), (70, 3, 13), (40, 4, 20), (33, 8, 8), (2, 100, 70), (60, 50, 2)], ids=str
+)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_short_axes_are_turned(shape: tuple[int, ...], dtype: torch.dtype, dynamic: bool) -> None:
+    """Axes shorter than a tile, in every order, with an operand that keeps its own."""
+    orders = list(itertools.permutations(range(3)))
+
+    def f(x: torch.Tensor, ys: list[torch.Tensor]) -> Any:
+        turned = [x.permute(order) for order in orders]
+        return [t.contiguous() for t in turned], [torch.where(y, t, 1) for t, y in zip(turned, ys, strict=True)]
+
+    x = numbers(shape, dtype)
+    ys = [torch.rand([shape[k] for k in order]) > 0.5 for order in orders]
+    assert_same(compiled(f, dynamic=dynamic)(x, ys), f(x, ys), exact=True)
 
 
 @pytest.mark.parametrize("shape", [(65,), (1001,), (33, 67), (67, 33)], ids=str)
