@@ -91,6 +91,18 @@ def shifted(x: torch.Tensor) -> torch.Tensor:
     return x[:3] * 2
 
 
+def diagonal(x: torch.Tensor) -> torch.Tensor:
+    x.diagonal().add_(1)
+    return x[0] * 2
+
+
+def diagonals(x: torch.Tensor) -> torch.Tensor:
+    x.diagonal(2).mul_(2)
+    x.diagonal(-3, 1, 0)[4:9] = 0
+    x[10:60, 20:90].diagonal(1).exp_()
+    return x.sum(1)
+
+
 def read_later(x: torch.Tensor) -> torch.Tensor:
     old = x[10:20]
     old = old + 0 if x.shape[1] == 7 else old.clone()
@@ -100,7 +112,9 @@ def read_later(x: torch.Tensor) -> torch.Tensor:
 
 @tile_only
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("function", [strided, columns, both_ways, parts_of_parts, shifted, read_later])
+@pytest.mark.parametrize(
+    "function", [strided, columns, both_ways, parts_of_parts, shifted, diagonal, diagonals, read_later]
+)
 def test_parts_alone_are_written(function: Callable[..., Any], dynamic: bool) -> None:
     inputs = (torch.randn(100, 200),)
     mine, theirs = copy_inputs(inputs), copy_inputs(inputs)

@@ -82,10 +82,9 @@ def _slice_backward(grad: torch.Tensor, input_sizes: Any, dim: int, start: Any, 
     return _strided_scatter(grad.new_zeros(input_sizes), grad, dim, start, end, step)
 
 
-def _diagonal_scatter(x: torch.Tensor, source: torch.Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    if may_overlap(x):
-        return NotImplemented
-    dim1, dim2 = dim1 % x.dim(), dim2 % x.dim()
+def diagonal_scatter(x: torch.Tensor, source: torch.Tensor, offset: int, dim1: int, dim2: int) -> Any:
+    """As a choice for each element of `x`, whose elements have memory of their own; dimensions are not negative. Used
+    where the graph does not write the diagonal alone (frontend/part_writes)."""
     rows = torch.arange(x.shape[dim1], device=x.device)
     columns = torch.arange(x.shape[dim2], device=x.device)
     length = source.shape[-1]
@@ -145,7 +144,6 @@ def views() -> dict[Any, Callable[..., Any]]:
     return {
         aten.as_strided_copy.default: _as_strided_copy,
         aten.as_strided_scatter.default: _as_strided_scatter,
-        aten.diagonal_scatter.default: _diagonal_scatter,
         aten.roll.default: _roll,
         aten.slice_backward.default: _slice_backward,
         aten.slice_scatter.default: _slice_scatter,

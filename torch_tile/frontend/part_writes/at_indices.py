@@ -51,6 +51,8 @@ def _start(start: Any, size: Any) -> int | Node | None:
 
 def _range_of(node: Node) -> tuple[int, _Range] | None:
     """Dimension and range of one scatter."""
+    if node.target is aten.diagonal_scatter.default:
+        return None
     base, source = value_of(node.args[0]), value_of(node.args[1])
     dim = int(argument(node, 2, "dim", 0)) % base.dim()
     if node.target is aten.select_scatter.default:

@@ -1,4 +1,4 @@
-"""Scatters of slices in a graph, and chains of them."""
+"""Scatters of slices and diagonals in a graph, and chains of them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ aten = torch.ops.aten
 SCATTERS: dict[Any, Any] = {
     aten.slice_scatter.default: aten.slice.Tensor,
     aten.select_scatter.default: aten.select.int,
+    aten.diagonal_scatter.default: aten.diagonal.default,
 }
 _PURE = (*SCATTERS, *SCATTERS.values(), aten.copy.default)
 _DTYPES = (
     *(torch.float32, torch.float64, torch.bfloat16, torch.float16),
     *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
 )
+_DIAGONAL = ((0, "offset", 0), (1, "dim1", 0), (2, "dim2", 1))
 _SLICE = ((1, "start", None), (2, "end", None), (3, "step", 1))
 
 
@@ -68,13 +70,20 @@ def hint(sizes: Any) -> int | None:
 
 def is_the_view(view: Any, node: Node, base: Any = None) -> bool:
     """Whether `view` is the part of the scatter's base, or of another tensor, that the scatter writes."""
-    return (
-        isinstance(view, Node)
-        and view.target is SCATTERS[node.target]
-        and view.args[0] is (base or node.args[0])
-        and view.args[1:] == node.args[2:]
-        and view.kwargs == node.kwargs
-    )
+    if not isinstance(view, Node) or view.target is not SCATTERS[node.target]:
+        return False
+    if view.args[0] is not (base or node.args[0]):
+        return False
+    if node.target is aten.diagonal_scatter.default:
+        return diagonal_of(view, 1) == diagonal_of(node, 2)
+    return view.args[1:] == node.args[2:] and view.kwargs == node.kwargs
+
+
+def diagonal_of(node: Node, operands: int) -> tuple[int, int, int]:
+    """Offset and dimensions of a diagonal, or of a scatter of one; `operands` are tensors."""
+    rank = value_of(node.args[0]).dim()
+    offset, dim1, dim2 = (argument(node, operands + k, name, default) for k, name, default in _DIAGONAL)
+    return offset, dim1 % rank, dim2 % rank
 
 
 def _write_of(node: Node) -> Write | None:

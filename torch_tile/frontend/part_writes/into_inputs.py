@@ -17,7 +17,7 @@ from torch_tile.frontend.emit import emit_before
 from torch_tile.frontend.launches.embed_kernels import own_copy
 from torch_tile.frontend.part_writes import chains
 from torch_tile.frontend.part_writes.chains import SCATTERS, Write, argument, value_of
-from torch_tile.frontend.part_writes.strided import choose_strided
+from torch_tile.frontend.part_writes.strided import choose_diagonals, choose_strided
 
 aten = torch.ops.aten
 
@@ -34,6 +34,8 @@ def _elements_moved(write: Write) -> int | None:
     if part is None:
         return None
     for scatter in write.scatters:
+        if scatter.target is aten.diagonal_scatter.default:
+            return 2 * part * _ALONE
         operand = value_of(scatter.args[0])
         dim = int(argument(scatter, 2, "dim", 0)) % operand.dim()
         is_innermost = statically_known_true(operand.stride()[dim] == 1)
@@ -82,7 +84,7 @@ def _write(gm: GraphModule, chain: list[Write], copy: Node) -> None:
 
 def write_into_inputs(gm: GraphModule, settings: Settings) -> GraphModule:
     """The graph with writes of parts alone where that moves less than whole tensors; itself where nothing is written.
-    Scatters with steps that are left become choices."""
+    Scatters of diagonals, and of slices with steps, that are left become choices."""
     graphs = [module.graph for module in gm.modules() if isinstance(module, GraphModule)]  # bodies of branches too
     if not any(node.target in SCATTERS for graph in graphs for node in graph.nodes):
         return gm
@@ -91,6 +93,7 @@ def write_into_inputs(gm: GraphModule, settings: Settings) -> GraphModule:
         for chain, copy in _chosen(gm):
             _write(gm, chain, copy)
         chains.erase_unused(gm)
+    choose_diagonals(gm)
     choose_strided(gm)
     gm.recompile()
     return gm

@@ -1,4 +1,4 @@
-"""Scatters of slices with steps, as choices between the tensor and an element of the source."""
+"""Scatters of slices with steps and of diagonals, as choices between the tensor and an element of the source."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
 
-from torch_tile.frontend.decompositions.views import are_numbers, may_overlap
+from torch_tile.frontend.decompositions.views import are_numbers, diagonal_scatter, may_overlap
 from torch_tile.frontend.emit import emit_before
-from torch_tile.frontend.part_writes.chains import argument, value_of
+from torch_tile.frontend.part_writes.chains import argument, diagonal_of, value_of
 
 aten = torch.ops.aten
 
@@ -71,3 +72,33 @@ def choose_strided(gm: GraphModule) -> bool:
             module.recompile()
         count += len(strided)
     return count > 0
+
+
+def _choose_diagonal(gm: GraphModule, node: Node) -> None:
+    x, source = node.args[:2]
+    values = value_of(x), value_of(source)
+    place = diagonal_of(node, 2)
+    with values[0].fake_mode, torch.no_grad():
+        traced = make_fx(lambda x, source: diagonal_scatter(x, source, *place), tracing_mode="symbolic")(*values)
+    copies = dict(zip(traced.graph.find_nodes(op="placeholder"), (x, source), strict=True))
+    for inner in traced.graph.nodes:
+        if inner.op == "call_function":
+            with gm.graph.inserting_before(node):
+                copies[inner] = gm.graph.node_copy(inner, copies.__getitem__)
+            copies[inner].meta = {**node.meta, "val": inner.meta["val"]}
+            copies[inner].meta.pop("tensor_meta", None)
+    node.replace_all_uses_with(copies[traced.graph.output_node().args[0]])
+    gm.graph.erase_node(node)
+
+
+def choose_diagonals(gm: GraphModule) -> None:
+    """Replaces the scatters of diagonals that are left."""
+    for module in gm.modules():
+        if not isinstance(module, GraphModule):
+            continue
+        nodes = list(module.graph.find_nodes(op="call_function", target=aten.diagonal_scatter.default))
+        for node in nodes:
+            if not may_overlap(value_of(node.args[0])):
+                _choose_diagonal(module, node)
+        if nodes:
+            module.recompile()
