@@ -42,8 +42,8 @@ def _taken_for_readings(gm: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Nod
 
 @contextlib.contextmanager
 def kept(gm: Any) -> Iterator[None]:
-    """While AOTAutograd compiles the graph, floats that it reads nowhere count as specialized already, so that Dynamo
-    has no reason to trace again.
+    """While AOTAutograd compiles the graph, the values of tensors that it writes count as specialized already, so that
+    they are no reason for Dynamo to trace again. Python floats still are one.
 
     Args:
         gm: graph of Dynamo; anything else is left alone.
@@ -51,22 +51,17 @@ def kept(gm: Any) -> Iterator[None]:
     Raises:
         UnsupportedError: the graph writes such a tensor and reads its value as a number.
     """
-    context = torch._guards.TracingContext.try_get()
-    fake_mode = context.fake_mode if context is not None else None
-    shape_env = fake_mode.shape_env if fake_mode is not None else None
-    unread = set()
-    if shape_env is not None and isinstance(gm, torch.fx.GraphModule):
-        known = shape_env.backed_var_to_val if hasattr(shape_env, "backed_var_to_val") else shape_env.var_to_val
-        floats = {str(s) for s in known if symbol_is_type(s, SymT.FLOAT)}
-        if floats:
-            read = _floats_read(gm)
-            for node, name in _taken_for_readings(gm):
-                if name in read:
-                    raise UnsupportedError("import", f"{node.target} writes a float64 tensor that is read as a number")
-            unread = {name for name in floats - read if not TensorifyState.should_specialize(name)}
-    for name in unread:
+    written = set()
+    dropped = list(_taken_for_readings(gm)) if isinstance(gm, torch.fx.GraphModule) else []
+    if dropped:
+        read = _floats_read(gm)
+        for node, name in dropped:
+            if name in read:
+                raise UnsupportedError("import", f"{node.target} writes a float64 tensor that is read as a number")
+        written = {name for _, name in dropped if not TensorifyState.should_specialize(name)}
+    for name in written:
         TensorifyState.specialize(name)
     try:
         yield
     finally:  # Dynamo may trace again for another reason, and would drop what it takes for readings
-        TensorifyState.force_specializations.difference_update(unread)
+        TensorifyState.force_specializations.difference_update(written)
