@@ -79,11 +79,12 @@ def is_the_view(view: Any, node: Node, base: Any = None) -> bool:
     return view.args[1:] == node.args[2:] and view.kwargs == node.kwargs
 
 
-def diagonal_of(node: Node, operands: int) -> tuple[int, int, int]:
-    """Offset and dimensions of a diagonal, or of a scatter of one; `operands` are tensors."""
+def diagonal_of(node: Node, operands: int) -> tuple[Any, Any, Any]:
+    """Offset and dimensions of a diagonal, or of a scatter of one: numbers or nodes; `operands` are tensors."""
     rank = value_of(node.args[0]).dim()
-    offset, dim1, dim2 = (argument(node, operands + k, name, default) for k, name, default in _DIAGONAL)
-    return offset, dim1 % rank, dim2 % rank
+    offset, *dims = (argument(node, operands + k, name, default) for k, name, default in _DIAGONAL)
+    dim1, dim2 = (dim % rank if isinstance(dim, int) else dim for dim in dims)
+    return offset, dim1, dim2
 
 
 def _write_of(node: Node) -> Write | None:

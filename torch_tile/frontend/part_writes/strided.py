@@ -92,13 +92,14 @@ def _choose_diagonal(gm: GraphModule, node: Node) -> None:
 
 
 def choose_diagonals(gm: GraphModule) -> None:
-    """Replaces the scatters of diagonals that are left."""
+    """Replaces the scatters of diagonals that are left. Which diagonal has to be known; ATen computes others."""
     for module in gm.modules():
         if not isinstance(module, GraphModule):
             continue
         nodes = list(module.graph.find_nodes(op="call_function", target=aten.diagonal_scatter.default))
         for node in nodes:
-            if not may_overlap(value_of(node.args[0])):
+            is_known = all(isinstance(number, int) for number in diagonal_of(node, 2))
+            if is_known and not may_overlap(value_of(node.args[0])):
                 _choose_diagonal(module, node)
         if nodes:
             module.recompile()
