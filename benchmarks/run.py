@@ -21,7 +21,7 @@ from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
 SUITES = ["kernels", "models", "freezing", "compile_time", "call_overhead", "language", "layouts", "flex"]
-GPU_SUITES = ["gpu_kernels", "gpu_rows", "gpu_models", "gpu_products"]
+GPU_SUITES = ["gpu_kernels", "gpu_rows", "gpu_models", "gpu_products", "gpu_programs"]
 console = Console()
 
 
