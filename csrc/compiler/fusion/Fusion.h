@@ -35,8 +35,10 @@ struct Machine {
   int64_t fewJoinedPrograms = 8;
   /// Whether long scans of few results go in three kernels.
   bool splitsScans = false;
+  /// What memory moves, in bytes, in the time that one kernel more takes to begin.
+  int64_t bytesPerLaunch = 16 << 10;
 
-  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 2, 0, 15, true, 256, 128, true}; }
+  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 2, 0, 15, true, 256, 128, true, 8 << 20}; }
 };
 
 /// What one kernel may hold: beyond it bodies spill registers and compile slowly, so a value goes to memory. The units
@@ -58,7 +60,7 @@ struct FusionOptions {
 
 /// One choice that the fuser made, by lines of the graph text.
 struct FusionDecision {
-  enum class Kind { Inline, Split, Join } kind;
+  enum class Kind { Inline, Split, Join, Place } kind;
   bool taken;
   int producerLine, consumerLine; // 0 where there is none
   std::string reason;

@@ -2,6 +2,7 @@
 #include "compiler/fusion/Axes.h"
 #include "compiler/fusion/Fusion.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/fusion/PlaceParts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
@@ -61,6 +62,8 @@ public:
     }
     for (LoopsOp op : order)
       decide(op);
+    if (computeInPlace())
+      order = llvm::to_vector(func.getBody().front().getOps<LoopsOp>());
     // Consumers first: a producer's own producers arrive as loads of the consumer and are inlined in their turn, so
     // that every op is cloned once per use.
     for (LoopsOp op : llvm::reverse(order)) {
@@ -73,6 +76,18 @@ public:
   }
 
 private:
+  /// Concatenations become loops over their parts, into which what makes the parts is inlined if nobody else reads it.
+  bool computeInPlace() {
+    auto isInlined = [&](LoopsOp op) { return inlined.contains(op); };
+    auto isWritten = [&](Value value) { return writes.contains(value); };
+    SmallVector<Part> parts = placeParts(func, machine, isInlined, isWritten, decisions);
+    for (auto [loops, producer] : parts)
+      if (producer && producer->hasOneUse() && !producer.isReduction() && !producer.getWriteAt() &&
+          producer.getDests().empty() && readableUntil[producer] == never)
+        inlined.insert(producer);
+    return !parts.empty();
+  }
+
   /// The first op after `position` that writes into the memory of `value`.
   unsigned nextWrite(Value value, unsigned position) {
     unsigned first = never;
@@ -143,6 +158,8 @@ private:
     // Not even at the write itself: other elements may be overwritten already.
     if (llvm::any_of(consumers, [&](LoopsOp c) { return positions[c] >= until; }))
       return record(false, "what it reads is overwritten before its use");
+    if (hasManyParts(op))
+      return record(false, "its parts are computed in their places");
     int work = cost.work + cost.index;
     if (cost.loads == 0 && work <= cheapWork)
       return record(true, "reads nothing");
