@@ -29,9 +29,7 @@ struct Concatenation {
   SmallVector<LoadOp> loads;
   SmallVector<SizeExpr> starts; // and the end
 
-  SizeExpr lengthOf(unsigned number, SizeContext &sizes) const {
-    return sizes.sub(starts[number + 1], starts[number]);
-  }
+  SizeExpr lengthOf(unsigned number, SizeContext &sizes) const { return sizes.sub(starts[number + 1], starts[number]); }
 };
 
 /// Nothing where passes have changed the body since.
@@ -143,9 +141,8 @@ private:
       list.push_back(AxisAttr::get(op.getContext(), axis.getName(), extent, false));
       axes.push_back({axis.getName().str(), extent, false});
       if (dim == found.dim)
-        moved.set(axis.getName().getValue(), extent.isConstant(1)
-                                                 ? start
-                                                 : sizes.add(sizes.symbol(axis.getName().str()), start));
+        moved.set(axis.getName().getValue(),
+                  extent.isConstant(1) ? start : sizes.add(sizes.symbol(axis.getName().str()), start));
     }
     SizeFacts inner = withAxes(facts, axes);
     auto partType = GraphTensorType::get(op.getContext(), shape, type.getElementType(), type.getStrides());
@@ -154,8 +151,8 @@ private:
     Block *body = new Block();
     part.getBody().push_back(body);
     OpBuilder inside = OpBuilder::atBlockEnd(body);
-    SmallVector<SizeExpr> indices = llvm::map_to_vector(
-        load.indexExprs(), [&](SizeExpr e) { return inner.simplify(moved.apply(sizes, e)); });
+    SmallVector<SizeExpr> indices =
+        llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return inner.simplify(moved.apply(sizes, e)); });
     Value value = LoadOp::create(inside, load.getLoc(), load.getType(), load.getSource(),
                                  exprArray(op.getContext(), indices), ValueRange{}, Value(), Value());
     YieldOp::create(inside, op.getLoc(), value);

@@ -1,5 +1,5 @@
-// Distances between points in space, colours of a pixel, components of a vector: sums of three that a sum over all points
-// follows. Two reductions of different lengths are no one kernel; a pointwise loop and a reduction are.
+// Distances between points in space, colours of a pixel, components of a vector: sums of three that a sum over all
+// points follows. Two reductions of different lengths are no one kernel; a pointwise loop and a reduction are.
 #include "compiler/fusion/Axes.h"
 #include "compiler/fusion/Fusion.h"
 #include "compiler/fusion/FusionCost.h"
@@ -123,9 +123,8 @@ private:
     for (Operation &inner : op.bodyBlock()->without_terminator()) {
       Operation *copy = builder.clone(inner, mapping);
       if (auto load = dyn_cast<LoadOp>(copy))
-        load.setIndicesAttr(
-            exprArray(op.getContext(),
-                      llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return at.apply(sizes, e); })));
+        load.setIndicesAttr(exprArray(
+            op.getContext(), llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return at.apply(sizes, e); })));
       else if (auto index = dyn_cast<IndexOp>(copy))
         index.setExprAttr(ExprAttr::get(op.getContext(), at.apply(sizes, index.getExpr().getValue())));
     }

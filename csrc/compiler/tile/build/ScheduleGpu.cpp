@@ -171,7 +171,7 @@ private:
     if (loops.facts().range(vectorAxis().extent).min < 1)
       return;
     auto most = llvm::max_element(starts, [](const Start &a, const Start &b) { return a.bytes < b.bytes; });
-    if (most == starts.end() || most->bytes <= std::max(alignedBytes, gatheredBytes) ||
+    if (most == starts.end() || most->bytes <= std::max(alignedBytes, gatheredBytes * storeWeight) ||
         loops.facts().range(most->offset).min < 0)
       return;
     schedule.alignedLanes = vector;
