@@ -191,6 +191,9 @@ SizeRange SizeProver::atomInterval(const SizeAtom *atom) {
       break;
     case SizeFn::Max:
       r = {std::max(r.min, next.min), std::max(r.max, next.max)};
+      // The magnitude of an expression.
+      if (facts.sizes().add(atom->args[0], arg).isConstant(0))
+        r.min = std::max<int64_t>(r.min, 0);
       break;
     default:
       return {};

@@ -25,7 +25,7 @@ DTYPES = {
     "ui8": torch.uint8,
     "i1": torch.bool,
 }
-_TENSOR = r"!graph\.tensor<\[(.*?)\], (\w+)(?:, \[(.*?)\])?>"
+_TENSOR = r"(?:!graph\.tensor)?<\[(.*?)\], (\w+)(?:, \[(.*?)\])?>"
 
 
 def compile_for_gpu(function: Callable[..., Any], *arguments: Any, dynamic: bool = False) -> dict[str, str]:
@@ -64,6 +64,7 @@ class SimulatedGraph:
         self.tiles = files["30-tile.mlir"]
         pieces = re.split(r"^; (\w+) = tile_\w+\n", files["50-kernel.ll"], flags=re.M)
         self.kernels = {name: simulator.Simulated(ir) for name, ir in zip(pieces[1::2], pieces[2::2], strict=True)}
+        self.parts: dict[str, torch.Tensor] = {}
         self.symbols: dict[str, Any] = {"Mod": lambda a, b: a % b, "Max": max, "Min": min}
 
     def sizes(self, text: str) -> list[int]:
@@ -81,6 +82,9 @@ class SimulatedGraph:
                 if symbol := re.fullmatch(r'"(\w+)"', part):
                     self.symbols[symbol.group(1)] = size
         for line in self.tiles.splitlines():
+            if "graph.assemble" in line:
+                self.make_room(line, values)
+        for line in self.tiles.splitlines():
             if "graph.launch" in line:
                 self.launch(line, values)
             elif "graph.alias" in line:
@@ -91,11 +95,26 @@ class SimulatedGraph:
                 return tuple(values[name] for name in returned.group(1).split(", "))
         raise AssertionError("nothing is returned")
 
+    def make_room(self, line: str, values: dict[str, torch.Tensor]) -> None:
+        """The memory of a tensor of which launches compute the parts."""
+        found = re.search(r"(%\w+) = graph\.assemble (%.*?) \{dim = (\d+) : i64\} : (.*) -> (.*)$", line)
+        assert found is not None, line
+        result, parts, dim, part_types, type_ = found.groups()
+        values[result] = self.empty(type_)
+        begin = 0
+        for name, (sizes, _dtype, _) in zip(parts.split(", "), re.findall(_TENSOR, part_types), strict=True):
+            length = self.sizes(sizes)[int(dim)]
+            self.parts[name] = values[result].narrow(int(dim), begin, length)
+            begin += length
+
+    def empty(self, type_: str) -> torch.Tensor:
+        ((sizes, dtype, strides),) = re.findall(_TENSOR, type_)
+        shape = self.sizes(sizes)
+        steps = self.sizes(strides) if strides else list(torch.empty(shape, device="meta").stride())
+        return torch.empty_strided(shape, steps, dtype=DTYPES[dtype]).fill_(77 if dtype != "i1" else 1)
+
     def alias(self, line: str, values: dict[str, torch.Tensor]) -> None:
-        of_short_types = _TENSOR.replace(r"!graph\.tensor", "")
-        parts = re.search(
-            r"(%\w+) = graph\.alias (%[\w#]+) \{offset = #graph\.expr<(.*?)>\} : .*? -> " + of_short_types, line
-        )
+        parts = re.search(r"(%\w+) = graph\.alias (%[\w#]+) \{offset = #graph\.expr<(.*?)>\} : .*? -> " + _TENSOR, line)
         assert parts is not None, line
         result, source, offset, sizes, _dtype, strides = parts.groups()
         shape = self.sizes(sizes)
@@ -113,13 +132,13 @@ class SimulatedGraph:
         result, kernel, inputs, integers, programs, writes, types = parts.groups()
         operands = [values[name] for name in inputs.split(", ") if name]
         results = []
-        for write, (sizes, dtype, strides) in zip(self.sizes(writes), re.findall(_TENSOR, types), strict=True):
+        made = re.findall(r"!graph\.tensor<.*?>(?=, !|\)|$)", types)
+        names = [result] if len(made) == 1 else [f"{result}#{k}" for k in range(len(made))]
+        for name, write, type_ in zip(names, self.sizes(writes), made, strict=True):
             if write >= 0:
                 results.append(operands[write])
-                continue
-            shape = self.sizes(sizes)
-            steps = self.sizes(strides) if strides else list(torch.empty(shape, device="meta").stride())
-            results.append(torch.empty_strided(shape, steps, dtype=DTYPES[dtype]).fill_(77 if dtype != "i1" else 1))
+            else:
+                results.append(self.parts[name] if name in self.parts else self.empty(type_))
         new = [tensor for tensor, write in zip(results, self.sizes(writes), strict=True) if write < 0]
         numbers = [tensor.data_ptr() for tensor in (*operands, *new)] + self.sizes(integers)
         (count,) = self.sizes(programs)
@@ -131,5 +150,4 @@ class SimulatedGraph:
             blocks = -(-count // int(several.group(1)))
         if blocks > 0:
             self.kernels[kernel].run((blocks, 1, 1), numbers)
-        for k, tensor in enumerate(results):
-            values[result if len(results) == 1 else f"{result}#{k}"] = tensor
+        values.update(zip(names, results, strict=True))

@@ -30,6 +30,8 @@ Values viewedBy(Value value) {
   unsigned number = result.getResultNumber();
   if (mayBeAnyOperand(value))
     return tensorsOf(op->getOperands());
+  if (isa<AssembleOp>(op))
+    return tensorsOf(op->getOperands());
   if (op->hasTrait<ViewTrait>() || isa<AliasOp, CopyToOp>(op))
     return {op->getOperand(0)};
   return llvm::TypeSwitch<Operation *, Values>(op)

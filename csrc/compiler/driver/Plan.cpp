@@ -125,6 +125,9 @@ private:
   /// Results that a launch writes in place are the buffer they are written into.
   void findLastUses() {
     for (Operation &op : func.getBody().front()) {
+      if (auto whole = dyn_cast<AssembleOp>(op))
+        for (auto [number, part] : llvm::enumerate(whole.getParts()))
+          parts[part] = {whole, (unsigned)number};
       if (auto launch = dyn_cast<LaunchOp>(op))
         for (auto [result, input] : llvm::zip(launch.getOutputs(), launch.getWrites()))
           if (input >= 0)
@@ -231,13 +234,25 @@ private:
           return success();
         })
         .Case([&](ReturnOp ret) { return planOutputs(ret); })
+        .Case([&](AssembleOp whole) -> LogicalResult {
+          if (!assembled.contains(whole.getOperation()))
+            return whole.emitOpError("expected parts that launches make");
+          return success();
+        })
         .Case<NoneOp, SizeOp>([](auto) { return success(); })
         .Default([](Operation *other) { return other->emitOpError("has no step in the artifact"); });
   }
 
-  /// A new buffer for a result of `op`.
+  /// A new buffer for a result of `op`, or its place in the tensor that it is a part of.
   LogicalResult planBuffer(Operation &op, Value result) {
     auto type = cast<GraphTensorType>(result.getType());
+    if (auto it = parts.find(result); it != parts.end()) {
+      auto [whole, number] = it->second;
+      if (assembled.insert(whole.getOperation()).second && failed(planBuffer(op, whole.getResult())))
+        return failure();
+      planAlias(slotOf(result), slotOf(whole.getResult()), type, whole.offsetOf(number), linesOf(op));
+      return success();
+    }
     FailureOr<artifact::ElementType> element = elementTypeOf(type.getElementType());
     if (failed(element))
       return op.emitOpError("expected results of element types torch has, got ") << type;
@@ -595,6 +610,13 @@ private:
   SmallVector<std::pair<artifact::SlotId, Value>> ownOutputs;
   artifact::SlotId nextSlot = 0;
   DenseMap<artifact::SlotId, Operation *> lastUse;
+  struct Part {
+    AssembleOp whole;
+    unsigned number = 0;
+  };
+  DenseMap<Value, Part> parts;
+  /// Tensors of parts whose memory has been made.
+  DenseSet<Operation *> assembled;
   DenseMap<Operation *, SmallVector<artifact::SlotId, 4>> dies;
   struct ExternSymbol {
     artifact::SlotId slot;

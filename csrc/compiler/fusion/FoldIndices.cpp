@@ -4,6 +4,7 @@
 #include "compiler/fusion/Fusion.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -97,6 +98,11 @@ private:
     if (auto select = dyn_cast<arith::SelectOp>(inner)) {
       if (std::optional<bool> truth = truthOf(select.getCondition()))
         replace(inner, *truth ? select.getTrueValue() : select.getFalseValue());
+      return;
+    }
+    if (auto magnitude = dyn_cast<math::AbsIOp>(inner)) {
+      if (SizeExpr e = exprOf(magnitude.getOperand()))
+        replace(inner, sizes.max(e, sizes.sub(sizes.constant(0), e)));
       return;
     }
     if (inner->getNumOperands() != 2 || inner->getNumResults() != 1)

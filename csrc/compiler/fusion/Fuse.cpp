@@ -25,6 +25,7 @@ std::string print(llvm::ArrayRef<FusionDecision> decisions) {
   for (const FusionDecision &decision : decisions) {
     const char *verb = decision.kind == FusionDecision::Kind::Inline  ? "inline"
                        : decision.kind == FusionDecision::Kind::Split ? "split"
+                       : decision.kind == FusionDecision::Kind::Place ? "place"
                                                                       : "join";
     os << (decision.taken ? "yes " : "no  ") << verb;
     if (decision.producerLine)

@@ -35,8 +35,12 @@ struct Machine {
   int64_t fewJoinedPrograms = 8;
   /// Whether long scans of few results go in three kernels.
   bool splitsScans = false;
+  /// What memory moves, in bytes, in the time that one kernel more takes to begin.
+  int64_t bytesPerLaunch = 16 << 10;
+  /// Whether neighbours are read as fast at indices that are computed for each as in a run.
+  bool computesIndices = false;
 
-  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 2, 0, 15, true, 256, 128, true}; }
+  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 2, 0, 15, true, 256, 128, true, 8 << 20, true}; }
 };
 
 /// What one kernel may hold: beyond it bodies spill registers and compile slowly, so a value goes to memory. The units
@@ -58,7 +62,7 @@ struct FusionOptions {
 
 /// One choice that the fuser made, by lines of the graph text.
 struct FusionDecision {
-  enum class Kind { Inline, Split, Join } kind;
+  enum class Kind { Inline, Split, Join, Place } kind;
   bool taken;
   int producerLine, consumerLine; // 0 where there is none
   std::string reason;
@@ -69,6 +73,12 @@ std::string print(llvm::ArrayRef<FusionDecision> decisions);
 /// Turns reductions over axes of one point into pointwise loops. The other passes start with it: they take reductions
 /// to fold something.
 void dropUnitReductions(mlir::graph::FuncOp func);
+
+/// Turns reductions of a few points whose results another reduction takes, but for pointwise work between, into
+/// pointwise loops: one kernel then holds both.
+///
+/// Numerics: the points are combined in order.
+void unrollShortReductions(mlir::graph::FuncOp func);
 
 /// Makes index expressions of integers that depend on axes and sizes alone, in values, masks and accesses, up to
 /// `maxIndexNodes` each.

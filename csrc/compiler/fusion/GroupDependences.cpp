@@ -95,8 +95,8 @@ Dependences::Dependences(FuncOp func) {
       });
     if (isCheck && !hasSymbols)
       lastConstantCheck = number;
-    // An alias reads nothing; only what is made of it does.
-    if (isa<AliasOp>(op))
+    // These read nothing; only what is made of them does.
+    if (isa<AliasOp, AssembleOp>(op))
       read.clear();
     for (Value value : read) {
       Place &s = places[value];

@@ -2,6 +2,7 @@
 #include "compiler/fusion/Axes.h"
 #include "compiler/fusion/Fusion.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/fusion/PlaceParts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
@@ -16,12 +17,14 @@ namespace {
 /// A value used in several places is computed again in each if that takes no more than this, and twice as much where
 /// what it reads is half as many bytes.
 constexpr int cheapWork = 4;
+/// Integers that nothing is read for are mostly indices, of which loads then know more than of what a table holds.
+constexpr int cheapIndexWork = 8;
 /// Likewise for what chooses one of several places to read, if each use is one of several places as well.
 constexpr int cheapChoice = 12;
 /// Places to choose from, of which kernels can still be cut so that each part computes its own alone.
 constexpr unsigned mostPlaces = 8;
 /// Taps of a window over what is padded.
-constexpr size_t mostPaddedTaps = 9;
+constexpr size_t mostPaddedTaps = 9, mostCopiedTaps = 16;
 /// Computing a value anew for every element of a larger consumer pays only for less work than this.
 constexpr int cheapBroadcastWork = 2;
 
@@ -45,7 +48,11 @@ public:
       : func(func), machine(options.machine), budget(options.budget), sizes(GraphDialect::sizes(func.getContext())),
         facts(func.facts()), decisions(decisions) {}
 
-  void run() {
+  /// Only integers that nothing is read for, so that what is known of them shapes the rest.
+  bool hasOnlyIndices = false;
+
+  /// Whether anything was inlined.
+  bool run() {
     SmallVector<LoopsOp> order;
     for (auto [position, op] : llvm::enumerate(func.getBody().front())) {
       positions[&op] = position;
@@ -61,6 +68,10 @@ public:
     }
     for (LoopsOp op : order)
       decide(op);
+    if (!hasOnlyIndices && computeInPlace())
+      order = llvm::to_vector(func.getBody().front().getOps<LoopsOp>());
+    if (inlined.empty())
+      return false;
     // Consumers first: a producer's own producers arrive as loads of the consumer and are inlined in their turn, so
     // that every op is cloned once per use.
     for (LoopsOp op : llvm::reverse(order)) {
@@ -70,9 +81,22 @@ public:
       }
       inlineInto(op);
     }
+    return !inlined.empty();
   }
 
 private:
+  /// Concatenations become loops over their parts, into which what makes the parts is inlined if nobody else reads it.
+  bool computeInPlace() {
+    auto isInlined = [&](LoopsOp op) { return inlined.contains(op); };
+    auto isWritten = [&](Value value) { return writes.contains(value); };
+    SmallVector<Part> parts = placeParts(func, machine, isInlined, isWritten, decisions);
+    for (auto [loops, producer] : parts)
+      if (producer && producer->hasOneUse() && !producer.isReduction() && !producer.getWriteAt() &&
+          producer.getDests().empty() && readableUntil[producer] == never)
+        inlined.insert(producer);
+    return !parts.empty();
+  }
+
   /// The first op after `position` that writes into the memory of `value`.
   unsigned nextWrite(Value value, unsigned position) {
     unsigned first = never;
@@ -144,6 +168,11 @@ private:
     if (llvm::any_of(consumers, [&](LoopsOp c) { return positions[c] >= until; }))
       return record(false, "what it reads is overwritten before its use");
     int work = cost.work + cost.index;
+    bool isIndex = cost.loads == 0 && work <= cheapIndexWork && isInteger(op);
+    if (isIndex || hasOnlyIndices)
+      return isIndex ? record(true, "reads nothing") : void();
+    if (hasManyParts(op))
+      return record(false, "its parts are computed in their places");
     if (cost.loads == 0 && work <= cheapWork)
       return record(true, "reads nothing");
     bool isRepeated =
@@ -160,6 +189,11 @@ private:
     if (machine.branchCost == 0 && cost.loads == 1 && work <= cheapChoice && consumers.size() <= mostPaddedTaps &&
         choosesAmongLoads(op))
       return record(true, "padding, read by few taps");
+    // Padding that repeats what is at the border: no masks, but an index of its own.
+    if (machine.computesIndices && cost.loads == 1 && cost.work == 0 && cost.index <= cheapChoice &&
+        consumers.size() <= mostCopiedTaps &&
+        llvm::none_of(consumers, [](LoopsOp consumer) { return consumer.isReduction(); }))
+      return record(true, "a copy with other indices, read by few taps");
     int64_t bytes = 0;
     for (Type type : op.getResultTypes())
       bytes += elementBytes(cast<GraphTensorType>(type).getElementType());
@@ -167,6 +201,10 @@ private:
     if ((numLarge <= 1 || largeBytes <= bytes) && work <= (isHalf ? 2 : 1) * cheapWork)
       return record(true, "cheaper to compute again than to store and load");
     record(false, std::to_string(consumers.size()) + " uses and too much to compute again");
+  }
+
+  static bool isInteger(LoopsOp op) {
+    return cast<GraphTensorType>(op.getResultTypes().front()).getElementType().isInteger(64);
   }
 
   int sizeOf(const BodyCost &cost) const { return cost.total() + cost.branches * machine.branchCost; }
@@ -359,8 +397,14 @@ private:
 
 void inlineProducers(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) {
   dropUnitReductions(func);
+  if (options.enabled)
+    unrollShortReductions(func);
   foldIndices(func, options.budget.indexNodes);
   if (options.enabled) {
+    Inliner indices(func, options, decisions);
+    indices.hasOnlyIndices = true;
+    if (indices.run())
+      foldIndices(func, options.budget.indexNodes);
     Inliner(func, options, decisions).run();
     foldIndices(func, options.budget.indexNodes); // of what has only now come together
   }

@@ -55,6 +55,19 @@ namespace {
 /// Kernels that touch more than this many buffers run out of registers for addresses.
 constexpr size_t maxBuffers = 40;
 constexpr StringLiteral tooManyBuffers = "the kernel would touch more than 40 buffers";
+/// Those that the members read and others made, and the results that something else reads. Values that stay inside are
+/// in no buffer.
+size_t countBuffers(const Group &group) {
+  llvm::SmallPtrSet<Operation *, 16> members;
+  for (const Member &member : group.members)
+    members.insert(member.op);
+  auto isOutside = [&](Operation *user) { return !members.contains(user->getParentOfType<LoopsOp>()); };
+  size_t count = llvm::count_if(group.loads, [&](auto &entry) { return !group.producers.contains(entry.first); });
+  for (auto &[result, member] : group.producers)
+    count += llvm::any_of(result.getUsers(), isOutside);
+  return count;
+}
+
 /// What a program may read again after a reduction: it must still be in its core's cache.
 constexpr int64_t maxRowBytes = 512 << 10;
 /// Points from which on idle threads matter.
@@ -398,7 +411,7 @@ bool followsReduction(const Group &group, const Member &member) {
 
 bool pays(const Group &before, const Group &joined, const SizeFacts &facts, const Machine &machine,
           std::string &reason) {
-  if (joined.loads.size() + joined.producers.size() > maxBuffers) {
+  if (countBuffers(joined) > maxBuffers) {
     reason = tooManyBuffers;
     return false;
   }
@@ -440,10 +453,6 @@ bool joinGroup(Group &group, LoopsOp op, SizeContext &sizes, const SizeFacts &fa
   // First of all: the questions that follow look at every member.
   if (group.work + bodyCost(op).total() > options.budget.groupWork) {
     reason = "the kernel would grow beyond " + std::to_string(options.budget.groupWork) + " operations";
-    return false;
-  }
-  if (group.loads.size() + group.producers.size() + op.getNumResults() > maxBuffers) {
-    reason = tooManyBuffers;
     return false;
   }
   bool isOrdered = llvm::any_of(group.members, [](Member &member) { return bool(member.op.getWriteAt()); });

@@ -226,11 +226,20 @@ const char *importFlip(Call &call) {
   return nullptr;
 }
 
+/// Whether each operand of a concatenation is computed in its place in the result: most of them are made in this graph,
+/// and parts are longer than one element.
+static bool hasComputedParts(const Call &call, const std::vector<Value> &parts, int64_t dim) {
+  auto foreign = std::count_if(parts.begin(), parts.end(), [](const Value &part) { return part.isForeignStorage; });
+  return 4 * static_cast<size_t>(foreign) <= parts.size() && !call.type().strides[dim].isConstant(1);
+}
+
 /// Each element of a kernel asks every operand whether it comes from there. Loops on processors are cut at the borders
 /// of a few operands; of more, only small results are worth that.
-static const char *refuseMany(const Call &call, const std::vector<Value> &parts) {
-  constexpr size_t few = 8, most = 32;
+static const char *refuseMany(const Call &call, const std::vector<Value> &parts, int64_t dim) {
+  constexpr size_t few = 8, most = 32, mostComputed = 1024;
   constexpr int64_t mostQuestions = 32768;
+  if (parts.size() > few && parts.size() <= mostComputed && hasComputedParts(call, parts, dim))
+    return nullptr;
   if (parts.size() > most)
     return "it has more operands than one kernel should choose among";
   if (parts.size() <= few || call.importer.isOnGpu())
@@ -257,12 +266,13 @@ const char *importCat(Call &call) {
   }
   if (parts.empty() || std::any_of(parts.begin(), parts.end(), [&](const Value &p) { return p.type.rank() != rank; }))
     return "its operands have different ranks";
-  if (const char *reason = refuseMany(call, parts))
+  int64_t dim = call.dim(1, rank);
+  if (const char *reason = refuseMany(call, parts, dim))
     return reason;
   if (parts.size() == 1)
     call.set(call.importer.emit("clone", parts, "", call.type()));
   else
-    call.set(call.importer.emit("cat", parts, intAttr("dim", call.dim(1, rank)), call.type()));
+    call.set(call.importer.emit("cat", parts, intAttr("dim", dim), call.type()));
   return nullptr;
 }
 
@@ -287,7 +297,7 @@ const char *importStack(Call &call) {
       return kNoTensor;
     parts.push_back(unsqueeze(call.importer, call.importer.cast(*part, call.type().dtype), dim));
   }
-  if (const char *reason = refuseMany(call, parts))
+  if (const char *reason = refuseMany(call, parts, dim))
     return reason;
   if (parts.size() == 1)
     call.set(call.importer.emit("clone", parts, "", call.type()));

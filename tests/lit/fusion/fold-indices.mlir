@@ -74,3 +74,35 @@ graph.func @known(%x: !graph.tensor<[128], f32>) -> !graph.tensor<[32], f32> att
   }
   graph.return %a : !graph.tensor<[32], f32>
 }
+
+// -----
+
+// Indices of reflected padding: magnitudes of what depends on the axes alone, which lie in range.
+
+// CHECK-LABEL: graph.func @reflected
+// CHECK-NEXT:    graph.loops [i0 = 8, i1 = 34]
+// CHECK-NEXT:      graph.load %arg0 ["i0", "{{.*}}Max(
+// CHECK-NOT:       graph.check_index
+// CHECK:           graph.yield
+graph.func @reflected(%x: !graph.tensor<[8, 32], f32>) -> !graph.tensor<[8, 34], f32> attributes {symbols = []} {
+  %low = graph.loops [i0 = 34] -> (!graph.tensor<[34], i64>) {
+    %i = graph.index_value "i0 - 1"
+    %m = math.absi %i : i64
+    graph.yield %m : i64
+  }
+  %high = graph.loops [i0 = 34] -> (!graph.tensor<[34], i64>) {
+    %i = graph.load %low ["i0"] : !graph.tensor<[34], i64> -> i64
+    %last = arith.constant 31 : i64
+    %d = arith.subi %last, %i : i64
+    %m = math.absi %d : i64
+    %e = arith.subi %last, %m : i64
+    graph.yield %e : i64
+  }
+  %a = graph.loops [i0 = 8, i1 = 34] -> (!graph.tensor<[8, 34], f32>) {
+    %i = graph.load %high ["i1"] : !graph.tensor<[34], i64> -> i64
+    %c = graph.check_index %i in 32 wrap
+    %v = graph.load %x ["i0", "x0"](%c) : !graph.tensor<[8, 32], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %a : !graph.tensor<[8, 34], f32>
+}

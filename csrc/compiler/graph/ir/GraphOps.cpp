@@ -45,6 +45,35 @@ LogicalResult ExternOp::verify() {
   return success();
 }
 
+LogicalResult AssembleOp::verify() {
+  GraphTensorType whole = getType();
+  int64_t dim = getDim();
+  if (dim < 0 || dim >= (int64_t)whole.getRank())
+    return emitOpError("expected a dimension of ") << whole << ", got " << dim;
+  torch_tile::SizeContext &sizes = GraphDialect::sizes(getContext());
+  torch_tile::SizeExpr length = sizes.constant(0);
+  for (Value part : getParts()) {
+    auto type = cast<GraphTensorType>(part.getType());
+    SmallVector<torch_tile::SizeExpr> shape(whole.getSizes());
+    if (type.getRank() == whole.getRank())
+      shape[dim] = type.getSizes()[dim];
+    if (type != GraphTensorType::get(getContext(), shape, whole.getElementType(), whole.getStrides()))
+      return emitOpError("expected parts of ") << whole << " along dimension " << dim << ", got " << type;
+    length = sizes.add(length, shape[dim]);
+  }
+  if (length != whole.getSizes()[dim])
+    return emitOpError("expected parts that make up ") << whole << " along dimension " << dim;
+  return success();
+}
+
+torch_tile::SizeExpr AssembleOp::offsetOf(unsigned number) {
+  torch_tile::SizeContext &sizes = GraphDialect::sizes(getContext());
+  torch_tile::SizeExpr begin = sizes.constant(0);
+  for (Value part : getParts().take_front(number))
+    begin = sizes.add(begin, cast<GraphTensorType>(part.getType()).getSizes()[getDim()]);
+  return sizes.mul(begin, getType().getStrides()[getDim()]);
+}
+
 torch_tile::SizeFacts FuncOp::facts() {
   torch_tile::SizeFacts facts(GraphDialect::sizes(getContext()));
   if (ArrayAttr list = getSymbolsAttr())

@@ -95,6 +95,22 @@ def Graph_AliasOp : Graph_Op<"alias", [Pure]> {
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
 }
 
+def Graph_AssembleOp : Graph_Op<"assemble", [Pure]> {
+  let summary = "a tensor of which loops computed every part in its place";
+  let description = [{
+    The parts follow one another along `dim` and have the strides of the result. Nothing is copied: the memory of the result is made before the first part, and
+    each part lies in it. Parts are results of loops that nothing else reads.
+  }];
+  let arguments = (ins Variadic<Graph_Tensor>:$parts, I64Attr:$dim);
+  let results = (outs Graph_Tensor:$result);
+  let assemblyFormat = "$parts attr-dict `:` type($parts) `->` type($result)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Where part `number` begins, in elements from the first of the result.
+    ::torch_tile::SizeExpr offsetOf(unsigned number);
+  }];
+}
+
 include "compiler/graph/ir/LoopsOps.td"
 include "compiler/graph/ir/PointwiseOps.td"
 include "compiler/graph/ir/CreationOps.td"

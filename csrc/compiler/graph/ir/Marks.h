@@ -12,4 +12,12 @@ inline constexpr llvm::StringLiteral kAtMostZero = "graph.at_most_zero";
 /// its range the largest number, not NaN.
 inline constexpr llvm::StringLiteral kSaturate = "saturate";
 
+/// On the graph.loops of a concatenation, a graph.expr for each load of its body, in order: where the part of that
+/// operand begins along the dimension `kConcatenatedDim`.
+inline constexpr llvm::StringLiteral kPartStarts = "graph.part_starts";
+inline constexpr llvm::StringLiteral kConcatenatedDim = "graph.concatenated_dim";
+
+/// On graph.loops whose result is a part of a graph.assemble that may begin between multiples of 16 bytes.
+inline constexpr llvm::StringLiteral kUnalignedPart = "graph.unaligned_part";
+
 } // namespace mlir::graph

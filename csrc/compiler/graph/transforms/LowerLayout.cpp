@@ -1,3 +1,4 @@
+#include "compiler/graph/ir/Marks.h"
 #include "compiler/graph/transforms/LowerOps.h"
 
 using namespace mlir;
@@ -38,6 +39,7 @@ LogicalResult mlir::graph::lowerCat(Lowering &lowering, OpBuilder &builder, CatO
   SizeExpr start = lowering.sizes.constant(0);
   Value position = nest.index(nest.at()[dim]);
   Value fromStart; // position >= start, for all but the first
+  SmallVector<SizeExpr> starts;
   for (auto [k, x] : llvm::enumerate(pieces)) {
     SizeExpr end = lowering.sizes.add(start, tensorType(x).getSizes()[dim]);
     Value beforeEnd =
@@ -47,13 +49,17 @@ LogicalResult mlir::graph::lowerCat(Lowering &lowering, OpBuilder &builder, CatO
                                         : beforeEnd;
     SmallVector<SizeExpr> indices(nest.at());
     indices[dim] = lowering.sizes.sub(indices[dim], start);
+    starts.push_back(start);
     Value piece = nest.load(x, indices, {}, mask, zero);
     result = k == 0 ? piece : s.select(fromStart, piece, result);
     if (beforeEnd)
       fromStart = s.logicalNot(beforeEnd);
     start = end;
   }
-  op.replaceAllUsesWith(nest.yield(result).getResult(0));
+  LoopsOp loops = nest.yield(result);
+  loops->setAttr(kPartStarts, exprArray(op.getContext(), starts));
+  loops->setAttr(kConcatenatedDim, op.getDimAttr());
+  op.replaceAllUsesWith(loops.getResult(0));
   return success();
 }
 

@@ -118,6 +118,9 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   for (auto [k, input] : llvm::enumerate(emitter.inputs))
     if (isUnaligned(input, facts))
       unaligned.push_back(k);
+  for (auto [k, output] : llvm::enumerate(emitter.newOutputs))
+    if (isUnaligned(output, facts))
+      unaligned.push_back(emitter.inputs.size() + k);
   if (options.isGpu && !unaligned.empty())
     (*kernel)->setAttr("tile.unaligned_args", DenseI64ArrayAttr::get(context, unaligned));
   if (options.isGpu) // the launch aligns them; a branch for every access costs a quarter of the instructions

@@ -2,6 +2,7 @@
 
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/graph/ir/Marks.h"
 
 #include <numeric>
 
@@ -24,6 +25,8 @@ bool isUnaligned(Value buffer, const SizeFacts &facts) {
       return true;
     buffer = alias.getSource();
   }
+  if (auto loops = buffer.getDefiningOp<LoopsOp>())
+    return loops->hasAttr(kUnalignedPart);
   auto argument = dyn_cast<BlockArgument>(buffer);
   auto func = argument ? dyn_cast<FuncOp>(argument.getOwner()->getParentOp()) : FuncOp();
   return func && func.getArgAttr(argument.getArgNumber(), GraphDialect::unalignedAttrName);

@@ -19,7 +19,21 @@ static constexpr int64_t lineBytes = 128;
 /// Of a division that rounds as IEEE's does: a reciprocal, its correction, and the test for what that does not serve.
 static constexpr double divisionWork = 24;
 
-/// `expr` where no index wraps around: between two places at most, most points lie as they do there.
+/// The argument of a minimum or a maximum that most points take: a bound that is a number is met at the border alone.
+static SizeExpr usualArgument(const SizeFacts &facts, const SizeCall &call) {
+  SizeExpr usual;
+  for (SizeExpr argument : call.args) {
+    if (argument.isConstant())
+      continue;
+    bool isLarger = usual.isValid() && facts.estimate(argument) > facts.estimate(usual);
+    if (!usual.isValid() || isLarger == (call.fn == SizeFn::Max))
+      usual = argument;
+  }
+  return usual;
+}
+
+/// `expr` where no index wraps around or is held at a border: between two places at most, most points lie as they do
+/// there.
 static SizeExpr withoutWraps(const SizeFacts &facts, SizeExpr expr) {
   SizeContext &sizes = facts.sizes();
   SizeExpr sum = sizes.constant(0);
@@ -30,8 +44,10 @@ static SizeExpr withoutWraps(const SizeFacts &facts, SizeExpr expr) {
       bool isMod = call && (call->fn == SizeFn::Mod || call->fn == SizeFn::PythonMod);
       std::optional<int64_t> length = isMod ? call->args[1].constant() : std::nullopt;
       bool wrapsOnce = length && facts.range(call->args[0]).max / 2 < *length;
+      bool isBounded = call && (call->fn == SizeFn::Min || call->fn == SizeFn::Max);
+      SizeExpr usual = wrapsOnce ? call->args[0] : isBounded ? usualArgument(facts, *call) : SizeExpr();
       for (int k = 0; k < power; ++k)
-        product = sizes.mul(product, wrapsOnce ? withoutWraps(facts, call->args[0]) : atom);
+        product = sizes.mul(product, usual.isValid() ? withoutWraps(facts, usual) : atom);
     }
     sum = sizes.add(sum, product);
   }

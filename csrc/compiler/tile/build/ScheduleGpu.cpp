@@ -109,7 +109,7 @@ private:
   }
 
   /// Where most of what lies along the lanes begins anywhere in memory, tiles begin at multiples of 16 bytes before. Of
-  /// several places to begin, that of the most bytes decides.
+  /// several places to begin, that of the most bytes decides. What is read at an index of its own gains nothing by it.
   void alignRows() {
     struct Start {
       SizeExpr offset;
@@ -122,9 +122,16 @@ private:
       bool isMasked;
     };
     SmallVector<Width> widths;
-    double alignedBytes = 0;
+    double alignedBytes = 0, gatheredBytes = 0;
     SizeContext &sizes = loops.sizes();
     SizeExpr lanes = sizes.constant(vector);
+    auto bytesOf = [&](const FusedLoops::Access &access) {
+      double bytes = (double)torch_tile::fusion::elementBytes(access.elementType);
+      for (const Axis &axis : loops.axes)
+        if (access.offset.contains(axis.name))
+          bytes *= (double)extent(axis);
+      return bytes;
+    };
     auto isMultiple = [&](SizeExpr e) { return loops.facts().divides(lanes, loops.facts().simplify(e)) == Proof::Yes; };
     narrowLanes = narrowMasked = vector;
     double mostBytes = 0;
@@ -133,13 +140,12 @@ private:
     for (const FusedLoops::Access &access : accesses) {
       std::optional<SizeExpr> stride = strideAlong(sizes, access.offset, vectorAxis().name);
       auto load = dyn_cast_or_null<LoadOp>(access.load);
+      if (load && !stride && access.scalars.empty())
+        gatheredBytes += bytesOf(access);
       if (!stride || !stride->isConstant(1) || !access.scalars.empty() || isUnaligned(access.buffer, loops.facts()))
         continue;
       SizeExpr offset = torch_tile::fusion::withoutAxis(sizes, access.offset, vectorAxis().name);
-      double bytes = (double)torch_tile::fusion::elementBytes(access.elementType) * (load ? 1 : storeWeight);
-      for (const Axis &axis : loops.axes)
-        if (access.offset.contains(axis.name))
-          bytes *= (double)extent(axis);
+      double bytes = bytesOf(access) * (load ? 1 : storeWeight);
       widths.push_back({widthOf(offset), bytes, load && load.getMask()});
       mostBytes = std::max(mostBytes, bytes);
       if (load && load.getMask())
@@ -165,7 +171,8 @@ private:
     if (loops.facts().range(vectorAxis().extent).min < 1)
       return;
     auto most = llvm::max_element(starts, [](const Start &a, const Start &b) { return a.bytes < b.bytes; });
-    if (most == starts.end() || most->bytes <= alignedBytes || loops.facts().range(most->offset).min < 0)
+    if (most == starts.end() || most->bytes <= std::max(alignedBytes, gatheredBytes * storeWeight) ||
+        loops.facts().range(most->offset).min < 0)
       return;
     schedule.alignedLanes = vector;
     schedule.alignedOffset = most->offset;

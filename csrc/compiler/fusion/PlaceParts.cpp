@@ -1,0 +1,184 @@
+#include "compiler/fusion/PlaceParts.h"
+
+#include "compiler/fusion/Axes.h"
+#include "compiler/fusion/FusionCost.h"
+#include "compiler/graph/ir/Marks.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::graph;
+
+namespace torch_tile::fusion {
+namespace {
+
+/// Operands that a kernel chooses among for each element.
+constexpr unsigned mostChoices = 8;
+/// Neighbours in memory that a part has at least, in bytes: a line of a GPU's cache, two of a processor's.
+constexpr int64_t shortestRun = 128;
+/// Alignment of the widest access, in bytes.
+constexpr int64_t wordBytes = 16;
+
+/// A concatenation as it was lowered: a load under a mask for each operand.
+struct Concatenation {
+  LoopsOp op;
+  unsigned dim = 0;
+  SmallVector<LoadOp> loads;
+  SmallVector<SizeExpr> starts; // and the end
+
+  SizeExpr lengthOf(unsigned number, SizeContext &sizes) const { return sizes.sub(starts[number + 1], starts[number]); }
+};
+
+/// Nothing where passes have changed the body since.
+std::optional<Concatenation> concatenationOf(LoopsOp op) {
+  auto starts = op->getAttrOfType<ArrayAttr>(kPartStarts);
+  auto dim = op->getAttrOfType<IntegerAttr>(kConcatenatedDim);
+  if (!starts || !dim || op.getNumResults() != 1 || !op.getDests().empty() || op.getWriteAt() || op.isReduction())
+    return std::nullopt;
+  auto type = cast<GraphTensorType>(op.getResult(0).getType());
+  Concatenation found{op, (unsigned)dim.getInt(), llvm::to_vector(op.bodyBlock()->getOps<LoadOp>()), exprsOf(starts)};
+  bool isPlain = llvm::all_of(found.loads, [](LoadOp load) { return load.getMask() && load.getScalars().empty(); });
+  if (!isPlain || found.loads.size() != found.starts.size() || op.parallelAxes().size() != type.getRank())
+    return std::nullopt;
+  found.starts.push_back(type.getSizes()[found.dim]);
+  SizeContext &sizes = GraphDialect::sizes(op.getContext());
+  SizeExpr whole = sizes.constant(0);
+  for (unsigned k = 0; k < found.loads.size(); ++k)
+    whole = sizes.add(whole, found.lengthOf(k, sizes));
+  return whole == found.starts.back() ? std::optional(found) : std::nullopt;
+}
+
+class PartPlacer {
+public:
+  PartPlacer(FuncOp func, const Machine &machine, llvm::function_ref<bool(LoopsOp)> isInlined,
+             llvm::function_ref<bool(Value)> isWritten, std::vector<FusionDecision> &decisions)
+      : func(func), machine(machine), isInlined(isInlined), isWritten(isWritten), decisions(decisions),
+        sizes(GraphDialect::sizes(func.getContext())), facts(func.facts()) {}
+
+  SmallVector<Part> run() {
+    for (auto op : llvm::make_early_inc_range(func.getBody().front().getOps<LoopsOp>())) {
+      std::optional<Concatenation> found = concatenationOf(op);
+      op->removeAttr(kPartStarts);
+      op->removeAttr(kConcatenatedDim);
+      if (found && !isInlined(op) && pays(*found))
+        place(*found);
+    }
+    return std::move(parts);
+  }
+
+private:
+  static LoopsOp producerOf(LoadOp load) { return load.getSource().getDefiningOp<LoopsOp>(); }
+
+  /// Whether the operand is in memory for the concatenation alone to copy it.
+  bool isStored(LoadOp load) {
+    LoopsOp producer = producerOf(load);
+    return producer && !isInlined(producer) && producer.getDests().empty();
+  }
+
+  bool pays(const Concatenation &found) {
+    Value whole = LoopsOp(found.op).getResult(0);
+    if (isWritten(whole))
+      return false;
+    if (found.loads.size() > mostChoices)
+      return true;
+    auto type = cast<GraphTensorType>(whole.getType());
+    int64_t element = elementBytes(type.getElementType());
+    int64_t stride = facts.estimate(type.getStrides()[found.dim]), stored = 0, others = 0;
+    for (auto [k, load] : llvm::enumerate(found.loads)) {
+      int64_t length = facts.estimate(found.lengthOf(k, sizes));
+      if (length * stride * element < shortestRun)
+        return false;
+      if (isStored(load))
+        stored += estimateBytes(type, facts) / std::max<int64_t>(1, facts.estimate(found.starts.back())) * length;
+      else
+        ++others;
+    }
+    // A kernel for each of the other operands instead of one for all: each is a launch more, but for the first.
+    return stored > 0 && (others <= 1 || 2 * stored >= (others - 1) * machine.bytesPerLaunch);
+  }
+
+  void place(const Concatenation &found) {
+    LoopsOp op = found.op;
+    auto type = cast<GraphTensorType>(op.getResult(0).getType());
+    OpBuilder builder(op);
+    SmallVector<Value> values;
+    for (auto [k, load] : llvm::enumerate(found.loads)) {
+      LoopsOp part = makePart(builder, found, k);
+      values.push_back(part.getResult(0));
+      LoopsOp producer = producerOf(load);
+      parts.push_back({part, producer});
+      if (isStored(load))
+        decisions.push_back({FusionDecision::Kind::Place, true, lineOf(producer.getLoc()), lineOf(op.getLoc()),
+                             "computed in its part of the result"});
+    }
+    auto whole = AssembleOp::create(builder, op.getLoc(), type, values, builder.getI64IntegerAttr(found.dim));
+    for (auto [k, value] : llvm::enumerate(values)) {
+      SizeExpr elements = sizes.constant(wordBytes / std::gcd(wordBytes, elementBytes(type.getElementType())));
+      if (facts.divides(elements, facts.simplify(whole.offsetOf(k))) != Proof::Yes)
+        value.getDefiningOp()->setAttr(kUnalignedPart, builder.getUnitAttr());
+    }
+    op.getResult(0).replaceAllUsesWith(whole.getResult());
+    op->erase();
+  }
+
+  /// A loop over the part of operand `number` that copies it.
+  LoopsOp makePart(OpBuilder &builder, const Concatenation &found, unsigned number) {
+    LoopsOp op = found.op;
+    LoadOp load = LoadOp(found.loads[number]);
+    SizeExpr start = found.starts[number];
+    SizeExpr length = found.lengthOf(number, sizes);
+    auto type = cast<GraphTensorType>(op.getResult(0).getType());
+    SmallVector<SizeExpr> shape(type.getSizes());
+    shape[found.dim] = length;
+    SmallVector<Attribute> list;
+    SmallVector<Axis> axes;
+    AxisSubstitution moved;
+    for (auto [dim, axis] : llvm::enumerate(op.parallelAxes())) {
+      SizeExpr extent = dim == found.dim ? length : axis.getExtent();
+      list.push_back(AxisAttr::get(op.getContext(), axis.getName(), extent, false));
+      axes.push_back({axis.getName().str(), extent, false});
+      if (dim == found.dim)
+        moved.set(axis.getName().getValue(),
+                  extent.isConstant(1) ? start : sizes.add(sizes.symbol(axis.getName().str()), start));
+    }
+    SizeFacts inner = withAxes(facts, axes);
+    auto partType = GraphTensorType::get(op.getContext(), shape, type.getElementType(), type.getStrides());
+    auto part = LoopsOp::create(builder, op.getLoc(), partType, builder.getArrayAttr(list), ValueRange{}, nullptr,
+                                nullptr, nullptr);
+    Block *body = new Block();
+    part.getBody().push_back(body);
+    OpBuilder inside = OpBuilder::atBlockEnd(body);
+    SmallVector<SizeExpr> indices =
+        llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return inner.simplify(moved.apply(sizes, e)); });
+    Value value = LoadOp::create(inside, load.getLoc(), load.getType(), load.getSource(),
+                                 exprArray(op.getContext(), indices), ValueRange{}, Value(), Value());
+    YieldOp::create(inside, op.getLoc(), value);
+    return part;
+  }
+
+  FuncOp func;
+  const Machine &machine;
+  llvm::function_ref<bool(LoopsOp)> isInlined;
+  llvm::function_ref<bool(Value)> isWritten;
+  std::vector<FusionDecision> &decisions;
+  SizeContext &sizes;
+  SizeFacts facts;
+  SmallVector<Part> parts;
+};
+
+} // namespace
+
+bool hasManyParts(LoopsOp op) {
+  auto starts = op->getAttrOfType<ArrayAttr>(kPartStarts);
+  return starts && starts.size() > mostChoices && concatenationOf(op);
+}
+
+SmallVector<Part> placeParts(FuncOp func, const Machine &machine, llvm::function_ref<bool(LoopsOp)> isInlined,
+                             llvm::function_ref<bool(Value)> isWritten, std::vector<FusionDecision> &decisions) {
+  return PartPlacer(func, machine, isInlined, isWritten, decisions).run();
+}
+
+} // namespace torch_tile::fusion

@@ -1,0 +1,30 @@
+// Concatenations whose operands are computed in their places in the result.
+#pragma once
+
+#include "compiler/fusion/Fusion.h"
+
+#include "llvm/ADT/DenseSet.h"
+
+namespace torch_tile::fusion {
+
+/// Whether `op` is a concatenation of more operands than a kernel should choose among: its parts are computed in their
+/// places, whoever reads it.
+bool hasManyParts(mlir::graph::LoopsOp op);
+
+/// A loop over one part of a concatenation, and what it copies: the op that made the operand, null if none did.
+struct Part {
+  mlir::graph::LoopsOp loops, producer;
+};
+
+/// Replaces concatenations by a graph.assemble of one loop for each operand where that saves a pass over memory: where
+/// operands are in memory anyway.
+///
+/// \param isInlined  whether the value of an op is computed where it is read.
+/// \param isWritten  whether anything writes into the memory of a value.
+/// \returns the new loops, in the order of the function.
+llvm::SmallVector<Part> placeParts(mlir::graph::FuncOp func, const Machine &machine,
+                                   llvm::function_ref<bool(mlir::graph::LoopsOp)> isInlined,
+                                   llvm::function_ref<bool(mlir::Value)> isWritten,
+                                   std::vector<FusionDecision> &decisions);
+
+} // namespace torch_tile::fusion
