@@ -1,5 +1,7 @@
 #include "compiler/codegen/gpu/EmitPtx.h"
 
+#include "compiler/codegen/gpu/MoveLoadsAhead.h"
+
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -67,6 +69,7 @@ static void optimize(Module &module, TargetMachine &machine) {
     if (!function.isDeclaration()) {
       markPure(function);
       passes.run(function, functions);
+      torch_tile::codegen::moveLoadsAhead(function);
     }
 }
 
