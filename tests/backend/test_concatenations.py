@@ -180,3 +180,10 @@ def test_explain_names_the_decision():
     fresh()
     text = torch_tile.explain(function, torch.randn(20, 64), verbose=True)
     assert "computed in its part of the result" in str(text)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.uint8, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("shape", [(70, 16, 2), (70, 16, 3), (33, 40, 2), (33, 24, 7), (9, 5, 2)], ids=str)
+def test_parts_before_a_short_axis(shape, dtype):
+    x = (torch.rand(shape) * 99).to(dtype)
+    compare(lambda x: torch.cat([x, x.flip(2), x[:, :3]], 1), x, kernels=1)

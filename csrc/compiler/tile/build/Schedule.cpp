@@ -1,6 +1,7 @@
 #include "compiler/tile/build/Schedule.h"
 
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/tile/build/AxisEdges.h"
 #include "compiler/tile/build/ScheduleCost.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -22,6 +23,8 @@ constexpr int64_t scatterColumns = 256, scatterPrograms = 4;
 constexpr int64_t pointsPerProgram = 4096;
 /// Registers that hold what is interleaved.
 constexpr int64_t interleavedRegisters = 12;
+/// Lanes that are interleaved at least.
+constexpr int64_t fewestInterleaved = 8;
 /// Rows of a tile with two axes, of which each fills a cache line where elements are wide, and how long both axes of a
 /// reduction must be.
 constexpr int64_t rowsOfTransposedTile = 16, shortestCrossed = 8;
@@ -63,6 +66,7 @@ public:
       while (schedule.lanes > perRegister && schedule.lanes * *loops.axes[schedule.interleavedAxis].extent.constant() >
                                                  interleavedRegisters * perRegister)
         schedule.lanes /= 2;
+      schedule.lanes = lanesBetweenEdges(loops.axes[schedule.vectorAxis], schedule.lanes);
     }
     chooseTransposedTile(schedule);
     chooseCrossedTile(schedule);
@@ -74,6 +78,21 @@ public:
 
 private:
   int64_t extent(const Axis &axis) const { return cost.extent(axis); }
+
+  /// Lanes of tiles that no edge along `axis` goes through, at least a few: a part of a tile that is interleaved is
+  /// written element by element.
+  int64_t lanesBetweenEdges(const Axis &axis, int64_t lanes) {
+    for (const FusedMember &member : loops.members) {
+      LoopsOp op = member.op;
+      for (Operation &inner : *op.bodyBlock()) {
+        auto compare = dyn_cast<arith::CmpIOp>(inner);
+        std::optional<AxisEdge> edge = compare ? edgeAlong(loops, axis.name, compare) : std::nullopt;
+        while (edge && edge->at > 0 && edge->at < extent(axis) && lanes > fewestInterleaved && edge->at % lanes != 0)
+          lanes /= 2;
+      }
+    }
+    return lanes;
+  }
 
   int64_t widestElement() {
     int64_t bytes = 1;

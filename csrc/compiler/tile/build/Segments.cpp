@@ -2,6 +2,7 @@
 // of cat, padding and slices are constants, so that each segment reads what it needs, without masks.
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/tile/build/AxisEdges.h"
 #include "compiler/tile/build/KernelEmitter.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -11,59 +12,16 @@ using namespace mlir;
 using namespace mlir::graph;
 using torch_tile::fusion::Axis;
 using torch_tile::fusion::strideAlong;
-using torch_tile::fusion::withoutAxis;
 
 namespace torch_tile::tile_build {
 
 /// Operations of all segments together, which bound the code, and how many segments there are at most.
 static constexpr int64_t maxSegmentWork = 600, maxSegments = 9;
 
-/// Sums of sums that are looked into: each may stand in both operands of the next.
-static constexpr int maxDepth = 6;
-
-/// The integer as an expression over the axes, if it is one and cannot wrap.
-static SizeExpr indexOf(const FusedLoops &loops, Value value, int depth = 0) {
-  SizeContext &sizes = loops.sizes();
-  SizeExpr expr;
-  Operation *op = value.getDefiningOp();
-  if (APInt constant; matchPattern(value, m_ConstantInt(&constant))) {
-    expr = sizes.constant(constant.getSExtValue());
-  } else if (auto index = dyn_cast_or_null<IndexOp>(op)) {
-    expr = index.getScalars().empty() ? loops.exprOf(index) : SizeExpr();
-  } else if (isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op) && value.getType().isInteger(64) && depth < maxDepth) {
-    SizeExpr left = indexOf(loops, op->getOperand(0), depth + 1), right = indexOf(loops, op->getOperand(1), depth + 1);
-    if (left && right)
-      expr = isa<arith::AddIOp>(op) ? sizes.add(left, right) : sizes.sub(left, right);
-  }
-  if (!expr || !expr.isValid() || !torch_tile::fusion::staysInRange(loops.facts(), expr))
-    return {};
-  return expr;
-}
-
 /// Where along the vector axis the comparison changes, and whether it is true below.
 std::optional<KernelEmitter::Edge> KernelEmitter::edgeOf(arith::CmpIOp op) {
-  using Predicate = arith::CmpIPredicate;
-  Predicate predicate = op.getPredicate();
-  if (!llvm::is_contained({Predicate::slt, Predicate::sle, Predicate::sgt, Predicate::sge}, predicate))
-    return std::nullopt;
-  SizeContext &sizes = loops.sizes();
-  SizeExpr left = indexOf(loops, op.getLhs()), right = indexOf(loops, op.getRhs());
-  if (!left || !right)
-    return std::nullopt;
-  // left - right < bound, or not.
-  bool isBelow = predicate == Predicate::slt || predicate == Predicate::sle;
-  int64_t bound = predicate == Predicate::sle || predicate == Predicate::sgt ? 1 : 0;
-  SizeExpr difference = loops.facts().simplify(sizes.sub(left, right));
-  std::optional<SizeExpr> stride = strideAlong(sizes, difference, vectorName());
-  std::optional<int64_t> step = stride ? stride->constant() : std::nullopt;
-  if (!step || *step == 0)
-    return std::nullopt;
-  std::optional<int64_t> rest = withoutAxis(sizes, difference, vectorName()).constant();
-  if (!rest)
-    return std::nullopt;
-  if (*step > 0) // index * step < bound - rest
-    return Edge{op, llvm::divideCeilSigned(bound - *rest, *step), isBelow};
-  return Edge{op, llvm::divideFloorSigned(*rest - bound, -*step) + 1, !isBelow};
+  std::optional<AxisEdge> edge = edgeAlong(loops, vectorName(), op);
+  return edge ? std::optional(Edge{op, edge->at, edge->isTrueBelow}) : std::nullopt;
 }
 
 void KernelEmitter::findSegments() {
