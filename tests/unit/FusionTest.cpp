@@ -303,7 +303,7 @@ TEST_F(FusionTest, LongProgramsTakeLinearTime) {
   compile(text, true);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   EXPECT_LT(seconds.count(), 60);
-  EXPECT_GT(numKernels, 20u);
+  EXPECT_GT(numKernels, 4u); // what joins a kernel has bounds
   EXPECT_LT(numKernels, 1000u);
 }
 

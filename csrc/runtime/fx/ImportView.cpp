@@ -227,10 +227,20 @@ const char *importFlip(Call &call) {
 }
 
 /// Whether each operand of a concatenation is computed in its place in the result: most of them are made in this graph,
-/// and parts are longer than one element.
+/// and what a part has side by side in memory is longer than one element: a line of a cache where the part's length says
+/// it, in bytes.
 static bool hasComputedParts(const Call &call, const std::vector<Value> &parts, int64_t dim) {
+  constexpr int64_t shortestRun = 128;
   auto foreign = std::count_if(parts.begin(), parts.end(), [](const Value &part) { return part.isForeignStorage; });
-  return 4 * static_cast<size_t>(foreign) <= parts.size() && !call.type().strides[dim].isConstant(1);
+  if (4 * static_cast<size_t>(foreign) > parts.size())
+    return false;
+  if (!call.type().strides[dim].isConstant(1))
+    return true;
+  auto element = static_cast<int64_t>(c10::elementSize(call.type().dtype));
+  return std::all_of(parts.begin(), parts.end(), [&](const Value &part) {
+    std::optional<int64_t> length = part.type.sizes[dim].constant();
+    return length && *length >= shortestRun / element;
+  });
 }
 
 /// Each element of a kernel asks every operand whether it comes from there. Loops on processors are cut at the borders
