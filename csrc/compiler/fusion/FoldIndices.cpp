@@ -1,7 +1,9 @@
 // Integers that are functions of the axes alone (arange and what is computed of it) become index expressions, and what
 // is read there a plain access: the rest of the compiler sees strides where it saw tables.
+#include "compiler/analysis/Memory.h"
 #include "compiler/fusion/Axes.h"
 #include "compiler/fusion/Fusion.h"
+#include "compiler/fusion/IndexRanges.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -17,8 +19,8 @@ namespace {
 
 class IndexFolder {
 public:
-  IndexFolder(LoopsOp op, const SizeFacts &symbols, uint32_t maxNodes)
-      : op(op), maxNodes(maxNodes), sizes(symbols.sizes()), facts(withAxes(symbols, axesOf(op))),
+  IndexFolder(LoopsOp op, const SizeFacts &symbols, uint32_t maxNodes, llvm::function_ref<bool(Value)> isWritten)
+      : op(op), maxNodes(maxNodes), isWritten(isWritten), symbols(symbols), sizes(symbols.sizes()), facts(withAxes(symbols, axesOf(op))),
         builder(op.getContext()) {}
 
   void run() {
@@ -175,10 +177,12 @@ private:
   }
 
   void visitCheck(CheckIndexOp check) {
-    SizeExpr index = exprOf(check.getIndex());
-    if (!index || check.getMask() || check.getDivision())
+    if (check.getMask() || check.getDivision())
       return;
-    if (isNonNegative(index) && facts.less(index, check.getSize().getValue()) == Proof::Yes)
+    SizeExpr index = exprOf(check.getIndex()), size = check.getSize().getValue();
+    if (!index && rangeOf(check.getIndex(), symbols, isWritten).isWithin(size, symbols))
+      return replace(check, check.getIndex());
+    if (index && isNonNegative(index) && facts.less(index, size) == Proof::Yes)
       replace(check, index);
   }
 
@@ -224,7 +228,8 @@ private:
     // A table of indices is its expression.
     auto table = load.getSource().getDefiningOp<LoopsOp>();
     if (!table || !load.getScalars().empty() || load.getMask() || table.getNumResults() != 1 || table.isReduction() ||
-        table.getWriteAt() || !table.getDests().empty() || !load.getType().isInteger(64))
+        table.getWriteAt() || !table.getDests().empty() || !load.getType().isInteger(64) ||
+        isWritten(load.getSource()))
       return;
     auto index = table.bodyBlock()->getTerminator()->getOperand(0).getDefiningOp<IndexOp>();
     if (!index || !index.getScalars().empty())
@@ -240,6 +245,8 @@ private:
 
   LoopsOp op;
   uint32_t maxNodes;
+  llvm::function_ref<bool(Value)> isWritten;
+  const SizeFacts &symbols;
   SizeContext &sizes;
   SizeFacts facts;
   OpBuilder builder;
@@ -249,9 +256,17 @@ private:
 
 void foldIndices(FuncOp func, uint32_t maxIndexNodes) {
   SizeFacts facts = func.facts();
+  llvm::DenseSet<Value> written;
+  for (Operation &op : func.getBody().front())
+    for (Value place : analysis::writtenPlaces(&op))
+      written.insert(place);
+  auto isWritten = [&](Value value) {
+    return !written.empty() &&
+           llvm::any_of(analysis::placesOf(value), [&](Value place) { return written.contains(place); });
+  };
   for (Operation &op : func.getBody().front())
     if (auto loops = dyn_cast<LoopsOp>(op))
-      IndexFolder(loops, facts, maxIndexNodes).run();
+      IndexFolder(loops, facts, maxIndexNodes, isWritten).run();
   // Tables without readers.
   SmallVector<LoopsOp> all = llvm::to_vector(func.getBody().front().getOps<LoopsOp>());
   for (LoopsOp loops : llvm::reverse(all))

@@ -106,3 +106,70 @@ graph.func @reflected(%x: !graph.tensor<[8, 32], f32>) -> !graph.tensor<[8, 34],
   }
   graph.return %a : !graph.tensor<[8, 34], f32>
 }
+
+// -----
+
+// What the program clamps itself needs no check: through casts, sums of products, and values that other loops store.
+
+// CHECK-LABEL: graph.func @clamped
+// CHECK-NOT:     graph.check_index
+// CHECK:         graph.return
+graph.func @clamped(%x: !graph.tensor<[64], f32>, %i: !graph.tensor<[32], i32>, %j: !graph.tensor<[32], i64>) -> (!graph.tensor<[32], f32>, !graph.tensor<[32], i32>) attributes {symbols = []} {
+  %row = graph.loops [i0 = 32] -> (!graph.tensor<[32], i32>) {
+    %v = graph.load %i ["i0"] : !graph.tensor<[32], i32> -> i32
+    %zero = arith.constant 0 : i32
+    %last = arith.constant 7 : i32
+    %a = arith.maxsi %v, %zero : i32
+    %b = arith.minsi %a, %last : i32
+    graph.yield %b : i32
+  }
+  %y = graph.loops [i0 = 32] -> (!graph.tensor<[32], f32>) {
+    %r = graph.load %row ["i0"] : !graph.tensor<[32], i32> -> i32
+    %wide = arith.extsi %r : i32 to i64
+    %eight = arith.constant 8 : i64
+    %first = arith.muli %wide, %eight : i64
+    %c = graph.load %j ["i0"] : !graph.tensor<[32], i64> -> i64
+    %seven = arith.constant 7 : i64
+    %column = arith.andi %c, %seven : i64
+    %at = arith.addi %first, %column : i64
+    %k = graph.check_index %at in 64 wrap
+    %v = graph.load %x ["x0"](%k) : !graph.tensor<[64], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %y, %row : !graph.tensor<[32], f32>, !graph.tensor<[32], i32>
+}
+
+// -----
+
+// A bound that is the size itself, one side alone, and sums that may wrap.
+
+// CHECK-LABEL: graph.func @not_clamped
+// CHECK-COUNT-4: graph.check_index
+// CHECK:         graph.return
+graph.func @not_clamped(%x: !graph.tensor<[64], f32>, %j: !graph.tensor<[32], i64>) -> !graph.tensor<[32], f32> attributes {symbols = []} {
+  %y = graph.loops [i0 = 32] -> (!graph.tensor<[32], f32>) {
+    %v = graph.load %j ["i0"] : !graph.tensor<[32], i64> -> i64
+    %zero = arith.constant 0 : i64
+    %size = arith.constant 64 : i64
+    %last = arith.constant 63 : i64
+    %huge = arith.constant 9223372036854775807 : i64
+    %up = arith.maxsi %v, %zero : i64
+    %down = arith.minsi %v, %last : i64
+    %both = arith.minsi %up, %size : i64
+    %wrapping = arith.addi %both, %huge : i64
+    %small = arith.minsi %wrapping, %last : i64
+    %a = graph.check_index %up in 64 wrap
+    %b = graph.check_index %down in 64 wrap
+    %c = graph.check_index %both in 64 wrap
+    %d = graph.check_index %small in 64 wrap
+    %p = graph.load %x ["x0"](%a) : !graph.tensor<[64], f32> -> f32
+    %q = graph.load %x ["x0"](%b) : !graph.tensor<[64], f32> -> f32
+    %r = graph.load %x ["x0"](%c) : !graph.tensor<[64], f32> -> f32
+    %s = graph.load %x ["x0"](%d) : !graph.tensor<[64], f32> -> f32
+    %t = arith.addf %p, %q : f32
+    %u = arith.addf %r, %s : f32
+    %w = arith.addf %t, %u : f32
+    graph.yield %w : f32
+  }
+  graph.return %y : !graph.tensor<[32], f32>
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -58,25 +59,45 @@ def _inside_2d(x: torch.Tensor, size: Any, padding_mode: int, align_corners: boo
     return torch.where(x.isnan(), 0.0, x).clamp(0, size - 1)
 
 
+def _is_flat(sizes: Sequence[Any], strides: Sequence[Any]) -> bool:
+    """Whether one index tells elements apart: the dimensions lie in each other without gaps."""
+    if not all(isinstance(n, int) for n in (*sizes, *strides)):
+        return False
+    pairs = zip(sizes[1:], strides, strides[1:], strict=False)
+    return math.prod(sizes) < 2**31 and all(outer == n * inner for n, outer, inner in pairs)
+
+
 class _Volume:
     """The elements of the operand at places, zero outside of it."""
 
     def __init__(self, x: torch.Tensor, wide: torch.dtype) -> None:
-        self.x, self.wide, self.sizes = x, wide, x.shape[2:]
-        ones = [1] * len(self.sizes)
+        self.wide, self.sizes = wide, x.shape[2:]
+        self.is_flat = _is_flat(self.sizes, x.stride()[2:])
+        self.x = x.flatten(2) if self.is_flat else x
+        ones = [1] * (self.x.dim() - 2)
         self.batch = torch.arange(x.shape[0], device=x.device).view(-1, 1, *ones)
         self.channel = torch.arange(x.shape[1], device=x.device).view(1, -1, *ones)
 
     def at(self, place: Sequence[torch.Tensor]) -> torch.Tensor:
         inside: Any = None
-        indices = [self.batch, self.channel]
+        indices: list[torch.Tensor] = []
         for position, size in zip(place, self.sizes, strict=True):
             valid = (position >= 0) & (position < size)
             inside = valid if inside is None else inside & valid
-            indices.append(torch.where(valid, position, 0).to(torch.int64).unsqueeze(1))
-        value = aten._unsafe_index.Tensor(self.x, indices).to(self.wide)
+            # Processors convert to 32 bits in vectors. What no integer holds becomes the least one.
+            integer = torch.int32 if isinstance(size, int) and size < 2**31 else torch.int64
+            indices.append(position.to(integer).clamp(0, size - 1))
+        if self.is_flat:
+            flat = indices[0]
+            for size, index in zip(self.sizes[1:], indices[1:], strict=True):
+                flat = flat * size + index
+            shape = flat.shape
+            value = aten._unsafe_index.Tensor(self.x, [self.batch, self.channel, flat.flatten(1).unsqueeze(1)])
+            value = value.unflatten(2, shape[1:])
+        else:
+            value = aten._unsafe_index.Tensor(self.x, [self.batch, self.channel, *(i.unsqueeze(1) for i in indices)])
         # Chosen, not multiplied by 0: the element that is read instead may be infinite.
-        return torch.where(inside.unsqueeze(1), value, 0.0)
+        return torch.where(inside.unsqueeze(1), value.to(self.wide), 0.0)
 
     def linear(self, at: Sequence[torch.Tensor]) -> torch.Tensor:
         """Between the corners around a position."""

@@ -9,11 +9,13 @@ using namespace mlir;
 namespace torch_tile::codegen {
 namespace {
 
+/// Loads of indices that the offsets of one gather are made of. More would have lanes wait for loads of indices.
+constexpr size_t mostStoredIndices = 4;
+
 /// Offsets made from indices in memory by the same steps for all lanes.
 struct StoredIndices {
-  tile::LoadOp load;
-  tile::CheckIndexOp check;       // null if there is none
-  SmallVector<Operation *> steps; // last first
+  SmallVector<tile::LoadOp> loads;
+  SmallVector<tile::CheckIndexOp> checks;
 };
 
 Value splatScalar(Value tile) {
@@ -31,36 +33,39 @@ bool isUnchangedBetween(Operation *from, Operation *to) {
   return true;
 }
 
+bool isPlainRow(tile::LoadOp load) {
+  auto type = dyn_cast<RankedTensorType>(load.getType());
+  return type && type.getRank() == 1 && load.getStaticStrides().back() == 1 && load.getValid().empty() &&
+         !load.getMask() && type.getElementType().getIntOrFloatBitWidth() >= 32;
+}
+
+/// Adds what `offsets` of `op` are made of; false where a lane's offset has other steps than those of `emitOffset`.
+bool addStoredIndices(Value offsets, tile::GatherOp op, bool isChecked, StoredIndices &found) {
+  Operation *step = offsets.getDefiningOp();
+  if (auto load = dyn_cast_or_null<tile::LoadOp>(step)) {
+    found.loads.push_back(load);
+    return found.loads.size() <= mostStoredIndices && isPlainRow(load) && isUnchangedBetween(load, op);
+  }
+  if (auto check = dyn_cast_or_null<tile::CheckIndexOp>(step)) {
+    if (isChecked || check.getMask() || check.getValid() || check.getDivision())
+      return false;
+    found.checks.push_back(check);
+    return addStoredIndices(check.getIndex(), op, /*isChecked=*/true, found);
+  }
+  if (isa_and_nonnull<arith::ExtSIOp>(step))
+    return addStoredIndices(step->getOperand(0), op, isChecked, found);
+  // What is checked is what was stored.
+  if (isChecked || !isa_and_nonnull<arith::AddIOp, arith::MulIOp, arith::SubIOp>(step))
+    return false;
+  return llvm::all_of(step->getOperands(), [&](Value operand) {
+    return splatScalar(operand) || addStoredIndices(operand, op, isChecked, found);
+  });
+}
+
 std::optional<StoredIndices> findStoredIndices(tile::GatherOp op) {
   StoredIndices found;
-  Value offsets = op.getOffsets();
-  while (Operation *step = offsets ? offsets.getDefiningOp() : nullptr) {
-    if (auto load = dyn_cast<tile::LoadOp>(step)) {
-      auto type = dyn_cast<RankedTensorType>(load.getType());
-      bool isPlain = type && type.getRank() == 1 && load.getStaticStrides().back() == 1 && load.getValid().empty() &&
-                     !load.getMask() && type.getElementType().getIntOrFloatBitWidth() >= 32;
-      found.load = load;
-      return isPlain && isUnchangedBetween(load, op) ? std::optional(found) : std::nullopt;
-    }
-    if (auto check = dyn_cast<tile::CheckIndexOp>(step)) {
-      if (found.check || check.getMask() || check.getValid() || check.getDivision())
-        return {};
-      found.check = check;
-      offsets = check.getIndex();
-    } else if (isa<arith::ExtSIOp>(step)) {
-      found.steps.push_back(step);
-      offsets = step->getOperand(0);
-    } else if (isa<arith::AddIOp, arith::MulIOp, arith::SubIOp>(step)) {
-      bool isFirst = bool(splatScalar(step->getOperand(1)));
-      if (found.check ? true : !isFirst && !splatScalar(step->getOperand(0)))
-        return {}; // what is checked is what was stored
-      found.steps.push_back(step);
-      offsets = step->getOperand(isFirst ? 0 : 1);
-    } else {
-      return {};
-    }
-  }
-  return {};
+  bool isStored = op.getOffsets() && addStoredIndices(op.getOffsets(), op, /*isChecked=*/false, found);
+  return isStored && !found.loads.empty() ? std::optional(found) : std::nullopt;
 }
 
 } // namespace
@@ -75,37 +80,47 @@ bool TileLowering::lowerAsScalarLoads(tile::GatherOp op) {
   std::optional<StoredIndices> stored = findStoredIndices(op);
   if (!stored)
     return false;
-  tile::LoadOp load = stored->load;
-  Type indexType = getElementTypeOrSelf(load.getType());
-  Value first = elementPtr(scalar(load.getBase()), indexType, scalar(load.getOffset()));
   Value base = scalar(op.getBase());
   Type rowType = withLanes(storage, lanesOf(type));
+  llvm::DenseMap<Operation *, Value> firsts; // load -> address of the first index
+  for (tile::LoadOp load : stored->loads) {
+    Type indexType = getElementTypeOrSelf(load.getType());
+    firsts[load] = elementPtr(scalar(load.getBase()), indexType, scalar(load.getOffset()));
+  }
 
+  // The offset of one lane, by the steps that `addStoredIndices` takes.
+  auto emitOffset = [&](auto &self, Value offsets, int64_t lane) -> Value {
+    if (Value uniform = splatScalar(offsets))
+      return scalar(uniform);
+    Operation *step = offsets.getDefiningOp();
+    Type element = getElementTypeOrSelf(offsets.getType());
+    if (isa<tile::LoadOp>(step))
+      return loadElements(element, elementPtr(firsts[step], element, i64(lane)));
+    if (auto check = dyn_cast<tile::CheckIndexOp>(step))
+      return self(self, check.getIndex(), lane);
+    if (isa<arith::ExtSIOp>(step))
+      return createIndexCast(self(self, step->getOperand(0), lane), element, /*isSigned=*/true);
+    Value left = self(self, step->getOperand(0), lane), right = self(self, step->getOperand(1), lane);
+    return createClone(step, {left, right}, element);
+  };
   auto loadLanes = [&]() -> Value {
     SmallVector<Value> loaded;
-    for (int64_t lane = 0; lane < lanesOf(type); ++lane) {
-      Value offset = loadElements(indexType, elementPtr(first, indexType, i64(lane)));
-      for (Operation *step : llvm::reverse(stored->steps)) {
-        if (isa<arith::ExtSIOp>(step)) {
-          offset = createIndexCast(offset, getElementTypeOrSelf(step->getResult(0).getType()), /*isSigned=*/true);
-          continue;
-        }
-        Value right = splatScalar(step->getOperand(1)), left = right ? Value() : splatScalar(step->getOperand(0));
-        Value operands[] = {left ? scalar(left) : offset, right ? scalar(right) : offset};
-        offset = createClone(step, operands, offset.getType());
-      }
-      loaded.push_back(loadElements(storage, lanePtr(base, storage, offset)));
-    }
+    for (int64_t lane = 0; lane < lanesOf(type); ++lane)
+      loaded.push_back(loadElements(storage, lanePtr(base, storage, emitOffset(emitOffset, op.getOffsets(), lane))));
     return fromScalars(loaded);
   };
-  if (!stored->check) {
+  if (stored->checks.empty()) {
     set(op.getResult(), {fromStorage(loadLanes(), element)});
     return true;
   }
   // Indices out of range, and those that count from the end, are not what is in memory.
-  Value isStored = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rows(stored->check.getIndex())[0],
-                                         rows(stored->check.getResult())[0]);
-  Value areStored = LLVM::vector_reduce_and::create(b, b.getI1Type(), isStored);
+  Value areStored;
+  for (tile::CheckIndexOp check : stored->checks) {
+    Value isStored =
+        arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rows(check.getIndex())[0], rows(check.getResult())[0]);
+    Value all = LLVM::vector_reduce_and::create(b, b.getI1Type(), isStored);
+    areStored = areStored ? arith::AndIOp::create(b, areStored, all).getResult() : all;
+  }
   auto branch = scf::IfOp::create(b, TypeRange{rowType}, areStored, /*addThenBlock=*/true, /*addElseBlock=*/true);
   {
     OpBuilder::InsertionGuard guard(b);

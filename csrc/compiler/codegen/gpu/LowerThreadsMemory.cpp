@@ -2,6 +2,8 @@
 #include "compiler/codegen/gpu/CompileGpuKernel.h"
 #include "compiler/codegen/gpu/MemoryAccess.h"
 
+#include "mlir/IR/Matchers.h"
+
 using namespace mlir;
 using namespace torch_tile::codegen;
 
@@ -474,8 +476,13 @@ LogicalResult ThreadLowering::lowerScatter(tile::ScatterOp op) {
 /// An index that fails ends the launch as a failing assertion of eager's kernels does: nothing that reads its results
 /// runs. Those that are not checked become 0.
 LogicalResult ThreadLowering::lowerCheckIndex(tile::CheckIndexOp op) {
-  Value size = scalar(op.getSize());
   auto type = dyn_cast<RankedTensorType>(op.getIndex().getType());
+  // Integers of 64 bits take several instructions each.
+  APInt known;
+  Type element = getElementTypeOrSelf(op.getIndex().getType());
+  bool isNarrow = element.isInteger(32) && matchPattern(op.getSize(), m_ConstantInt(&known)) && known.sle(INT32_MAX);
+  Type computed = isNarrow ? element : b.getI64Type();
+  Value size = createIndexCast(scalar(op.getSize()), computed, /*isSigned=*/true), none = constant(computed, 0);
   auto compare = [&](arith::CmpIPredicate predicate, Value left, Value right) -> Value {
     return arith::CmpIOp::create(b, predicate, left, right);
   };
@@ -484,13 +491,13 @@ LogicalResult ThreadLowering::lowerCheckIndex(tile::CheckIndexOp op) {
   for (auto [row, list] : llvm::enumerate(indices)) {
     SmallVector<Value> lanes;
     for (int64_t lane = 0, end = lanesOf(list.getType()); lane < end; ++lane) {
-      Value given = createIndexCast(extract(list, lane), b.getI64Type(), /*isSigned=*/true), index = given;
+      Value given = createIndexCast(extract(list, lane), computed, /*isSigned=*/true), index = given;
       if (op.getWrap()) {
-        Value isNegative = compare(arith::CmpIPredicate::slt, index, i64(0));
+        Value isNegative = compare(arith::CmpIPredicate::slt, index, none);
         index = arith::SelectOp::create(b, isNegative, arith::AddIOp::create(b, index, size), index);
       }
       Value inside =
-          both(compare(arith::CmpIPredicate::sge, index, i64(0)), compare(arith::CmpIPredicate::slt, index, size));
+          both(compare(arith::CmpIPredicate::sge, index, none), compare(arith::CmpIPredicate::slt, index, size));
       Value active;
       if (op.getValid()) {
         // `valid` counts along the first axis.
@@ -509,8 +516,8 @@ LogicalResult ThreadLowering::lowerCheckIndex(tile::CheckIndexOp op) {
         Value outside = arith::XOrIOp::create(b, inside, constant(b.getI1Type(), 1));
         guardedStore(both(outside, active), [&] { failAssertion("index out of bounds: 0 <= index < size"); });
       }
-      Value safe = arith::SelectOp::create(b, both(inside, active), index, i64(0));
-      lanes.push_back(createIndexCast(safe, getElementTypeOrSelf(list.getType()), /*isSigned=*/true));
+      Value safe = arith::SelectOp::create(b, both(inside, active), index, none);
+      lanes.push_back(createIndexCast(safe, element, /*isSigned=*/true));
     }
     result.push_back(fromScalars(lanes));
   }

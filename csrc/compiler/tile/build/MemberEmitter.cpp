@@ -137,10 +137,19 @@ KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member, Valu
         mask = mask ? reuse(arith::AndIOp::create(builder, mask, inside)) : inside;
       }
       Value size = exprs.emit(check.getSize().getValue(), {});
+      // Checks of 32-bit indices take half the registers.
+      APInt known;
+      Type type = position.getType();
+      auto widened = position.getDefiningOp<arith::ExtSIOp>();
+      if (widened && getElementTypeOrSelf(widened.getIn()).isInteger(32) &&
+          matchPattern(size, m_ConstantInt(&known)) && known.sle(INT32_MAX))
+        position = widened.getIn();
       OpBuilder &at = builder;
       value = reuse(tile::CheckIndexOp::create(at, check.getLoc(), position.getType(), position, size, valid, mask,
                                                check.getWrapAttr(), /*line=*/builder.getI64IntegerAttr(0),
                                                check.getDivisionAttr()));
+      if (value.getType() != type)
+        value = reuse(arith::ExtSIOp::create(builder, type, value));
     } else if (auto uniform = dyn_cast<UniformOp>(inner)) {
       Value counter = lookup(uniform.getCounter());
       Type type = isTile(counter) ? tileOf(builder.getF32Type()) : (Type)builder.getF32Type();

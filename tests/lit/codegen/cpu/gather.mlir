@@ -37,3 +37,30 @@ tile.kernel @overwritten(%index: !tile.ptr<i64>, %x: !tile.ptr<f32>, %out: !tile
   tile.store %v, %out[%zero] strides [1] : tensor<8xf32>, !tile.ptr<f32>
   tile.return
 }
+
+// Several indices make an offset; each is loaded alone. Checks of 32-bit indices compare 32 bits.
+
+// CHECK-LABEL: # pair
+// CHECK-NOT: vpcmp{{[a-z]*}}q{{[[:space:]]}}
+// CHECK: movslq {{[0-9]*}}(%r
+// CHECK: vinsertps $16, (%r
+// FAST-LABEL: # pair
+// FAST: vgatherqps
+// FAST-NOT: vinsertps
+// FAST: retq
+tile.kernel @pair(%rows: !tile.ptr<i32>, %columns: !tile.ptr<i32>, %x: !tile.ptr<f32>, %out: !tile.ptr<f32>) {
+  %zero = arith.constant 0 : i64
+  %size = arith.constant 100 : i64
+  %i = tile.load %rows[%zero] strides [1] : !tile.ptr<i32> -> tensor<8xi32>
+  %j = tile.load %columns[%zero] strides [1] : !tile.ptr<i32> -> tensor<8xi32>
+  %row = tile.check_index %i in %size wrap line 1 : tensor<8xi32> -> tensor<8xi32>
+  %column = tile.check_index %j in %size wrap line 1 : tensor<8xi32> -> tensor<8xi32>
+  %wide = arith.extsi %row : tensor<8xi32> to tensor<8xi64>
+  %behind = arith.extsi %column : tensor<8xi32> to tensor<8xi64>
+  %width = tile.splat %size : i64 -> tensor<8xi64>
+  %first = arith.muli %wide, %width : tensor<8xi64>
+  %at = arith.addi %first, %behind : tensor<8xi64>
+  %v = tile.gather %x[%at] : !tile.ptr<f32>, tensor<8xi64> -> tensor<8xf32>
+  tile.store %v, %out[%zero] strides [1] : tensor<8xf32>, !tile.ptr<f32>
+  tile.return
+}
