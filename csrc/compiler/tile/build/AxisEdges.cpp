@@ -59,4 +59,52 @@ std::optional<AxisEdge> edgeAlong(const FusedLoops &loops, StringRef axis, arith
   return AxisEdge{llvm::divideFloorSigned(*rest - bound, -*step) + 1, !isBelow};
 }
 
+namespace {
+
+/// A minimum or maximum of two that depends on `axis` and has none of its kind within.
+std::optional<SizeCall> innermostChoice(SizeExpr e, StringRef axis) {
+  for (const SizeTerm &term : SizeContext::terms(e))
+    for (auto &factor : term.factors) {
+      std::optional<SizeCall> call = SizeContext::asCall(factor.first);
+      if (!call || !factor.first.contains(axis))
+        continue;
+      for (SizeExpr argument : call->args)
+        if (std::optional<SizeCall> inner = innermostChoice(argument, axis))
+          return inner;
+      if ((call->fn == SizeFn::Min || call->fn == SizeFn::Max) && call->args.size() == 2)
+        return call;
+    }
+  return std::nullopt;
+}
+
+bool addTurns(const FusedLoops &loops, StringRef axis, SizeExpr index, int64_t begin, int64_t end, size_t most,
+              SmallVectorImpl<int64_t> &turns) {
+  SizeContext &sizes = loops.sizes();
+  SizeFacts facts = loops.facts();
+  facts.setRange(axis, begin, end - 1);
+  std::optional<SizeCall> choice = innermostChoice(facts.simplify(index), axis);
+  if (!choice)
+    return true;
+  SizeExpr difference = facts.simplify(sizes.sub(choice->args[0], choice->args[1]));
+  std::optional<SizeExpr> stride = strideAlong(sizes, difference, axis);
+  std::optional<int64_t> step = stride ? stride->constant() : std::nullopt;
+  std::optional<int64_t> rest = step ? withoutAxis(sizes, difference, axis).constant() : std::nullopt;
+  if (!rest || *step == 0)
+    return true; // what else it depends on decides
+  int64_t at = *step > 0 ? llvm::divideCeilSigned(-*rest, *step) : llvm::divideFloorSigned(*rest, -*step) + 1;
+  if (at <= begin || at >= end)
+    return true;
+  turns.push_back(at);
+  return turns.size() <= most && addTurns(loops, axis, index, begin, at, most, turns) &&
+         addTurns(loops, axis, index, at, end, most, turns);
+}
+
+} // namespace
+
+std::optional<SmallVector<int64_t>> turnsAlong(const FusedLoops &loops, StringRef axis, SizeExpr index, int64_t extent,
+                                               size_t most) {
+  SmallVector<int64_t> turns;
+  return addTurns(loops, axis, index, 0, extent, most, turns) ? std::optional(turns) : std::nullopt;
+}
+
 } // namespace torch_tile::tile_build

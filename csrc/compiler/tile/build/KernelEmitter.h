@@ -109,6 +109,7 @@ private:
   };
   std::optional<Edge> edgeOf(mlir::arith::CmpIOp op);
   void findSegments();
+  void addTurns(int64_t extent);
   void emitBetweenEdges(size_t number);
   mlir::Value masksHold(llvm::SmallVectorImpl<mlir::Operation *> &masks);
   ValueList emitSegments(mlir::Value low, mlir::Value high, bool alwaysFull, mlir::ValueRange carried, BodyFn body);
@@ -300,6 +301,9 @@ private:
   /// is known in the current one.
   llvm::SmallVector<Edge> edges;
   llvm::SmallVector<int64_t> segmentEnds;
+  /// Whether indices have other strides in other segments, and what holds in the current one.
+  bool indicesTurn = false;
+  std::optional<SizeFacts> segmentFacts;
   /// Likewise on GPU, where they choose among versions of a tile.
   llvm::SmallVector<int64_t> tileEdges;
   llvm::DenseMap<mlir::Operation *, bool> decided;

@@ -231,6 +231,8 @@ Value KernelEmitter::emitLoad(LoadOp load, llvm::function_ref<Value(Value)> look
     scalarsVary |= isTile(value);
   }
   SizeExpr offset = loops.exprOf(load);
+  if (segmentFacts)
+    offset = segmentFacts->simplify(offset);
   if (!load.getMask())
     return emitMemory(load, offset, scalars, scalarsVary, {}, {});
   Value mask = lookup(load.getMask()), other = lookup(load.getOther());

@@ -1,5 +1,6 @@
 // Where comparisons of the vector axis with constants change their answer, its loop is cut: within a segment the masks
-// of cat, padding and slices are constants, so that each segment reads what it needs, without masks.
+// of cat, padding and slices are constants, so that each segment reads what it needs, without masks. Likewise where
+// minima and maxima in indices do: within a segment what reflection reads has a stride.
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/tile/build/AxisEdges.h"
@@ -44,6 +45,8 @@ void KernelEmitter::findSegments() {
   for (const Edge &edge : edges)
     if (edge.at > 0 && (!isKnown || edge.at < extent))
       segmentEnds.push_back(edge.at);
+  if (!options.isGpu && isKnown)
+    addTurns(extent);
   llvm::sort(segmentEnds);
   segmentEnds.erase(llvm::unique(segmentEnds), segmentEnds.end());
   if (options.isGpu) {
@@ -62,6 +65,23 @@ void KernelEmitter::findSegments() {
   int64_t count = (int64_t)segmentEnds.size() + 1;
   if (count > maxSegments || count * work > maxSegmentWork || tiles > 2 * whole + 2)
     segmentEnds.clear();
+}
+
+/// Ends of segments at the turns of indices.
+void KernelEmitter::addTurns(int64_t extent) {
+  for (const FusedMember &member : loops.members) {
+    LoopsOp op = member.op;
+    for (auto load : op.bodyBlock()->getOps<LoadOp>()) {
+      SizeExpr offset = loops.exprOf(load);
+      if (!offset || loops.producer(load.getSource()) || !load.getScalars().empty() ||
+          strideAlong(loops.sizes(), offset, vectorName()))
+        continue;
+      if (auto turns = turnsAlong(loops, vectorName(), offset, extent, maxSegments)) {
+        segmentEnds.append(*turns);
+        indicesTurn |= !turns->empty();
+      }
+    }
+  }
 }
 
 /// On GPU, where a program has one tile: a version for tiles of each segment, without masks, and one for those that
@@ -163,6 +183,11 @@ KernelEmitter::ValueList KernelEmitter::emitSegments(Value low, Value high, bool
     int64_t begin = k == 0 ? 0 : segmentEnds[k - 1];
     for (const Edge &edge : edges)
       decided[edge.op] = (begin < edge.at) == edge.isTrueBelow;
+    if (indicesTurn) {
+      int64_t extent = *loops.axes[schedule.vectorAxis].extent.constant();
+      segmentFacts.emplace(loops.facts());
+      segmentFacts->setRange(vectorName(), begin, (k < segmentEnds.size() ? segmentEnds[k] : extent) - 1);
+    }
     ScopeGuard scope(*this);
     Value first = k == 0 ? low : choose(low, exprs.constant(begin), true), last = high;
     if (k < segmentEnds.size())
@@ -171,6 +196,7 @@ KernelEmitter::ValueList KernelEmitter::emitSegments(Value low, Value high, bool
     values = emitVectorLoop(first, choose(last, first, true), /*alwaysFull=*/false, values, body);
   }
   decided.clear();
+  segmentFacts.reset();
   return values;
 }
 
