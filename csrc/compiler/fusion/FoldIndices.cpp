@@ -20,8 +20,8 @@ namespace {
 class IndexFolder {
 public:
   IndexFolder(LoopsOp op, const SizeFacts &symbols, uint32_t maxNodes, llvm::function_ref<bool(Value)> isWritten)
-      : op(op), maxNodes(maxNodes), isWritten(isWritten), symbols(symbols), sizes(symbols.sizes()), facts(withAxes(symbols, axesOf(op))),
-        builder(op.getContext()) {}
+      : op(op), maxNodes(maxNodes), isWritten(isWritten), symbols(symbols), sizes(symbols.sizes()),
+        facts(withAxes(symbols, axesOf(op))), builder(op.getContext()) {}
 
   void run() {
     for (Operation &inner : llvm::make_early_inc_range(op.bodyBlock()->without_terminator())) {
@@ -228,8 +228,7 @@ private:
     // A table of indices is its expression.
     auto table = load.getSource().getDefiningOp<LoopsOp>();
     if (!table || !load.getScalars().empty() || load.getMask() || table.getNumResults() != 1 || table.isReduction() ||
-        table.getWriteAt() || !table.getDests().empty() || !load.getType().isInteger(64) ||
-        isWritten(load.getSource()))
+        table.getWriteAt() || !table.getDests().empty() || !load.getType().isInteger(64) || isWritten(load.getSource()))
       return;
     auto index = table.bodyBlock()->getTerminator()->getOperand(0).getDefiningOp<IndexOp>();
     if (!index || !index.getScalars().empty())

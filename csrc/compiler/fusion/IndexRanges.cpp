@@ -41,8 +41,8 @@ public:
     }
     if (isa_and_nonnull<arith::AndIOp>(op)) { // the bits of what is not negative bound those of the result
       IndexRange left = find(op->getOperand(0)), right = find(op->getOperand(1));
-      return {left.isNonNegative || right.isNonNegative, smaller(left.isNonNegative ? left.atMost : SizeExpr(),
-                                                                right.isNonNegative ? right.atMost : SizeExpr())};
+      return {left.isNonNegative || right.isNonNegative,
+              smaller(left.isNonNegative ? left.atMost : SizeExpr(), right.isNonNegative ? right.atMost : SizeExpr())};
     }
     if (isa_and_nonnull<arith::AddIOp, arith::MulIOp>(op)) {
       IndexRange left = find(op->getOperand(0)), right = find(op->getOperand(1));

@@ -227,8 +227,8 @@ const char *importFlip(Call &call) {
 }
 
 /// Whether each operand of a concatenation is computed in its place in the result: most of them are made in this graph,
-/// and what a part has side by side in memory is longer than one element: a line of a cache where the part's length says
-/// it, in bytes.
+/// and what a part has side by side in memory is longer than one element: a line of a cache where the part's length
+/// says it, in bytes.
 static bool hasComputedParts(const Call &call, const std::vector<Value> &parts, int64_t dim) {
   constexpr int64_t shortestRun = 128;
   auto foreign = std::count_if(parts.begin(), parts.end(), [](const Value &part) { return part.isForeignStorage; });

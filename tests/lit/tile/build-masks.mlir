@@ -170,3 +170,22 @@ graph.func @wraps(%x: !graph.tensor<[256], f32>) -> !graph.tensor<[256], f32> at
   }
   graph.return %a : !graph.tensor<[256], f32>
 }
+
+// -----
+
+// A reflected border: the loop is cut where the index turns; the parts read backwards, forwards and backwards.
+
+// CHECK-LABEL: graph.func @reflected(
+// CHECK-NOT:     tile.gather
+// CHECK:         tile.load %arg0{{.*}} strides [-1]
+// CHECK:         tile.load %arg0{{.*}} strides [1]
+// CHECK:         tile.load %arg0{{.*}} strides [-1]
+// CHECK-NOT:     tile.gather
+// CHECK:         tile.return
+graph.func @reflected(%x: !graph.tensor<[128], f32>) -> !graph.tensor<[132], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 132] -> (!graph.tensor<[132], f32>) {
+    %v = graph.load %x ["127 - Max(127 - Max(2 - i0, i0 - 2), Max(2 - i0, i0 - 2) - 127)"] : !graph.tensor<[128], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %a : !graph.tensor<[132], f32>
+}

@@ -141,8 +141,8 @@ KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member, Valu
       APInt known;
       Type type = position.getType();
       auto widened = position.getDefiningOp<arith::ExtSIOp>();
-      if (widened && getElementTypeOrSelf(widened.getIn()).isInteger(32) &&
-          matchPattern(size, m_ConstantInt(&known)) && known.sle(INT32_MAX))
+      if (widened && getElementTypeOrSelf(widened.getIn()).isInteger(32) && matchPattern(size, m_ConstantInt(&known)) &&
+          known.sle(INT32_MAX))
         position = widened.getIn();
       OpBuilder &at = builder;
       value = reuse(tile::CheckIndexOp::create(at, check.getLoc(), position.getType(), position, size, valid, mask,
