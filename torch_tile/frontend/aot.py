@@ -22,7 +22,7 @@ from torch_tile.config import Settings
 from torch_tile.counters import counters
 from torch_tile.debug import faults, limits, minify, phases
 from torch_tile.errors import OverlappingInputsError
-from torch_tile.frontend import containment, number_reads, written_scalars
+from torch_tile.frontend import circular_pads, containment, number_reads, written_scalars
 from torch_tile.frontend.deterministic import called_deterministically, deterministic
 from torch_tile.frontend.finite import asserts_finite
 from torch_tile.frontend.inference_modes import traced_without_gradients
@@ -139,6 +139,8 @@ def _compile_with_attention(
     from torch_tile.frontend.attention import keep_attention
 
     # A graph that takes lists (compiled autograd's) comes within a module that makes them.
+    if isinstance(gm, torch.fx.GraphModule):
+        circular_pads.rewrite(gm)
     is_wanted = isinstance(gm, torch.fx.GraphModule) and limits.is_on(settings, "attention")
     restore = keep_attention(gm) if is_wanted else None
     if restore is None:

@@ -1,0 +1,54 @@
+"""`F.pad(mode="circular")` as concatenations, which kernels fuse with what reads them.
+
+ATen's form writes into an empty tensor part by part: three copies for each dimension, of which the last ones read what
+the first ones wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+
+def padded(x: torch.Tensor, pad: Sequence[int]) -> torch.Tensor:
+    """As `F.pad(x, pad, mode="circular")`.
+
+    Args:
+        x: any shape and dtype.
+        pad: elements before and behind each dimension, from the last one on. None is negative or larger than the
+            dimension.
+
+    Returns:
+        A contiguous tensor, as eager mode's is.
+    """
+    for dim in range(x.dim() - len(pad) // 2, x.dim()):
+        low, high = pad[2 * (x.dim() - 1 - dim) :][:2]
+        parts = [x.narrow(dim, x.shape[dim] - low, low), x, x.narrow(dim, 0, high)]
+        kept = [part for part, length in zip(parts, (low, 1, high), strict=True) if length]
+        x = torch.cat(kept, dim) if len(kept) > 1 else x
+    return x.clone(memory_format=torch.contiguous_format)
+
+
+def _is_simple(x: Any, pad: Any) -> bool:
+    value = x.meta.get("example_value") if isinstance(x, Node) else None
+    if not isinstance(value, torch.Tensor) or not isinstance(pad, (tuple, list)) or len(pad) % 2 or not pad:
+        return False
+    if len(pad) // 2 not in (value.dim() - 1, value.dim() - 2) or not all(isinstance(n, int) for n in pad):
+        return False
+    sizes = [value.shape[-1 - k // 2] for k in range(len(pad))]
+    return all(isinstance(size, int) and 0 <= n <= size for n, size in zip(pad, sizes, strict=True))
+
+
+def rewrite(gm: GraphModule) -> None:
+    """Circular padding of known sizes in a graph of Dynamo's. The rest stays ATen's, with its errors."""
+    changed = False
+    for node in gm.graph.find_nodes(op="call_function", target=torch._C._nn.pad):
+        given = {**dict(zip(("input", "pad", "mode"), node.args, strict=False)), **node.kwargs}
+        if given.get("mode") == "circular" and _is_simple(given["input"], given["pad"]):
+            node.target, node.args, node.kwargs = padded, (given["input"], tuple(given["pad"])), {}
+            changed = True
+    if changed:
+        gm.recompile()
