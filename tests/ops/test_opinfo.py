@@ -1,7 +1,7 @@
 """torch's operator database under the backend: forward, gradient, layouts, empty tensors, dynamic sizes, as in eager.
 
-One operator in twelve runs in the fast tier, with few samples; all of them in the slow one. `sweep.py` beside it runs
-the database in worker processes and writes down what came of it.
+One operator in twenty-four runs in the fast tier, with few samples; all of them in the slow one. `sweep.py` beside it
+runs the database in worker processes and writes down what came of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FAST_KINDS = ("forward", "gradient")
 
 
 def is_fast(name: str) -> bool:
-    return zlib.crc32(name.encode()) % 12 == 0
+    return zlib.crc32(name.encode()) % 24 == 0
 
 
 def _parameters(is_fast_tier: bool) -> list[Any]:
