@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 from tests.compiling import assert_same, compiled, count, fresh, gradients
+from torch_tile.frontend import aot
 
 CASES = [
     ((2, 3, 9), (1, 2)),
@@ -41,7 +46,24 @@ def test_is_part_of_what_reads_it() -> None:
     x = torch.randn(2, 3, 16, 40)
     fresh()
     assert_same(compiled(function)(x), function(x), rtol=1e-5, atol=1e-5)
-    assert count("externs") == 0 and count("fallbacks") == 0
+    assert count("externs") == 0 and count("kernels") <= 2  # ATen's copies are five
+
+
+def test_script_of_a_failure_is_of_the_users_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would call what it does not import."""
+
+    def fail(*args: Any) -> Any:
+        raise RuntimeError("on purpose")
+
+    monkeypatch.setattr(aot, "_compile", fail)
+    x = torch.randn(2, 3, 8)
+    with pytest.warns(UserWarning, match="on purpose") as warned:
+        other = torch.compile(lambda x: F.pad(x, (1, 1), mode="circular"), backend="tile")
+        assert_same(other(x), F.pad(x, (1, 1), mode="circular"), exact=True)
+    script = re.search(r"it is (\S+90-run.py)", str(warned[0].message))
+    assert script is not None
+    text = Path(script[1]).read_text()
+    assert "circular" in text and "circular_pads" not in text
 
 
 def test_module() -> None:

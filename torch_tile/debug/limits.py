@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Passes that may be left out, and what they do.
 PASSES = {
     "attention": "scaled_dot_product_attention stays whole",
+    "circular_pads": "circular padding is concatenations",
     "decompositions": "decompositions of ours; each alone by its operator, as in aten.glu.default",
     "random": "random numbers are made in kernels",
     "thin_products": "a row times a matrix of few bytes is a fused sum",

@@ -96,7 +96,8 @@ def compile_with_autograd(
         check_calls(gm)
         refuse_views_of_copies(gm, _is_training(inputs))
         check_level()
-        with traced_without_gradients(gm), written_scalars.kept(gm), number_reads.allowed():
+        pads = circular_pads.replaced(gm, limits.is_on(settings, "circular_pads"))
+        with traced_without_gradients(gm), written_scalars.kept(gm), number_reads.allowed(), pads:
             return _compile_with_attention(gm, inputs, settings)
 
     def compile_any() -> Callable[..., Any]:
@@ -139,8 +140,6 @@ def _compile_with_attention(
     from torch_tile.frontend.attention import keep_attention
 
     # A graph that takes lists (compiled autograd's) comes within a module that makes them.
-    if isinstance(gm, torch.fx.GraphModule):
-        circular_pads.rewrite(gm)
     is_wanted = isinstance(gm, torch.fx.GraphModule) and limits.is_on(settings, "attention")
     restore = keep_attention(gm) if is_wanted else None
     if restore is None:

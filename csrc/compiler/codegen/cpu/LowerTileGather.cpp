@@ -11,11 +11,14 @@ namespace {
 
 /// Loads of indices that the offsets of one gather are made of. More would have lanes wait for loads of indices.
 constexpr size_t mostStoredIndices = 4;
+/// Steps of one lane, each of which is emitted for every lane: a product and a sum for each index.
+constexpr unsigned mostSteps = 16;
 
 /// Offsets made from indices in memory by the same steps for all lanes.
 struct StoredIndices {
   SmallVector<tile::LoadOp> loads;
   SmallVector<tile::CheckIndexOp> checks;
+  unsigned numSteps = 0;
 };
 
 Value splatScalar(Value tile) {
@@ -42,6 +45,8 @@ bool isPlainRow(tile::LoadOp load) {
 /// Adds what `offsets` of `op` are made of; false where a lane's offset has other steps than those of `emitOffset`.
 bool addStoredIndices(Value offsets, tile::GatherOp op, bool isChecked, StoredIndices &found) {
   Operation *step = offsets.getDefiningOp();
+  if (++found.numSteps > mostSteps)
+    return false;
   if (auto load = dyn_cast_or_null<tile::LoadOp>(step)) {
     found.loads.push_back(load);
     return found.loads.size() <= mostStoredIndices && isPlainRow(load) && isUnchangedBetween(load, op);

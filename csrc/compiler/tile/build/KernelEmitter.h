@@ -109,7 +109,7 @@ private:
   };
   std::optional<Edge> edgeOf(mlir::arith::CmpIOp op);
   void findSegments();
-  void addTurns(int64_t extent);
+  void addTurns(int64_t extent, llvm::SmallVectorImpl<int64_t> &ends);
   void emitBetweenEdges(size_t number);
   mlir::Value masksHold(llvm::SmallVectorImpl<mlir::Operation *> &masks);
   ValueList emitSegments(mlir::Value low, mlir::Value high, bool alwaysFull, mlir::ValueRange carried, BodyFn body);

@@ -45,30 +45,44 @@ void KernelEmitter::findSegments() {
   for (const Edge &edge : edges)
     if (edge.at > 0 && (!isKnown || edge.at < extent))
       segmentEnds.push_back(edge.at);
-  if (!options.isGpu && isKnown)
-    addTurns(extent);
-  llvm::sort(segmentEnds);
-  segmentEnds.erase(llvm::unique(segmentEnds), segmentEnds.end());
+  auto merge = [](SmallVectorImpl<int64_t> &ends) {
+    llvm::sort(ends);
+    ends.erase(llvm::unique(ends), ends.end());
+  };
+  merge(segmentEnds);
   if (options.isGpu) {
     tileEdges.swap(segmentEnds);
     if (((int64_t)tileEdges.size() + 2) * work > maxSegmentWork)
       tileEdges.clear();
     return;
   }
-  // A tile of several short segments is better masked.
-  int64_t tiles = 0, begin = 0, whole = llvm::divideCeil(extent, schedule.lanes);
-  for (size_t k = 0; k <= segmentEnds.size(); ++k) {
-    int64_t end = k < segmentEnds.size() ? std::min(segmentEnds[k], extent) : extent;
-    tiles += llvm::divideCeil(end - begin, schedule.lanes);
-    begin = end;
+  auto pays = [&](ArrayRef<int64_t> ends) {
+    int64_t tiles = 0, begin = 0, whole = llvm::divideCeil(extent, schedule.lanes);
+    for (size_t k = 0; k <= ends.size(); ++k) {
+      int64_t end = k < ends.size() ? std::min(ends[k], extent) : extent;
+      tiles += llvm::divideCeil(end - begin, schedule.lanes);
+      begin = end;
+    }
+    // A tile of several short segments is better masked.
+    int64_t count = (int64_t)ends.size() + 1;
+    return count <= maxSegments && count * work <= maxSegmentWork && tiles <= 2 * whole + 2;
+  };
+  SmallVector<int64_t> withTurns = segmentEnds;
+  if (isKnown)
+    addTurns(extent, withTurns);
+  indicesTurn = withTurns.size() > segmentEnds.size();
+  merge(withTurns);
+  if (indicesTurn && pays(withTurns)) {
+    segmentEnds = std::move(withTurns);
+    return;
   }
-  int64_t count = (int64_t)segmentEnds.size() + 1;
-  if (count > maxSegments || count * work > maxSegmentWork || tiles > 2 * whole + 2)
+  indicesTurn = false;
+  if (!pays(segmentEnds))
     segmentEnds.clear();
 }
 
-/// Ends of segments at the turns of indices.
-void KernelEmitter::addTurns(int64_t extent) {
+/// Adds the points at which indices turn.
+void KernelEmitter::addTurns(int64_t extent, SmallVectorImpl<int64_t> &ends) {
   for (const FusedMember &member : loops.members) {
     LoopsOp op = member.op;
     for (auto load : op.bodyBlock()->getOps<LoadOp>()) {
@@ -76,10 +90,8 @@ void KernelEmitter::addTurns(int64_t extent) {
       if (!offset || loops.producer(load.getSource()) || !load.getScalars().empty() ||
           strideAlong(loops.sizes(), offset, vectorName()))
         continue;
-      if (auto turns = turnsAlong(loops, vectorName(), offset, extent, maxSegments)) {
-        segmentEnds.append(*turns);
-        indicesTurn |= !turns->empty();
-      }
+      if (auto turns = turnsAlong(loops, vectorName(), offset, extent, maxSegments))
+        ends.append(*turns);
     }
   }
 }
