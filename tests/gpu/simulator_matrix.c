@@ -205,6 +205,17 @@ void sim_cp_async_wait_all(const uint64_t *in, uint64_t *out, int32_t a, int32_t
   ++pending[simThread].numGroups;
   endCopies(0);
 }
+/// Adds to neighbouring floats of global memory. in: their address, and what is added to each.
+void sim_red(const uint64_t *in, uint64_t *out, int32_t count, int32_t b, int32_t c, int32_t d) {
+  float *target = (float *)(uintptr_t)in[0];
+  if (in[0] % (sizeof(float) * (uint64_t)count))
+    simFail("red.v%d: %p, expected a multiple of the size", count, (void *)target);
+  for (int32_t k = 0; k < count; ++k) {
+    float added;
+    memcpy(&added, &in[1 + k], sizeof added);
+    target[k] += added;
+  }
+}
 void sim_fence_proxy(const uint64_t *in, uint64_t *out, int32_t a, int32_t b, int32_t c, int32_t d) {
   pending[simThread].isUnfenced = 0;
 }

@@ -143,8 +143,10 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     driver::KernelNames names(text);
     tile_build::BuildOptions build;
     build.isGpu = options.gpu.has_value();
-    if (options.gpu)
+    if (options.gpu) {
       build.sharedBytes = options.gpu->sharedBytes;
+      build.hasVectorAtomics = options.gpu->hasVectorAtomics();
+    }
     if (!options.gpu)
       build.vectorBytes = codegen::vectorBytes(options.cpu);
     for (graph::FuncOp func : functions)

@@ -21,6 +21,9 @@ struct GpuOptions {
   /// Whether there are matrix instructions of 8-bit floats.
   bool hasFloat8() const { return architecture != "sm_80" && architecture != "sm_86" && architecture != "sm_87"; }
 
+  /// Whether one instruction updates up to four neighbouring floats atomically.
+  bool hasVectorAtomics() const { return hasFloat8() && architecture != "sm_89"; }
+
   bool operator==(const GpuOptions &) const = default;
 
   /// Nothing if Targets.def has no such architecture.

@@ -217,6 +217,15 @@ static Progression progressionOfOp(Operation *op, int64_t lanes, Search &search)
     return {1, lanes}; // pieces start at multiples of their lanes
   if (isa<arith::ExtUIOp, arith::ExtSIOp, arith::TruncIOp, tile::ExpandDimsOp>(op))
     return progressionOf(op->getOperand(0), lanes, search);
+  // A row's own number, for all its lanes; what a check lets through lies where it did.
+  if (auto load = dyn_cast<tile::LoadOp>(op))
+    return load.getStaticStrides().empty() || load.getStaticStrides().back() != 0 || load.getMask() || !load.getValid().empty()
+               ? Progression{}
+               : Progression{0, 1};
+  if (auto check = dyn_cast<tile::CheckIndexOp>(op)) {
+    bool isRepeated = progressionOf(check.getIndex(), lanes, search).step == 0 && !check.getValid() && !check.getMask();
+    return isRepeated ? Progression{0, 1} : Progression{};
+  }
   if (isa<tile::BroadcastOp, tile::ReshapeOp>(op)) {
     auto from = cast<RankedTensorType>(op->getOperand(0).getType()), to = cast<RankedTensorType>(value.getType());
     if (isa<tile::ReshapeOp>(op))

@@ -22,11 +22,15 @@ tile::LinearAttr ThreadLowering::linearLayoutOf(Type type) {
   return tile ? dyn_cast_if_present<tile::LinearAttr>(tile.getEncoding()) : tile::LinearAttr();
 }
 
-int64_t ThreadLowering::lanesOf(Type type) const {
-  if (tile::LinearAttr linear = linearLayoutOf(type))
+int64_t torch_tile::codegen::pieceLanes(Type type) {
+  Attribute layout = cast<RankedTensorType>(type).getEncoding();
+  if (auto linear = dyn_cast<tile::LinearAttr>(layout))
     return linear.getVector();
-  auto tile = dyn_cast<RankedTensorType>(type);
-  return tile ? layoutOf(tile).getVector() : RowLowering::lanesOf(type);
+  return cast<tile::LayoutAttr>(layout).getVector();
+}
+
+int64_t ThreadLowering::lanesOf(Type type) const {
+  return isa<RankedTensorType>(type) ? pieceLanes(type) : RowLowering::lanesOf(type);
 }
 
 int64_t ThreadLowering::numRowsOf(Type type) const {

@@ -66,7 +66,45 @@ LogicalResult ThreadLowering::lowerAtomic(Operation *op, Value base, Value offse
   return success();
 }
 
+/// Sums of neighbouring floats as one instruction, where nobody asks what was there before; false for others.
+bool ThreadLowering::addNeighbours(tile::AtomicRmwOp op) {
+  int64_t lanes = lanesOf(op.getType());
+  bool isSum = op.getKind() == tile::AtomicKind::Add && op.getRelaxed() && elementOf(op.getType()).isF32();
+  if (!options.hasVectorAtomics() || !isSum || !op.getResult().use_empty() || (lanes != 2 && lanes != 4) ||
+      !areNeighbours(kernel, op.getBase(), op.getOffsets(), lanes))
+    return false;
+  SmallVector<PointerPiece> parts = makePointerPieces(op.getType(), op.getBase(), op.getOffsets(), op.getMask());
+  if (!parts[0].isRow || (parts[0].mask && !parts[0].isWholeOrEmpty))
+    return false;
+  std::string assembly = "red.relaxed.gpu.global.add.v" + std::to_string(lanes) + ".f32 [$0], {", constraints = "l";
+  for (int64_t lane = 0; lane < lanes; ++lane) {
+    assembly += (lane ? ", $" : "$") + std::to_string(lane + 1);
+    constraints += ",f";
+  }
+  const Rows values = rows(op.getValue());
+  for (auto [piece, part] : llvm::enumerate(parts)) {
+    auto update = [&, &part = part, piece = piece] {
+      auto global = LLVM::LLVMPointerType::get(b.getContext(), 1);
+      Value address = LLVM::AddrSpaceCastOp::create(b, global, part.lanes[0]);
+      SmallVector<Value> operands{LLVM::PtrToIntOp::create(b, b.getI64Type(), address)};
+      for (int64_t lane = 0; lane < lanes; ++lane)
+        operands.push_back(extract(values[values.size() == 1 ? 0 : piece], lane));
+      LLVM::InlineAsmOp::create(b, TypeRange(), operands, assembly + "};", constraints + ",~{memory}",
+                                /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
+                                LLVM::AsmDialectAttr(), ArrayAttr());
+    };
+    if (Value condition = both(isOwned(cast<RankedTensorType>(op.getType()), piece),
+                               part.isWhole))
+      guardedStore(condition, update);
+    else
+      update();
+  }
+  return true;
+}
+
 LogicalResult ThreadLowering::lowerAtomicRmw(tile::AtomicRmwOp op) {
+  if (isa<RankedTensorType>(op.getType()) && addNeighbours(op))
+    return success();
   const Rows values = rows(op.getValue());
   auto update = [&](Value ptr, int64_t piece, int64_t lane) -> Value {
     return updateAtomically(op, ptr, extract(values[values.size() == 1 ? 0 : piece], lane), deviceScope);

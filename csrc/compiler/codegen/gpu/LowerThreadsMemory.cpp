@@ -105,6 +105,38 @@ FailureOr<ThreadLowering::Access> ThreadLowering::makeAccess(Operation *op, Type
   return access;
 }
 
+bool torch_tile::codegen::areNeighbours(tile::KernelOp kernel, Value base, Value offsets, int64_t lanes) {
+  if (lanes == 1 || !offsets || !isa<tile::PtrType>(base.getType()))
+    return false;
+  while (auto moved = base.getDefiningOp<tile::PtrAddOp>()) {
+    if (knownMultiple(moved.getOffset()) % lanes != 0)
+      return false;
+    base = moved.getBase();
+  }
+  if (!isAlignedArgument(kernel, base))
+    return false;
+  Progression known = knownProgression(offsets, lanes);
+  return known.step == 1 && known.multiple % lanes == 0;
+}
+
+namespace {
+struct AccessByIndex {
+  Value base, offsets;
+  Type type;
+};
+} // namespace
+
+/// Nulls for other operations.
+static AccessByIndex accessByIndex(Operation *op) {
+  if (auto gather = dyn_cast<tile::GatherOp>(op))
+    return {gather.getBase(), gather.getOffsets(), gather.getType()};
+  if (auto scatter = dyn_cast<tile::ScatterOp>(op))
+    return {scatter.getBase(), scatter.getOffsets(), scatter.getValue().getType()};
+  if (auto atomic = dyn_cast<tile::AtomicRmwOp>(op))
+    return {atomic.getBase(), atomic.getOffsets(), atomic.getType()};
+  return {};
+}
+
 /// Arguments of which threads access neighbouring elements: along the lanes, or in accesses that follow one another.
 static llvm::SetVector<Value> accessedInPieces(tile::KernelOp kernel) {
   constexpr int64_t wordBytes = 16;
@@ -112,6 +144,13 @@ static llvm::SetVector<Value> accessedInPieces(tile::KernelOp kernel) {
   llvm::SetVector<Value> bases;
   DenseMap<std::pair<Value, Block *>, SmallVector<Value>> offsets;
   kernel.walk([&](Operation *op) {
+    if (auto [base, offsets, type] = accessByIndex(op);
+        base && isa<RankedTensorType>(type) && areNeighbours(kernel, base, offsets, pieceLanes(type))) {
+      while (auto moved = base.getDefiningOp<tile::PtrAddOp>())
+        base = moved.getBase();
+      bases.insert(base);
+      return;
+    }
     auto load = dyn_cast<tile::LoadOp>(op);
     auto store = dyn_cast<tile::StoreOp>(op);
     if (!load && !store)
@@ -213,6 +252,34 @@ ThreadLowering::Piece ThreadLowering::makePiece(const Access &access, int64_t pi
   return result;
 }
 
+/// Without a branch, which would wait for each element before the next is asked for: what is not to be read is read
+/// from a place that holds zeros.
+Value ThreadLowering::loadOr(Type type, Value ptr, Value condition, Value other) {
+  Value safe = arith::SelectOp::create(b, condition, ptr, zerosInMemory());
+  Value loaded = loadElements(type, safe);
+  return other && !matchPattern(other, m_PosZeroFloat()) && !matchPattern(other, m_Zero())
+             ? arith::SelectOp::create(b, condition, loaded, other).getResult()
+             : loaded;
+}
+
+Value ThreadLowering::zerosInMemory() {
+  constexpr llvm::StringLiteral name = "tile_zeros";
+  constexpr unsigned globalSpace = 1;
+  auto module = function->getParentOfType<ModuleOp>();
+  auto type = LLVM::LLVMArrayType::get(b.getI8Type(), 16);
+  if (!module.lookupSymbol<LLVM::GlobalOp>(name)) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(function);
+    auto zeros = LLVM::GlobalOp::create(b, type, /*isConstant=*/true, LLVM::Linkage::Internal, name, Attribute(),
+                                        /*alignment=*/16, globalSpace);
+    Block *body = b.createBlock(&zeros.getInitializerRegion());
+    b.setInsertionPointToEnd(body);
+    LLVM::ReturnOp::create(b, LLVM::ZeroOp::create(b, type).getResult());
+  }
+  Value address = LLVM::AddressOfOp::create(b, LLVM::LLVMPointerType::get(b.getContext(), globalSpace), name);
+  return LLVM::AddrSpaceCastOp::create(b, ptrType, address);
+}
+
 //===-- structured access ---------------------------------------------------------------------------------------===//
 
 /// All pieces in one branch, so that their loads are under way together: whole, or element by element.
@@ -288,7 +355,7 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
   Type element = getElementTypeOrSelf(op.getType());
   Value other = op.getOther() ? toStorage(scalar(op.getOther())) : Value();
   if (!access->type) {
-    Value loaded = op.getMask() ? guardedLoad(access->storage, access->base, scalar(op.getMask()), other)
+    Value loaded = op.getMask() ? loadOr(access->storage, access->base, scalar(op.getMask()), other)
                                 : loadElements(access->storage, access->base);
     set(op.getResult(), {fromStorage(loaded, element)});
     return success();
@@ -315,7 +382,7 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
           continue;
         }
         inside = both(inside, given ? extract(given, lane) : Value());
-        scalars.push_back(inside ? guardedLoad(access->storage, ptr, inside, other)
+        scalars.push_back(inside ? loadOr(access->storage, ptr, inside, other)
                                  : loadElements(access->storage, ptr));
       }
       Value loaded = isOne ? broadcast(scalars[0], withLanes(access->storage, lanes)) : fromScalars(scalars);
@@ -418,59 +485,22 @@ LogicalResult ThreadLowering::lowerStore(tile::StoreOp op) {
 
 //===-- access by index -----------------------------------------------------------------------------------------===//
 
+bool ThreadLowering::hasSameRows(Type left, Type right) const {
+  return numRowsOf(left) == numRowsOf(right) && lanesOf(left) == lanesOf(right);
+}
+
 LogicalResult ThreadLowering::lowerGather(tile::GatherOp op) {
-  if (!op.getOffsets() || !isa<tile::PtrType>(op.getBase().getType()))
-    return gatherPointers(op);
-  orderAccess(op);
-  Type element = getElementTypeOrSelf(op.getType()), storage = storageOf(element);
-  const Rows offsets = rows(op.getOffsets());
-  if (numRowsOf(op.getType()) != (int64_t)offsets.size() || lanesOf(op.getType()) != lanesOf(op.getOffsets().getType()))
+  if (op.getOffsets() && !hasSameRows(op.getType(), op.getOffsets().getType()))
     return op.emitOpError("expected a result of the offsets' shape, got ")
            << op.getType() << " and " << op.getOffsets().getType();
-  auto pick = [&](Value value, size_t row) { return value ? rows(value)[rows(value).size() == 1 ? 0 : row] : Value(); };
-  Rows result;
-  for (auto [row, offset] : llvm::enumerate(offsets)) {
-    Value mask = pick(op.getMask(), row), other = pick(op.getOther(), row);
-    SmallVector<Value> scalars;
-    for (int64_t lane = 0, end = lanesOf(offset.getType()); lane < end; ++lane) {
-      Value index = createIndexCast(extract(offset, lane), b.getI64Type(), /*isSigned=*/true);
-      Value ptr = elementPtr(scalar(op.getBase()), storage, index);
-      scalars.push_back(
-          mask ? guardedLoad(storage, ptr, extract(mask, lane), other ? toStorage(extract(other, lane)) : Value())
-               : loadElements(storage, ptr));
-    }
-    result.push_back(fromStorage(fromScalars(scalars), element));
-  }
-  set(op.getResult(), result);
-  return success();
+  return gatherPointers(op);
 }
 
 LogicalResult ThreadLowering::lowerScatter(tile::ScatterOp op) {
-  if (!op.getOffsets() || !isa<tile::PtrType>(op.getBase().getType()))
-    return scatterPointers(op);
-  if (!op.getCombine().empty())
-    return op.emitOpError("unsupported on gpu: a combiner");
-  orderAccess(op);
-  Type storage = storageOf(getElementTypeOrSelf(op.getValue().getType()));
-  const Rows offsets = rows(op.getOffsets()), stored = rows(op.getValue());
-  if (offsets.size() != stored.size() || lanesOf(op.getValue().getType()) != lanesOf(op.getOffsets().getType()))
+  if (op.getOffsets() && !hasSameRows(op.getValue().getType(), op.getOffsets().getType()))
     return op.emitOpError("expected values of the offsets' shape, got ")
            << op.getValue().getType() << " and " << op.getOffsets().getType();
-  auto type = dyn_cast<RankedTensorType>(op.getValue().getType());
-  for (auto [row, offset] : llvm::enumerate(offsets)) {
-    Value value = toStorage(stored[row]), isOwner = type ? isOwned(type, row) : isFirstThread();
-    Value mask = op.getMask() ? rows(op.getMask())[rows(op.getMask()).size() == 1 ? 0 : row] : Value();
-    for (int64_t lane = 0, end = lanesOf(offset.getType()); lane < end; ++lane) {
-      Value index = createIndexCast(extract(offset, lane), b.getI64Type(), /*isSigned=*/true);
-      Value ptr = elementPtr(scalar(op.getBase()), storage, index);
-      auto store = [&] { storeElements(extract(value, lane), ptr); };
-      if (Value condition = both(isOwner, mask ? extract(mask, lane) : Value()))
-        guardedStore(condition, store);
-      else
-        store();
-    }
-  }
-  return success();
+  return scatterPointers(op);
 }
 
 /// An index that fails ends the launch as a failing assertion of eager's kernels does: nothing that reads its results
@@ -487,6 +517,7 @@ LogicalResult ThreadLowering::lowerCheckIndex(tile::CheckIndexOp op) {
     return arith::CmpIOp::create(b, predicate, left, right);
   };
   Rows result;
+  Value anyOutside; // one branch for all elements, so that what they are indices of is loaded together
   const Rows indices = rows(op.getIndex());
   for (auto [row, list] : llvm::enumerate(indices)) {
     SmallVector<Value> lanes;
@@ -514,13 +545,16 @@ LogicalResult ThreadLowering::lowerCheckIndex(tile::CheckIndexOp op) {
       // Integers may be divided by zero here, as in eager: the result is some number.
       if (!op.getDivision()) {
         Value outside = arith::XOrIOp::create(b, inside, constant(b.getI1Type(), 1));
-        guardedStore(both(outside, active), [&] { failAssertion("index out of bounds: 0 <= index < size"); });
+        outside = both(outside, active);
+        anyOutside = anyOutside ? arith::OrIOp::create(b, anyOutside, outside).getResult() : outside;
       }
       Value safe = arith::SelectOp::create(b, both(inside, active), index, none);
       lanes.push_back(createIndexCast(safe, element, /*isSigned=*/true));
     }
     result.push_back(fromScalars(lanes));
   }
+  if (anyOutside)
+    guardedStore(anyOutside, [&] { failAssertion("index out of bounds: 0 <= index < size"); });
   set(op.getResult(), result);
   return success();
 }

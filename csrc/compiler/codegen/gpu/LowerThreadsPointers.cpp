@@ -22,20 +22,31 @@ SmallVector<ThreadLowering::PointerPiece> ThreadLowering::makePointerPieces(Type
     Progression known = knownProgression(base, lanes);
     isRow = known.step == 1 && known.multiple % (bytes * lanes) == 0;
   }
+  // Whoever launches the kernel has asked, or the kernel does, whether arguments begin at multiples of 16 bytes.
+  bool isNeighbour = !isTile && alignment != Alignment::None && areNeighbours(kernel, base, offsets, lanes);
+  Value isAligned = isNeighbour && alignment == Alignment::Asked ? areArgumentsAligned() : Value();
+  isRow |= isNeighbour && !isAligned;
   SmallVector<PointerPiece> result;
   for (int64_t piece = 0, end = numRowsOf(type); piece < end; ++piece) {
     PointerPiece part;
     part.isRow = isRow;
     if (mask)
       part.mask = pick(mask, piece);
-    if (isRow) { // one address is enough
-      Value first = extract(rows(base)[piece], 0);
-      first = root ? elementPtr(scalar(root), b.getI8Type(), arith::SubIOp::create(b, first, origin))
-                   : LLVM::IntToPtrOp::create(b, ptrType, first).getResult();
+    if (isRow || isNeighbour) { // one address is enough
+      Value first;
+      if (isTile) {
+        first = extract(rows(base)[piece], 0);
+        first = root ? elementPtr(scalar(root), b.getI8Type(), arith::SubIOp::create(b, first, origin))
+                     : LLVM::IntToPtrOp::create(b, ptrType, first).getResult();
+      } else {
+        Value offset = extract(pick(offsets, piece), 0);
+        first = elementPtr(scalar(base), storage, createIndexCast(offset, b.getI64Type(), /*isSigned=*/true));
+      }
       for (int64_t lane = 0; lane < lanes; ++lane)
         part.lanes.push_back(lane == 0 ? first : elementPtr(first, storage, i64(lane)));
       part.isWholeOrEmpty = mask && isSameAlongPiece(mask, lanes);
-      part.isWhole = mask ? allLanes(mask, part.mask) : Value();
+      part.isWholeOrEmpty &= !isAligned;
+      part.isWhole = both(isAligned, mask ? allLanes(mask, part.mask) : Value());
       result.push_back(std::move(part));
       continue;
     }
@@ -88,7 +99,7 @@ LogicalResult ThreadLowering::gatherPointers(tile::GatherOp op) {
         continue;
       }
       Value kept = other ? toStorage(extract(other, lane)) : Value();
-      scalars.push_back(guardedLoad(storage, ptr, extract(part.mask, lane), kept));
+      scalars.push_back(loadOr(storage, ptr, extract(part.mask, lane), kept));
     }
     return fromScalars(scalars);
   };

@@ -57,6 +57,12 @@ struct Progression {
 };
 Progression knownProgression(mlir::Value value, int64_t lanes);
 
+/// Whether the lanes of each piece of an access by index lie side by side in memory, and begin at a multiple of their
+/// size if the argument does.
+bool areNeighbours(mlir::tile::KernelOp kernel, mlir::Value base, mlir::Value offsets, int64_t lanes);
+/// Elements of a tile that a thread has side by side.
+int64_t pieceLanes(mlir::Type type);
+
 /// Whether all lanes of a piece agree on a mask, which is made of positions and scalars.
 bool isSameAlongPiece(mlir::Value mask, int64_t lanes);
 
@@ -146,6 +152,8 @@ private:
   std::pair<mlir::Value, mlir::Value> locate(const Access &access, mlir::Value index);
   mlir::LogicalResult lowerLoad(mlir::tile::LoadOp op);
   mlir::LogicalResult lowerStore(mlir::tile::StoreOp op);
+  mlir::Value loadOr(mlir::Type type, mlir::Value ptr, mlir::Value condition, mlir::Value other);
+  mlir::Value zerosInMemory();
   mlir::LogicalResult lowerGather(mlir::tile::GatherOp op);
   mlir::LogicalResult lowerScatter(mlir::tile::ScatterOp op);
   mlir::LogicalResult lowerCheckIndex(mlir::tile::CheckIndexOp op);
@@ -185,11 +193,13 @@ private:
   };
   llvm::SmallVector<PointerPiece> makePointerPieces(mlir::Type type, mlir::Value base, mlir::Value offsets,
                                                     mlir::Value mask);
+  bool hasSameRows(mlir::Type left, mlir::Type right) const;
   mlir::LogicalResult gatherPointers(mlir::tile::GatherOp op);
   mlir::LogicalResult scatterPointers(mlir::tile::ScatterOp op);
 
   //===-- atomics (LowerThreadsAtomics.cpp) ---------------------------------------------------------------------===//
 
+  bool addNeighbours(mlir::tile::AtomicRmwOp op);
   mlir::LogicalResult lowerAtomicRmw(mlir::tile::AtomicRmwOp op);
   mlir::LogicalResult lowerAtomicCas(mlir::tile::AtomicCasOp op);
   mlir::LogicalResult lowerAtomic(mlir::Operation *op, mlir::Value base, mlir::Value offsets, mlir::Value mask,

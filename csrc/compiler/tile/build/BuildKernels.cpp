@@ -1,5 +1,6 @@
 #include "compiler/tile/build/BuildKernels.h"
 
+#include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/tile/build/KernelEmitter.h"
 
@@ -9,6 +10,9 @@ using namespace mlir;
 using namespace mlir::graph;
 
 namespace torch_tile::tile_build {
+
+/// Floats that one instruction updates atomically.
+static constexpr int64_t updatedTogether = 4;
 
 /// What a block of threads is to a schedule of the CPU: a vector register of four warps or more.
 static constexpr int64_t gpuVectorBytes = 1024;
@@ -57,6 +61,28 @@ static SizeExpr elementsRead(FusedLoops &loops, Value input) {
   return gathered.isConstant(0) ? all : loops.facts().simplify(sizes.min(all, gathered));
 }
 
+/// Whether atomic updates are of single elements: those of neighbours then go together where neighbouring threads make
+/// them.
+static bool hasSingleUpdates(FusedLoops &loops, const Schedule &schedule, const BuildOptions &options) {
+  return llvm::any_of(loops.members, [&](FusedMember &member) {
+    if (member.op.getCombine().empty())
+      return false;
+    return !llvm::all_of(member.op.getOutputs(), [&](Value result) {
+      auto type = cast<GraphTensorType>(result.getType());
+      SizeExpr offset = loops.offsetOf(result);
+      if (!options.hasVectorAtomics || !type.getElementType().isF32() || schedule.vectorAxis < 0)
+        return false;
+      std::string_view axis = loops.axes[schedule.vectorAxis].name;
+      std::optional<SizeExpr> stride = torch_tile::fusion::strideAlong(loops.sizes(), offset, axis);
+      SizeExpr row = torch_tile::fusion::withoutAxis(loops.sizes(), offset, axis);
+      return stride && stride->isConstant(1) && !isUnaligned(result, loops.facts()) &&
+             loops.facts().divides(loops.sizes().constant(updatedTogether), row) == Proof::Yes &&
+             loops.facts().divides(loops.sizes().constant(updatedTogether), loops.axes[schedule.vectorAxis].extent) ==
+                 Proof::Yes;
+    });
+  });
+}
+
 static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options,
                                  StringRef name, Directions &directions) {
   FusedLoops asAccessed(fusion, facts);
@@ -79,9 +105,7 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
                       : asAccessed.isScan() ? chooseGpuScanSchedule(asAccessed)
                                             : chooseSchedule(asAccessed, gpuVectorBytes, /*foldsLanes=*/false);
   FusedLoops &loops = flat ? *flat : asAccessed;
-  // Atomic updates are single: those of neighbours go together where neighbouring threads make them.
-  if (options.isGpu && loops.isFreeScatter() &&
-      llvm::any_of(loops.members, [](FusedMember &member) { return !member.op.getCombine().empty(); }))
+  if (options.isGpu && loops.isFreeScatter() && hasSingleUpdates(loops, schedule, options))
     schedule.pieceLanes = 1;
   if (options.isGpu && (!isInOrder || loops.isScan()) && schedule.numGridAxes > 0) {
     SmallVector<Value> read;

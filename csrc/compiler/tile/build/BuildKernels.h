@@ -15,6 +15,8 @@ struct BuildOptions {
   bool isGpu = false;
   /// Shared memory of a multiprocessor.
   int64_t sharedBytes = 100 << 10;
+  /// Whether one instruction updates neighbouring floats atomically.
+  bool hasVectorAtomics = false;
 };
 
 /// Replaces every graph.fusion of `func` by a graph.launch of a new tile.kernel in the same module. `kernelName` names

@@ -23,6 +23,8 @@ Value toTile(ImplicitLocOpBuilder &builder, Value value, ArrayRef<int64_t> shape
 }
 
 Value ExprEmitter::constant(int64_t value) {
+  if (isNarrow) // of sums, modulo 2^32
+    return reuse(arith::ConstantOp::create(builder, builder.getI32IntegerAttr((int32_t)value)));
   return reuse(arith::ConstantOp::create(builder, builder.getI64IntegerAttr(value)));
 }
 
@@ -48,6 +50,26 @@ Value ExprEmitter::emit(SizeExpr expr, const Bindings &bindings) {
   return valueOf(expr, bindings);
 }
 
+Value ExprEmitter::emitNarrow(SizeExpr expr, const Bindings &bindings) {
+  isNarrow = true;
+  Value value = emit(expr, bindings);
+  isNarrow = false;
+  return value;
+}
+
+bool ExprEmitter::fitsNarrow(SizeExpr expr) const {
+  auto fits = [&](SizeExpr part) {
+    SizeRange range = facts.range(part);
+    return range.min >= INT32_MIN && range.max <= INT32_MAX && fitsNarrow(part);
+  };
+  return llvm::all_of(SizeContext::terms(expr), [&](const SizeTerm &term) {
+    return llvm::all_of(term.factors, [&](const auto &factor) {
+      std::optional<SizeCall> call = SizeContext::asCall(factor.first);
+      return !call || llvm::all_of(call->args, fits);
+    });
+  });
+}
+
 /// Expressions share their parts, and so do their values.
 Value ExprEmitter::valueOf(SizeExpr expr, const Bindings &bindings) {
   auto it = known.find(expr.opaque());
@@ -57,8 +79,10 @@ Value ExprEmitter::valueOf(SizeExpr expr, const Bindings &bindings) {
 Value ExprEmitter::sumOf(SizeExpr expr, const Bindings &bindings) {
   if (std::optional<int64_t> value = expr.constant())
     return constant(*value);
-  if (!usesBinding(expr, bindings))
-    return argument(expr);
+  if (!usesBinding(expr, bindings)) {
+    Value value = argument(expr);
+    return isNarrow ? reuse(arith::TruncIOp::create(builder, builder.getI32Type(), value)) : value;
+  }
   SizeContext &sizes = facts.sizes();
   // Terms free of loop variables are one argument together.
   SizeExpr fixed = sizes.constant(0);

@@ -27,6 +27,11 @@ public:
 
   /// The value of `expr`; a tile if any binding it uses is one.
   mlir::Value emit(SizeExpr expr, const Bindings &bindings);
+  /// Likewise in 32 bits, as the bindings are; for what `fitsNarrow`.
+  mlir::Value emitNarrow(SizeExpr expr, const Bindings &bindings);
+  /// Whether 32 bits are enough for whatever inside of `expr` is no sum or product: those are right modulo 2^32, and so
+  /// is `expr` if its own value has 32 bits.
+  bool fitsNarrow(SizeExpr expr) const;
   mlir::Value constant(int64_t value);
 
 private:
@@ -43,6 +48,7 @@ private:
   std::function<mlir::Value(SizeExpr)> argument;
   std::function<mlir::Value(mlir::Operation *)> reuse;
   bool comparesWraps;
+  bool isNarrow = false;
   /// Values of parts of the expression that is emitted, by the part's identity.
   llvm::DenseMap<const void *, mlir::Value> known;
 };

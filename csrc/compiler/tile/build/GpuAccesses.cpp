@@ -66,11 +66,18 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     stream.elementBytes = torch_tile::fusion::elementBytes(type);
     stream.isLoad = load != nullptr;
     stream.isFull = isFull;
+    stream.isScattered = !load && !scalars.empty();
     stream.stage = stage;
     stream.buffer = buffer;
     stream.isUnaligned = isUnaligned(buffer, loops.facts());
     stream.offset = offset;
-    SizeExpr plain = withoutWraps(loops.facts(), offset);
+    auto loaded = dyn_cast_or_null<LoadOp>(load);
+    stream.isMasked = loaded && loaded.getMask();
+    SizeExpr plain = stream.usual = withoutWraps(loops.facts(), offset);
+    SizeExpr first = plain;
+    for (const Axis &axis : loops.axes)
+      first = torch_tile::fusion::withoutAxis(sizes, first, axis.name);
+    stream.firstByte = first.constant().value_or(0) * stream.elementBytes;
     for (const Axis &axis : loops.axes) {
       std::optional<SizeExpr> stride = strideAlong(sizes, plain, axis.name);
       stream.wraps.push_back(plain != offset && !strideAlong(sizes, offset, axis.name));
@@ -80,6 +87,10 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
       else
         stream.strides.push_back(std::abs(loops.facts().estimate(*stride)) * stream.elementBytes);
     }
+    stream.chosen = (double)loops.facts().estimate(cast<GraphTensorType>(buffer.getType()).numElements());
+    for (auto [extent, stride] : llvm::zip_equal(extents, stream.strides))
+      if (stride && *stride != 0)
+        stream.chosen = std::max(1.0, stream.chosen / (double)extent);
     if (loops.flatAxis >= 0 && !stream.strides[loops.flatAxis] && scalars.empty()) {
       SizeExpr apart = withoutWraps(loops.facts(), load ? loops.unflattened(load) : loops.unflattened(buffer));
       for (const Axis &axis : loops.flattened)
@@ -115,9 +126,51 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     if (!member.isFull && llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
       for (Operation &inner : *LoopsOp(member.op).bodyBlock())
         resultWork += isa<arith::DivFOp>(inner) ? divisionWork : torch_tile::fusion::costOf(&inner);
+}
+
+bool GpuModel::canTile(int axis) const {
+  return llvm::all_of(streams, [&](const Stream &stream) {
+    return stream.strides[axis] || stream.isLoad || stream.isScattered;
+  });
+}
+
+/// Of the elements that an axis tells apart, in bytes.
+int64_t GpuModel::widestAlong(int axis) const {
+  int64_t widest = 1;
   for (const Stream &stream : streams)
-    if (stream.isFull)
-      widestBytes = std::max(widestBytes, stream.elementBytes);
+    if (stream.isFull && (axis < 0 || stream.strides[axis] != 0))
+      widest = std::max(widest, stream.elementBytes);
+  return widest;
+}
+
+/// The share of a box's elements that none of the `others` reads there: those of the same buffer that walk through it
+/// alike, a constant distance away, as the taps of a stencil do.
+double GpuModel::newShare(const Stream &stream, ArrayRef<const Stream *> others, const Box &box) const {
+  double share = 1;
+  for (const Stream *other : others) {
+    if (!other->isLoad || other->buffer != stream.buffer || other->strides != stream.strides ||
+        other->digits != stream.digits)
+      continue;
+    std::optional<int64_t> elements = loops.sizes().sub(stream.usual, other->usual).constant();
+    if (!elements)
+      continue;
+    // The distance as steps along the axes, from that of the largest stride on.
+    int64_t distance = std::abs(*elements) * stream.elementBytes;
+    SmallVector<std::pair<int64_t, int64_t>> dims;
+    for (auto [k, stride] : llvm::enumerate(stream.strides))
+      if (stride && *stride > 0)
+        dims.push_back({*stride, box[k]});
+    llvm::sort(dims, std::greater<>());
+    double common = 1;
+    for (auto [stride, count] : dims) {
+      int64_t steps = (distance + stride / 2) / stride;
+      distance = std::abs(distance - steps * stride);
+      common *= std::max(0.0, 1 - (double)steps / (double)count);
+    }
+    if (distance < sectorBytes)
+      share = std::min(share, 1 - common);
+  }
+  return share;
 }
 
 /// Where the element at a position along the flat axis lies.
@@ -134,14 +187,14 @@ int64_t GpuModel::addressOf(const Stream &stream, int64_t position) const {
 /// Sectors of so many bytes that the points of a box touch, each counted once.
 double GpuModel::sectorsOf(const Stream &stream, const Box &box, int64_t sectorBytes) const {
   SmallVector<std::pair<int64_t, int64_t>> dims; // stride, count
-  double count = 1;
+  double count = 1, chosen = 1;
   for (auto [k, stride] : llvm::enumerate(stream.strides)) {
     if (box[k] <= 1 || (stride && *stride == 0))
       continue;
     if (stride) {
       dims.push_back({*stride, box[k]});
     } else if (stream.digits.empty()) {
-      count *= (double)box[k];
+      chosen *= (double)box[k];
     } else {
       int64_t points = box[k];
       for (size_t digit = flatExtents.size(); digit-- > 0 && points > 1;) {
@@ -162,6 +215,10 @@ double GpuModel::sectorsOf(const Stream &stream, const Box &box, int64_t sectorB
       isAligned = isAligned && stride % sectorBytes == 0;
     }
   }
+  // Neighbours that are chosen one by one may share a sector.
+  bool isSingle = run == (double)stream.elementBytes;
+  double share = isSingle ? (double)stream.elementBytes / (double)sectorBytes : 1;
+  count *= std::min(chosen, std::max(1.0, stream.chosen * share));
   // A run that begins anywhere crosses one boundary more than one that begins at a sector.
   double sectors = std::ceil(run / (double)sectorBytes);
   if (count > 1 && !isAligned)
@@ -200,6 +257,9 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
         width = 1;
     if (validLanes % width != 0 || (stream.isUnaligned && rows > 1))
       width = 1;
+    // A row that begins elsewhere is put together from whole words only by itself.
+    if ((rows > 1 || stream.isMasked) && stream.firstByte % (width * element) != 0)
+      width = 1;
   }
   // Points of a reduced axis that one thread has, and that follow one another, are one access of up to 16 bytes where
   // all of them begin at multiples of its size.
@@ -216,19 +276,22 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
            isAligned(joined * 2 * width * element))
       joined *= 2;
   }
+  // What indices choose often lies near what the neighbours' choose: a sector for each, but not a line.
   llvm::SmallSet<int64_t, 32> sectors, lines;
   for (int64_t t = 0; t < warpSize; ++t) { // the first of vector / width requests
     int64_t position = t * vector, r = position / lanes, l = position % lanes;
     if (r >= rows || l >= validLanes || r >= validRows)
       continue;
-    int64_t address = (isTakenApart ? addressOf(stream, middle + l) : l * lane.value_or(4 * lineBytes)) +
+    int64_t address = (isTakenApart ? addressOf(stream, middle + l) : l * lane.value_or(sectorBytes)) +
                       r * row.value_or(64 * lineBytes);
     for (int64_t byte : {address, address + joined * width * element - 1}) {
       sectors.insert(byte / sectorBytes);
       lines.insert(byte / lineBytes);
     }
   }
-  double count = std::max(1.0, (double)(lanes * rows) / (double)(warpSize * width)) / (double)joined;
+  // A piece of what a row has in common is one element.
+  int64_t repeated = lane == 0 && lanes % vector == 0 ? vector : width;
+  double count = std::max(1.0, (double)(lanes * rows) / (double)(warpSize * repeated)) / (double)joined;
   // Through shared memory, an element at a time on one side.
   double turned = isTransposed ? (double)(lanes * rows) / warpSize * 2 / count : 0;
   return {count, (double)sectors.size(), (double)lines.size() + turned, isGathered};

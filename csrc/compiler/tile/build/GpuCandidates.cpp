@@ -28,13 +28,13 @@ public:
     int numAxes = (int)loops.axes.size();
     hasReduction = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
     for (int v = 0; v < numAxes; ++v) {
-      if (model.extent(v) < 2 || !(isLinear(v) || v == loops.flatAxis))
+      if (model.extent(v) < 2 || !(canTile(v) || v == loops.flatAxis))
         continue;
       addSingle(v);
-      if (!isLinear(v))
+      if (!canTile(v))
         continue;
       for (int r = 0; r < numAxes; ++r)
-        if (r != v && model.extent(r) > 1 && isLinear(r))
+        if (r != v && model.extent(r) > 1 && canTile(r))
           addPair(v, r);
     }
     return std::move(list);
@@ -43,7 +43,9 @@ public:
 private:
   bool isReduced(int axis) const { return loops.axes[axis].reduced; }
   static int64_t ceilPower(int64_t value) { return (int64_t)llvm::bit_ceil((uint64_t)std::max<int64_t>(value, 1)); }
-  bool isLinear(int axis) const {
+  bool canTile(int axis) const {
+    if (axis != loops.flatAxis)
+      return model.canTile(axis);
     for (unsigned k = 0; k < model.numAccesses(); ++k)
       if (!model.strideBytes(k, axis))
         return false;
@@ -123,8 +125,8 @@ private:
     // Short rows without masks, whose neighbours are whole words where they follow one another. What is read after the
     // reduction would go through shared memory once more.
     bool isReadAgain = llvm::any_of(loops.members, [](const FusedMember &m) { return m.isFull && m.stage > 0; });
-    if (!isReadAgain && isReduced(v) && !isReduced(r) && model.extent(v) < longestWhole &&
-        !llvm::isPowerOf2_64(model.extent(v)))
+    bool isShort = !isReadAgain && !isReduced(r) && model.extent(v) < longestWhole;
+    if (isReduced(v) && (isShort || isReduced(r)) && !llvm::isPowerOf2_64(model.extent(v)))
       addPair(v, r, model.extent(v));
   }
 

@@ -12,9 +12,13 @@ namespace torch_tile::tile_build {
 /// What the second-level cache reads from memory, and writes to it, at once.
 static constexpr int64_t memoryBlockBytes = 64;
 /// Instructions that an access takes beside itself: its address, a mask; the position of each element on its own.
-static constexpr double accessWork = 2, addressWork = 4, gatherWork = 14;
+static constexpr double accessWork = 2, addressWork = 4, gatherWork = 8;
+/// Of an element under a mask: it chooses its address.
+static constexpr double maskedWork = 4;
 /// Of a load's latency that one after the other costs, where compilers cannot issue several together.
 static constexpr double maskedLoadShare = 0.3;
+/// Of the second-level cache, what one buffer may take and be found there again while others stream through it.
+static constexpr double residentShare = 0.4;
 /// Registers of a thread beside the elements it holds.
 static constexpr int64_t ownRegisters = 28;
 /// Elements that a thread loads before it uses the first.
@@ -79,7 +83,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
   int v = schedule.vectorAxis, r = schedule.rowAxis;
   auto isParallel = [&](int k) { return !loops.axes[k].reduced; };
   int64_t threads = std::max<int64_t>(schedule.numThreads, warpSize), rows = r >= 0 ? schedule.rows : 1;
-  int64_t points = schedule.lanes * rows;
+  int64_t points = schedule.lanes * rows, widestBytes = widestAlong(v);
   int64_t vector = std::max<int64_t>(1, schedule.pieceLanes ? schedule.pieceLanes : accessBytes / widestBytes);
   while (vector > 1 && (points % vector != 0 || vector * threads > points))
     vector /= 2;
@@ -182,7 +186,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
       double tiles = programs * (stream.isFull ? iterations : 1);
       cycles += tiles * request.count * std::max(request.lines, 1.0);
       instructions += tiles * (double)points *
-                      (accessWork / (double)vector + (request.isGathered  ? gatherWork
+                      ((stream.isMasked ? maskedWork : 0) + accessWork / (double)vector +
+                       (request.isGathered  ? gatherWork
                                                       : request.lines > 8 ? addressWork
                                                                           : 0));
       if (!stream.isLoad)
@@ -193,7 +198,12 @@ double GpuModel::predictNs(const Schedule &schedule) {
         continue;
       }
       // Again in a later stage: from the second-level cache, if it holds what the programs under way have read.
-      double once = waves * sectorsOf(stream, together, memoryBlockBytes) * (double)memoryBlockBytes;
+      double once = waves * sectorsOf(stream, together, memoryBlockBytes) * (double)memoryBlockBytes *
+                    newShare(stream, ArrayRef(full).drop_back(), together);
+      // What the second-level cache holds as a whole is read once, in whatever order.
+      double whole = sectorsOf(stream, Box(extents), memoryBlockBytes) * (double)memoryBlockBytes;
+      if (stream.isLoad && whole < residentShare * (double)machine.cacheBytes)
+        once = std::min(once, whole);
       bool isAgain = stream.isLoad && llvm::any_of(streams, [&](const Stream &other) {
                        return other.isLoad && other.stage < stage && other.buffer == stream.buffer;
                      });
@@ -208,9 +218,9 @@ double GpuModel::predictNs(const Schedule &schedule) {
     size_t k = 0;
     auto bytesOf = [&](const Box &of) {
       double bytes = 0;
-      for (const Stream *stream : full)
+      for (auto [k, stream] : llvm::enumerate(full))
         if (stream->isLoad)
-          bytes += sectorsOf(*stream, of) * (double)sectorBytes;
+          bytes += sectorsOf(*stream, of) * (double)sectorBytes * newShare(*stream, ArrayRef(full).take_front(k), of);
       return bytes;
     };
     while (k < trips.size() && bytesOf(box) > room) {

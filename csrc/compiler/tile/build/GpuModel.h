@@ -29,6 +29,8 @@ public:
   /// Of an access, in bytes; nothing where the offset is not linear along the axis, but for wrapping around once.
   std::optional<int64_t> strideBytes(unsigned access, int axis) const { return streams[access].strides[axis]; }
   unsigned numAccesses() const { return streams.size(); }
+  /// Whether tiles may lie along the axis: what is read may lie anywhere, what is written at places of its own, too.
+  bool canTile(int axis) const;
 
 private:
   static constexpr int64_t sectorBytes = 32, warpSize = 32, accessBytes = 16;
@@ -39,16 +41,22 @@ private:
     /// Strides in bytes along the axes that the flat one is made of, where it is not walked as one.
     llvm::SmallVector<int64_t> digits;
     int64_t elementBytes = 1;
-    bool isLoad = true, isFull = true, isUnaligned = false;
+    bool isLoad = true, isFull = true, isUnaligned = false, isScattered = false, isMasked = false;
+    double chosen = 1;     // elements among which indices choose: those that no axis with a stride tells apart
+    int64_t firstByte = 0; // where all axes are at 0, as far as that is known
     int stage = 0;
     mlir::Value buffer;
     SizeExpr offset;
+    /// The offset of most points: where no index wraps around or is held at a border.
+    SizeExpr usual;
   };
   /// Points by axis.
   using Box = llvm::SmallVector<int64_t>;
 
   int64_t addressOf(const Stream &stream, int64_t position) const;
   double sectorsOf(const Stream &stream, const Box &box, int64_t sectorBytes = GpuModel::sectorBytes) const;
+  double newShare(const Stream &stream, llvm::ArrayRef<const Stream *> others, const Box &box) const;
+  int64_t widestAlong(int axis) const;
   struct Request {
     double count, sectors, lines;
     bool isGathered;
@@ -64,7 +72,7 @@ private:
   llvm::SmallVector<int64_t> extents;
   llvm::SmallVector<int64_t> flatExtents; // of the axes that the flat one is made of
   llvm::SmallVector<Stream> streams;
-  int64_t widestBytes = 1, numValues = 1;
+  int64_t numValues = 1;
   /// Instructions of the combiners of all reductions for a point; without what is known where counts are constants.
   double combineWork = 0, joinWork = 0;
   /// Of what is computed of the reductions' results.

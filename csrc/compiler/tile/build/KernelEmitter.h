@@ -220,6 +220,12 @@ private:
   std::pair<mlir::Value, mlir::Value> tilePositions();
   ValueList validOfTile();
   ExprEmitter::Bindings tileBindings();
+  //===-- places of single elements (GatherOffsets.cpp)
+  struct Places {
+    mlir::Value pointer, offsets;
+  };
+  Places placesOf(mlir::Value buffer, SizeExpr offset);
+  ExprEmitter::Bindings narrowBindings(SizeExpr expr);
   /// `op` itself, or an equal one made earlier in this scope.
   mlir::Value reuse(mlir::Operation *op);
 

@@ -276,15 +276,14 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
   }
 
   // Every lane has an address of its own.
-  ExprEmitter::Bindings tiles = tileBindings();
-  Value offsets = toTile(builder, exprs.emit(offset, tiles), tileShape());
+  auto [place, offsets] = placesOf(load.getSource(), offset);
   if (isPartialTile() || (hasRows() && validRows)) {
     Value inside = gatherMask();
     mask = mask ? reuse(arith::AndIOp::create(builder, mask, inside)) : inside;
   }
   if (other)
     other = isTile(other) ? other : toTile(builder, other, tileShape());
-  return reuse(tile::GatherOp::create(builder, tileOf(load.getType()), pointer, offsets, mask, other));
+  return reuse(tile::GatherOp::create(builder, tileOf(load.getType()), place, offsets, mask, other));
 }
 
 Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type elementType, Value mask) {

@@ -200,25 +200,25 @@ void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalar
       store(value, result);
       continue;
     }
-    Value offsets = toTile(builder, exprs.emit(offset, tileBindings()), tileShape());
+    auto [pointer, offsets] = placesOf(result, offset);
     Value active = mask;
     if (isPartialTile() || (hasRows() && validRows)) {
       Value inside = gatherMask();
       active = mask ? arith::AndIOp::create(builder, mask, inside).getResult() : inside;
     }
     if (isAtomic) {
-      tile::AtomicRmwOp::create(builder, tile::AtomicKind::Add, toTile(builder, value, tileShape()), pointerOf(result),
+      tile::AtomicRmwOp::create(builder, tile::AtomicKind::Add, toTile(builder, value, tileShape()), pointer,
                                 offsets, active, /*relaxed=*/true);
       continue;
     }
     // Lanes along a parallel axis never meet: they are read and written as one.
     bool isParallel = !isVectorReduced() && !op.getCombine().empty();
     if (isParallel) {
-      Value held = tile::GatherOp::create(builder, tileOf(element), pointerOf(result), offsets, active, Value());
+      Value held = tile::GatherOp::create(builder, tileOf(element), pointer, offsets, active, Value());
       value = combine(op.getCombine(), held, toTile(builder, value, tileShape()), tileShape())[0];
     }
     auto scatter =
-        tile::ScatterOp::create(builder, toTile(builder, value, tileShape()), pointerOf(result), offsets, active);
+        tile::ScatterOp::create(builder, toTile(builder, value, tileShape()), pointer, offsets, active);
     if (!op.getCombine().empty() && !isParallel)
       cloneCombiner(op.getCombine(), scatter.getCombine());
   }

@@ -54,7 +54,11 @@ void LayoutAssigner::collectTypes() {
     for (Region &region : op->getRegions())
       for (Block &block : region)
         llvm::for_each(block.getArgumentTypes(), visit);
-    // Arithmetic happens in registers; only what travels to and from memory decides how wide accesses are.
+    // Arithmetic happens in registers; only what travels to and from memory decides how wide accesses are. What a row's
+    // lanes have in common is one element.
+    auto load = dyn_cast<LoadOp>(op);
+    if (load && !load.getStaticStrides().empty() && load.getStaticStrides().back() == 0)
+      return;
     Type accessed = isa<LoadOp, GatherOp>(op)     ? op->getResult(0).getType()
                     : isa<StoreOp, ScatterOp>(op) ? op->getOperand(0).getType()
                                                   : Type();
