@@ -13,7 +13,7 @@ struct GpuMachine {
   int64_t threads = 2048, blocks = 32, registers = 64 << 10;
   double cyclesPerNs = 1.7;
   /// Bytes per nanosecond from memory, and from the second-level cache.
-  double memoryRate = 3000, cacheRate = 4500;
+  double memoryRate = 3000, cacheRate = 5500;
   /// Capacity of the second-level cache, and of the first-level one of a multiprocessor beside what is shared.
   int64_t cacheBytes = 50 << 20, localBytes = 160 << 10;
   /// From issuing a load until its data is there.

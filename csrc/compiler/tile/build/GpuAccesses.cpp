@@ -71,8 +71,10 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     stream.buffer = buffer;
     stream.isUnaligned = isUnaligned(buffer, loops.facts());
     stream.offset = offset;
+    stream.scalars.assign(scalars.begin(), scalars.end());
     auto loaded = dyn_cast_or_null<LoadOp>(load);
-    stream.isMasked = loaded && loaded.getMask();
+    for (const Axis &axis : loops.axes)
+      stream.maskVaries.push_back(loaded && loaded.getMask() && loops.variesAlong(loaded.getMask(), axis.name));
     SizeExpr plain = stream.usual = withoutWraps(loops.facts(), offset);
     SizeExpr first = plain;
     for (const Axis &axis : loops.axes)
@@ -82,14 +84,15 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
       std::optional<SizeExpr> stride = strideAlong(sizes, plain, axis.name);
       stream.wraps.push_back(plain != offset && !strideAlong(sizes, offset, axis.name));
       bool isIndirect = llvm::any_of(scalars, [&](Value v) { return loops.variesAlong(v, axis.name); });
+      stream.isPart.push_back(stride && !stride->isConstant(0));
       if (!stride || isIndirect)
         stream.strides.push_back(std::nullopt);
       else
         stream.strides.push_back(std::abs(loops.facts().estimate(*stride)) * stream.elementBytes);
     }
     stream.chosen = (double)loops.facts().estimate(cast<GraphTensorType>(buffer.getType()).numElements());
-    for (auto [extent, stride] : llvm::zip_equal(extents, stream.strides))
-      if (stride && *stride != 0)
+    for (auto [extent, isPart] : llvm::zip_equal(extents, stream.isPart))
+      if (isPart)
         stream.chosen = std::max(1.0, stream.chosen / (double)extent);
     if (loops.flatAxis >= 0 && !stream.strides[loops.flatAxis] && scalars.empty()) {
       SizeExpr apart = withoutWraps(loops.facts(), load ? loops.unflattened(load) : loops.unflattened(buffer));
@@ -122,6 +125,13 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
         joinWork += divides ? 0 : torch_tile::fusion::costOf(&inner);
       }
   }
+  for (Stream &stream : streams)
+    stream.isBorder = llvm::any_of(llvm::seq<size_t>(loops.axes.size()), [&](size_t k) {
+      return stream.isLoad && stream.maskVaries[k] && stream.strides[k] == 0 &&
+             llvm::any_of(streams, [&](const Stream &other) {
+               return other.isLoad && other.buffer == stream.buffer && other.strides[k] != 0;
+             });
+    });
   for (const FusedMember &member : loops.members)
     if (!member.isFull && llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
       for (Operation &inner : *LoopsOp(member.op).bodyBlock())
@@ -152,7 +162,7 @@ double GpuModel::newShare(const Stream &stream, ArrayRef<const Stream *> others,
         other->digits != stream.digits)
       continue;
     std::optional<int64_t> elements = loops.sizes().sub(stream.usual, other->usual).constant();
-    if (!elements)
+    if (!elements || other->scalars != stream.scalars)
       continue;
     // The distance as steps along the axes, from that of the largest stride on.
     int64_t distance = std::abs(*elements) * stream.elementBytes;
@@ -187,7 +197,7 @@ int64_t GpuModel::addressOf(const Stream &stream, int64_t position) const {
 /// Sectors of so many bytes that the points of a box touch, each counted once.
 double GpuModel::sectorsOf(const Stream &stream, const Box &box, int64_t sectorBytes) const {
   SmallVector<std::pair<int64_t, int64_t>> dims; // stride, count
-  double count = 1, chosen = 1;
+  double count = 1, chosen = 1, parts = 1;
   for (auto [k, stride] : llvm::enumerate(stream.strides)) {
     if (box[k] <= 1 || (stride && *stride == 0))
       continue;
@@ -195,6 +205,7 @@ double GpuModel::sectorsOf(const Stream &stream, const Box &box, int64_t sectorB
       dims.push_back({*stride, box[k]});
     } else if (stream.digits.empty()) {
       chosen *= (double)box[k];
+      parts *= stream.isPart[k] ? (double)box[k] : 1;
     } else {
       int64_t points = box[k];
       for (size_t digit = flatExtents.size(); digit-- > 0 && points > 1;) {
@@ -218,7 +229,7 @@ double GpuModel::sectorsOf(const Stream &stream, const Box &box, int64_t sectorB
   // Neighbours that are chosen one by one may share a sector.
   bool isSingle = run == (double)stream.elementBytes;
   double share = isSingle ? (double)stream.elementBytes / (double)sectorBytes : 1;
-  count *= std::min(chosen, std::max(1.0, stream.chosen * share));
+  count *= std::min(chosen, parts * std::max(1.0, stream.chosen * share));
   // A run that begins anywhere crosses one boundary more than one that begins at a sector.
   double sectors = std::ceil(run / (double)sectorBytes);
   if (count > 1 && !isAligned)
@@ -258,7 +269,7 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     if (validLanes % width != 0 || (stream.isUnaligned && rows > 1))
       width = 1;
     // A row that begins elsewhere is put together from whole words only by itself.
-    if ((rows > 1 || stream.isMasked) && stream.firstByte % (width * element) != 0)
+    if (rows > 1 && stream.firstByte % (width * element) != 0)
       width = 1;
   }
   // Points of a reduced axis that one thread has, and that follow one another, are one access of up to 16 bytes where
@@ -276,13 +287,13 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
            isAligned(joined * 2 * width * element))
       joined *= 2;
   }
-  // What indices choose often lies near what the neighbours' choose: a sector for each, but not a line.
+  // What indices choose often lies near what the neighbours' choose: two share a sector.
   llvm::SmallSet<int64_t, 32> sectors, lines;
   for (int64_t t = 0; t < warpSize; ++t) { // the first of vector / width requests
     int64_t position = t * vector, r = position / lanes, l = position % lanes;
     if (r >= rows || l >= validLanes || r >= validRows)
       continue;
-    int64_t address = (isTakenApart ? addressOf(stream, middle + l) : l * lane.value_or(sectorBytes)) +
+    int64_t address = (isTakenApart ? addressOf(stream, middle + l) : l * lane.value_or(sectorBytes / 2)) +
                       r * row.value_or(64 * lineBytes);
     for (int64_t byte : {address, address + joined * width * element - 1}) {
       sectors.insert(byte / sectorBytes);

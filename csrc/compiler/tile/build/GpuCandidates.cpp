@@ -125,8 +125,8 @@ private:
     // Short rows without masks, whose neighbours are whole words where they follow one another. What is read after the
     // reduction would go through shared memory once more.
     bool isReadAgain = llvm::any_of(loops.members, [](const FusedMember &m) { return m.isFull && m.stage > 0; });
-    bool isShort = !isReadAgain && !isReduced(r) && model.extent(v) < longestWhole;
-    if (isReduced(v) && (isShort || isReduced(r)) && !llvm::isPowerOf2_64(model.extent(v)))
+    if (!isReadAgain && isReduced(v) && !isReduced(r) && model.extent(v) < longestWhole &&
+        !llvm::isPowerOf2_64(model.extent(v)))
       addPair(v, r, model.extent(v));
   }
 

@@ -79,6 +79,12 @@ double GpuModel::foldWork(const Schedule &schedule, int64_t threads, int64_t vec
   return work + (double)(threads * results) * llvm::Log2_64_Ceil((uint64_t)holding) * step;
 }
 
+/// Whether elements of a tile differ in whether they are loaded.
+bool GpuModel::isMaskedIn(const Stream &stream, const Schedule &schedule) const {
+  auto variesAlong = [&](int axis) { return axis >= 0 && stream.maskVaries[axis]; };
+  return variesAlong(schedule.vectorAxis) || (schedule.rows > 1 && variesAlong(schedule.rowAxis));
+}
+
 double GpuModel::predictNs(const Schedule &schedule) {
   int v = schedule.vectorAxis, r = schedule.rowAxis;
   auto isParallel = [&](int k) { return !loops.axes[k].reduced; };
@@ -87,6 +93,10 @@ double GpuModel::predictNs(const Schedule &schedule) {
   int64_t vector = std::max<int64_t>(1, schedule.pieceLanes ? schedule.pieceLanes : accessBytes / widestBytes);
   while (vector > 1 && (points % vector != 0 || vector * threads > points))
     vector /= 2;
+
+  // What threads compute: of a tile that they do not divide, some elements twice.
+  auto slots = (double)(threads * vector * (int64_t)llvm::divideCeil(points, threads * vector));
+  double repeats = slots / (double)points;
 
   // The grid, outermost first; a program's loops likewise; what one tile covers.
   struct Dim {
@@ -172,11 +182,10 @@ double GpuModel::predictNs(const Schedule &schedule) {
         continue;
       bool isKept =
           stream.isLoad && holdsRow && stage > 0 && stream.isFull && llvm::any_of(streams, [&](const Stream &other) {
-            return other.isLoad && other.stage < stage && other.buffer == stream.buffer &&
-                   other.offset == stream.offset;
+            return other.isLoad && other.stage < stage && isSame(other, stream);
           });
       bool isRepeated = stream.isLoad && llvm::any_of(full, [&](const Stream *other) {
-                          return other->isLoad && other->buffer == stream.buffer && other->offset == stream.offset;
+                          return other->isLoad && isSame(*other, stream);
                         });
       if (isKept || isRepeated)
         continue;
@@ -184,9 +193,9 @@ double GpuModel::predictNs(const Schedule &schedule) {
         full.push_back(&stream);
       Request request = requestsOf(stream, schedule, vector);
       double tiles = programs * (stream.isFull ? iterations : 1);
-      cycles += tiles * request.count * std::max(request.lines, 1.0);
-      instructions += tiles * (double)points *
-                      ((stream.isMasked ? maskedWork : 0) + accessWork / (double)vector +
+      cycles += tiles * request.count * std::max(request.lines, 1.0) * repeats;
+      instructions += tiles * slots *
+                      ((isMaskedIn(stream, schedule) ? maskedWork : 0) + accessWork / (double)vector +
                        (request.isGathered  ? gatherWork
                                                       : request.lines > 8 ? addressWork
                                                                           : 0));
@@ -197,6 +206,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
         memoryBytes += programs * sectorsOf(stream, box) * (double)sectorBytes * 0.5;
         continue;
       }
+      if (stream.isBorder)
+        continue;
       // Again in a later stage: from the second-level cache, if it holds what the programs under way have read.
       double once = waves * sectorsOf(stream, together, memoryBlockBytes) * (double)memoryBlockBytes *
                     newShare(stream, ArrayRef(full).drop_back(), together);
@@ -219,7 +230,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
     auto bytesOf = [&](const Box &of) {
       double bytes = 0;
       for (auto [k, stream] : llvm::enumerate(full))
-        if (stream->isLoad)
+        if (stream->isLoad && !stream->isBorder)
           bytes += sectorsOf(*stream, of) * (double)sectorBytes * newShare(*stream, ArrayRef(full).take_front(k), of);
       return bytes;
     };
@@ -231,13 +242,13 @@ double GpuModel::predictNs(const Schedule &schedule) {
     }
     double requested = 0;
     for (const Stream *stream : full)
-      if (stream->isLoad) {
+      if (stream->isLoad && !stream->isBorder) {
         Request request = requestsOf(*stream, schedule, vector);
         requested += programs * iterations * request.count * request.sectors * (double)sectorBytes;
       }
     cacheBytes += bytesOf(box) > room ? requested : std::min(requested, outer * bytesOf(box));
     if (!full.empty())
-      instructions += programs * iterations * (double)points *
+      instructions += programs * iterations * slots *
                       ((double)loops.work() + std::max(1.0, combineWorkOf(schedule, perThread, holdsRow))) / numStages;
   }
 

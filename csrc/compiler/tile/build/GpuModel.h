@@ -38,18 +38,26 @@ private:
   struct Stream {
     llvm::SmallVector<std::optional<int64_t>> strides; // bytes, by axis
     llvm::SmallVector<bool> wraps;                     // by axis: each element has an address of its own
+    llvm::SmallVector<bool> maskVaries;                // by axis
+    llvm::SmallVector<bool> isPart;                    // by axis: indices choose among what lies at one point of it
     /// Strides in bytes along the axes that the flat one is made of, where it is not walked as one.
     llvm::SmallVector<int64_t> digits;
     int64_t elementBytes = 1;
-    bool isLoad = true, isFull = true, isUnaligned = false, isScattered = false, isMasked = false;
+    bool isLoad = true, isFull = true, isUnaligned = false, isScattered = false;
+    /// Under a mask that few points meet: what lies beyond an edge, and is read from one place along it.
+    bool isBorder = false;
     double chosen = 1;     // elements among which indices choose: those that no axis with a stride tells apart
     int64_t firstByte = 0; // where all axes are at 0, as far as that is known
     int stage = 0;
     mlir::Value buffer;
+    llvm::SmallVector<mlir::Value> scalars; // that the offset is made of, beside axes
     SizeExpr offset;
     /// The offset of most points: where no index wraps around or is held at a border.
     SizeExpr usual;
   };
+  static bool isSame(const Stream &left, const Stream &right) {
+    return left.buffer == right.buffer && left.offset == right.offset && left.scalars == right.scalars;
+  }
   /// Points by axis.
   using Box = llvm::SmallVector<int64_t>;
 
@@ -63,6 +71,7 @@ private:
   };
   Request requestsOf(const Stream &stream, const Schedule &schedule, int64_t vector) const;
 
+  bool isMaskedIn(const Stream &stream, const Schedule &schedule) const;
   double foldWork(const Schedule &schedule, int64_t threads, int64_t vector) const;
   double combineWorkOf(const Schedule &schedule, int64_t perThread, bool isOneTile) const;
   double foldNs(const Schedule &schedule, int64_t threads, int64_t vector) const;
@@ -71,7 +80,7 @@ private:
   target::GpuMachine machine;
   llvm::SmallVector<int64_t> extents;
   llvm::SmallVector<int64_t> flatExtents; // of the axes that the flat one is made of
-  llvm::SmallVector<Stream> streams;
+  std::vector<Stream> streams;
   int64_t numValues = 1;
   /// Instructions of the combiners of all reductions for a point; without what is known where counts are constants.
   double combineWork = 0, joinWork = 0;
