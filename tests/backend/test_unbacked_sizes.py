@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch._dynamo.utils import counters
 
-from tests.compiling import IS_TILE, assert_same, compiled, gradients
+from tests.compiling import BACKEND, IS_TILE, assert_same, compiled, count, gradients
 
 if not IS_TILE:
     pytest.skip("about the backend tile", allow_module_level=True)
@@ -297,3 +297,24 @@ def test_gradient_of_masked_select() -> None:
 
     x = torch.randn(6, 7)
     assert_same(gradients(compiled(function), [x]), gradients(function, [x]))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n: x[n.tolist()[0] : n.tolist()[1]] * 2,
+        lambda x, n: x[n[0].item() : n[1].item()] * 2,
+        lambda x, n: torch.cat([x[k : k + 1] for k in n.tolist()]),
+        lambda x, n: x.narrow(0, n[0].item(), 3) * 2,
+        lambda x, n: x * abs(n[0].item() - n[1].item()),
+        lambda x, n: x * (n[1].item() & 5) + (n[0].item() | 6) - (n[1].item() ^ 9),
+    ],
+    ids=["list", "items", "loop", "narrow", "magnitude", "bits"],
+)
+def test_numbers_of_a_tensor(function: Callable[..., Any]) -> None:
+    other = torch.compile(function, backend=BACKEND)
+    x = torch.randn(8, 6)
+    for numbers in ((1, 4), (2, 7), (-3, 70), (5, 6)):
+        n = torch.tensor(numbers)
+        assert_same(other(x, n), function(x, n))
+    assert count("fallbacks") == 0

@@ -201,11 +201,14 @@ def test_maximum_without_nan_and_hypotenuse() -> None:
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("align_corners", [False, True])
 def test_samples_of_a_volume(mode: str, padding_mode: str, align_corners: bool) -> None:
-    x, grid = torch.randn(2, 3, 4, 5, 6), torch.rand(2, 3, 2, 4, 3) * 4 - 2
-    expected = F.grid_sample(x, grid, mode, padding_mode, align_corners)
     codes = (("bilinear", "nearest").index(mode), ("zeros", "border", "reflection").index(padding_mode))
-    result = TABLE[aten.grid_sampler_3d.default](x, grid, *codes, align_corners)
-    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
+    x, grid = torch.randn(2, 3, 4, 5, 6), torch.rand(2, 3, 2, 4, 3) * 4 - 2
+    extremes = torch.tensor([math.nan, math.inf, -math.inf, 1e10, -1e10, 3e9, 0.6, -1.0, 2.5])
+    points = torch.cartesian_prod(extremes, extremes, extremes)[None, None, None].expand(2, -1, -1, -1, -1)
+    for at in (grid, points):
+        expected = F.grid_sample(x, at, mode, padding_mode, align_corners)
+        result = TABLE[aten.grid_sampler_3d.default](x, at, *codes, align_corners)
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 @pytest.mark.parametrize(

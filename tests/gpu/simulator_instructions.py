@@ -192,7 +192,9 @@ def _assembled(text: str, assembly: _Assembly) -> tuple[Call, list[str]] | None:
         return ("sim_cp_async", [assembly.literal(found[4]), int(bool(found[5])), int(bool(predicate))]), sources
     if found := re.search(r"(cp\.async|wgmma)\.wait_group(?:\.sync\.aligned)?\s+(\d+|\$\d+)", text):
         return ("sim_cp_async_wait" if found[1] == "cp.async" else "sim_wgmma_wait", []), [assembly.source(found[2])]
-    if found := re.search(r"red\.relaxed\.gpu\.global\.add\.v(\d)\.f32\s*\[(?P<target>[^\]]+)\]\s*,\s*(?P<values>\{[^}]*\})", text):
+    if found := re.search(
+        r"red\.relaxed\.gpu\.global\.add\.v(\d)\.f32\s*\[(?P<target>[^\]]+)\]\s*,\s*(?P<values>\{[^}]*\})", text
+    ):
         return ("sim_red", [int(found[1])]), [assembly.source(found["target"]), *assembly.sources(found["values"])]
     for pattern, function in (
         (r"cp\.async\.commit_group", "sim_cp_async_commit"),

@@ -22,7 +22,7 @@ from torch_tile.config import Settings
 from torch_tile.counters import counters
 from torch_tile.debug import faults, limits, minify, phases
 from torch_tile.errors import OverlappingInputsError
-from torch_tile.frontend import circular_pads, containment, number_reads, written_scalars
+from torch_tile.frontend import circular_pads, containment, number_reads, tensor_indices, written_scalars
 from torch_tile.frontend.deterministic import called_deterministically, deterministic
 from torch_tile.frontend.finite import asserts_finite
 from torch_tile.frontend.inference_modes import traced_without_gradients
@@ -97,7 +97,8 @@ def compile_with_autograd(
         refuse_views_of_copies(gm, _is_training(inputs))
         check_level()
         pads = circular_pads.replaced(gm, limits.is_on(settings, "circular_pads"))
-        with traced_without_gradients(gm), written_scalars.kept(gm), number_reads.allowed(), pads:
+        numbers = (number_reads.allowed(), tensor_indices.replaced(gm))
+        with traced_without_gradients(gm), written_scalars.kept(gm), numbers[0], numbers[1], pads:
             return _compile_with_attention(gm, inputs, settings)
 
     def compile_any() -> Callable[..., Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import sympy
 import torch
 from sympy.printing.str import StrPrinter
+from torch.utils._sympy import functions
 
 
 class _ExactFloats(StrPrinter):  # type: ignore[misc]
@@ -17,6 +19,35 @@ class _ExactFloats(StrPrinter):  # type: ignore[misc]
 
 def exact_text(expression: Any) -> str:
     return str(_ExactFloats().doprint(expression))
+
+
+def plain_expression(expression: Any) -> Any:
+    """Absolute values as maxima, bits under a constant mask as remainders, and choices on the outside."""
+    for name, make in (("and", _common_bits), ("or", _any_bits), ("xor", _different_bits)):
+        if function := getattr(functions, f"BitwiseFn_bitwise_{name}", None):
+            expression = expression.replace(function, make)
+    expression = expression.replace(sympy.Abs, lambda x: functions.Max(x, -x))
+    return sympy.piecewise_fold(expression) if expression.has(sympy.Piecewise) else expression
+
+
+# Of so many bits: a mask of more would make long expressions.
+_MOST_BITS = 8
+
+
+def _common_bits(a: Any, b: Any) -> Any:
+    value, mask = (a, b) if b.is_Integer else (b, a)
+    bits = [k for k in range(62) if mask.is_Integer and int(mask) >> k & 1]
+    if not mask.is_Integer or not 0 <= int(mask) < 1 << 62 or len(bits) > _MOST_BITS:
+        return functions.BitwiseFn_bitwise_and(a, b)
+    return sympy.Add(*(functions.PythonMod(functions.FloorDiv(value, 1 << k), 2) * (1 << k) for k in bits))
+
+
+def _any_bits(a: Any, b: Any) -> Any:
+    return a + b - _common_bits(a, b)
+
+
+def _different_bits(a: Any, b: Any) -> Any:
+    return a + b - 2 * _common_bits(a, b)
 
 
 def has_strides_of(value: torch.Tensor, memory_format: torch.memory_format) -> bool:

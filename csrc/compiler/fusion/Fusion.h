@@ -23,8 +23,8 @@ struct Machine {
   int64_t fewestRows = 32;
   /// Elements that rows of a few columns, taken as one, have at most: a page of memory. 0: rows stay by themselves.
   int64_t elementsOfRows = 1024;
-  /// What a load under a mask adds to the size of a kernel beside what other loads do, in operations: on GPU each element
-  /// chooses its address, and the time of the assembler grows with the square of all.
+  /// What a load under a mask adds to the size of a kernel beside what other loads do, in operations: on GPU each
+  /// element chooses its address, and the time of the assembler grows with the square of all.
   int64_t branchCost = 0;
   /// Whether an index that wraps around is better than two loads under masks.
   bool mergesLoads = false;

@@ -109,6 +109,12 @@ SizeExpr Sizes::readExpression(py::handle expression, py::handle shapeEnv) {
   if (py::type::of(expression).attr("__name__").cast<std::string_view>() == "Piecewise")
     return readChoice(expression, shapeEnv);
   std::string text = py::str(expression).cast<std::string>(), error;
+  auto has = [&](std::string_view name) { return text.find(name) != std::string::npos; };
+  if (has("Abs(") || has("BitwiseFn_") || has("Piecewise(")) {
+    py::object plain = py::module_::import("torch_tile.frontend.sizes").attr("plain_expression")(expression);
+    if (!plain.equal(expression))
+      return readExpression(plain, shapeEnv);
+  }
   if (text.find('.') != std::string::npos) // sympy shortens floats
     text = py::module_::import("torch_tile.frontend.sizes").attr("exact_text")(expression).cast<std::string>();
   SizeExpr parsed = context.parse(text, &error);

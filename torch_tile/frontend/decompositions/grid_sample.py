@@ -25,17 +25,22 @@ def _reflected(x: torch.Tensor, low: float, high: Any) -> torch.Tensor:
     return torch.where(is_even, extra + offset, span - extra + offset)
 
 
+def _settled(x: torch.Tensor) -> torch.Tensor:
+    """Positions that no 32-bit integer holds lie outside of everything, as in ATen's kernels of one point at a time."""
+    return torch.where((x >= -(2.0**31)) & (x <= 2.0**31 - 2), x, -100.0)
+
+
 def _position(x: torch.Tensor, size: Any, padding_mode: int, align_corners: bool) -> torch.Tensor:
-    """From [-1, 1] to elements."""
+    """From [-1, 1] to elements. NaN, where elements are found at all, is the last one, on a GPU the first."""
     x = (x + 1) / 2 * (size - 1) if align_corners else ((x + 1) * size - 1) / 2
     if padding_mode == _ZEROS:
-        return x
+        return _settled(x)
     if padding_mode != _BORDER:
         if size == 1 and align_corners:
             x = torch.zeros_like(x)
         else:
             x = _reflected(x, 0, 2 * (size - 1)) if align_corners else _reflected(x, -1, 2 * size - 1)
-    return x.clamp(0, size - 1)
+    return torch.where(x.isnan(), 0 if x.is_cuda else size - 1, x).clamp(0, size - 1)
 
 
 def _position_2d(x: torch.Tensor, size: Any, align_corners: bool) -> torch.Tensor:
@@ -161,7 +166,8 @@ def _grid_sampler_2d(
     ]
 
     def inside(place: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return [_inside_2d(p, size, padding_mode, align_corners) for p, size in zip(place, image.sizes, strict=True)]
+        places = [_inside_2d(p, size, padding_mode, align_corners) for p, size in zip(place, image.sizes, strict=True)]
+        return [_settled(p) for p in places] if x.is_cuda else places
 
     if interpolation_mode == _NEAREST:
         return image.at([torch.round(p) for p in inside(at)]).to(x.dtype)

@@ -219,7 +219,8 @@ static Progression progressionOfOp(Operation *op, int64_t lanes, Search &search)
     return progressionOf(op->getOperand(0), lanes, search);
   // A row's own number, for all its lanes; what a check lets through lies where it did.
   if (auto load = dyn_cast<tile::LoadOp>(op))
-    return load.getStaticStrides().empty() || load.getStaticStrides().back() != 0 || load.getMask() || !load.getValid().empty()
+    return load.getStaticStrides().empty() || load.getStaticStrides().back() != 0 || load.getMask() ||
+                   !load.getValid().empty()
                ? Progression{}
                : Progression{0, 1};
   if (auto check = dyn_cast<tile::CheckIndexOp>(op)) {

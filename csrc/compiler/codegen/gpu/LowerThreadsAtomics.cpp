@@ -93,8 +93,7 @@ bool ThreadLowering::addNeighbours(tile::AtomicRmwOp op) {
                                 /*has_side_effects=*/true, /*is_align_stack=*/false, LLVM::TailCallKind::None,
                                 LLVM::AsmDialectAttr(), ArrayAttr());
     };
-    if (Value condition = both(isOwned(cast<RankedTensorType>(op.getType()), piece),
-                               part.isWhole))
+    if (Value condition = both(isOwned(cast<RankedTensorType>(op.getType()), piece), part.isWhole))
       guardedStore(condition, update);
     else
       update();

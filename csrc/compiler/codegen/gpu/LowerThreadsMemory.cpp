@@ -382,8 +382,7 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
           continue;
         }
         inside = both(inside, given ? extract(given, lane) : Value());
-        scalars.push_back(inside ? loadOr(access->storage, ptr, inside, other)
-                                 : loadElements(access->storage, ptr));
+        scalars.push_back(inside ? loadOr(access->storage, ptr, inside, other) : loadElements(access->storage, ptr));
       }
       Value loaded = isOne ? broadcast(scalars[0], withLanes(access->storage, lanes)) : fromScalars(scalars);
       result.push_back(fromStorage(loaded, element));

@@ -19,9 +19,9 @@ static std::pair<SizeExpr, SizeExpr> splitOffset(SizeContext &sizes, SizeExpr of
     for (const auto &[atom, power] : term.factors)
       for (int k = 0; k < power; ++k)
         product = sizes.mul(product, atom);
-    SizeExpr &sum =
-        llvm::any_of(product.symbols(), [&](std::string_view name) { return varies(StringRef(name)); }) ? varying
-                                                                                                         : common;
+    SizeExpr &sum = llvm::any_of(product.symbols(), [&](std::string_view name) { return varies(StringRef(name)); })
+                        ? varying
+                        : common;
     sum = sizes.add(sum, product);
   }
   return {varying, common};

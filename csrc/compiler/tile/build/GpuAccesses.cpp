@@ -139,9 +139,8 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
 }
 
 bool GpuModel::canTile(int axis) const {
-  return llvm::all_of(streams, [&](const Stream &stream) {
-    return stream.strides[axis] || stream.isLoad || stream.isScattered;
-  });
+  return llvm::all_of(
+      streams, [&](const Stream &stream) { return stream.strides[axis] || stream.isLoad || stream.isScattered; });
 }
 
 /// Of the elements that an axis tells apart, in bytes.

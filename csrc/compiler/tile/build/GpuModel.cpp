@@ -197,8 +197,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
       instructions += tiles * slots *
                       ((isMaskedIn(stream, schedule) ? maskedWork : 0) + accessWork / (double)vector +
                        (request.isGathered  ? gatherWork
-                                                      : request.lines > 8 ? addressWork
-                                                                          : 0));
+                        : request.lines > 8 ? addressWork
+                                            : 0));
       if (!stream.isLoad)
         cacheBytes += tiles * request.count * request.sectors * (double)sectorBytes;
       if (!stream.isFull) {

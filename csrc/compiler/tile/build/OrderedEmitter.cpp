@@ -207,8 +207,8 @@ void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalar
       active = mask ? arith::AndIOp::create(builder, mask, inside).getResult() : inside;
     }
     if (isAtomic) {
-      tile::AtomicRmwOp::create(builder, tile::AtomicKind::Add, toTile(builder, value, tileShape()), pointer,
-                                offsets, active, /*relaxed=*/true);
+      tile::AtomicRmwOp::create(builder, tile::AtomicKind::Add, toTile(builder, value, tileShape()), pointer, offsets,
+                                active, /*relaxed=*/true);
       continue;
     }
     // Lanes along a parallel axis never meet: they are read and written as one.
@@ -217,8 +217,7 @@ void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalar
       Value held = tile::GatherOp::create(builder, tileOf(element), pointer, offsets, active, Value());
       value = combine(op.getCombine(), held, toTile(builder, value, tileShape()), tileShape())[0];
     }
-    auto scatter =
-        tile::ScatterOp::create(builder, toTile(builder, value, tileShape()), pointer, offsets, active);
+    auto scatter = tile::ScatterOp::create(builder, toTile(builder, value, tileShape()), pointer, offsets, active);
     if (!op.getCombine().empty() && !isParallel)
       cloneCombiner(op.getCombine(), scatter.getCombine());
   }

@@ -1,0 +1,90 @@
+"""Indices that are integer tensors of no dimension: `cache[position]`, `x[i, :] = 0`.
+
+Indexing takes their numbers, as eager mode does: a view of one slice. Dynamo leaves them tensors in its graph, of which
+AOTAutograd then asks numbers that it does not have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+_BYTES = (torch.bool, torch.uint8)  # masks
+_SIMPLE = (int, torch.SymInt, slice, torch.Tensor)
+
+
+def _is_number(index: Any) -> bool:
+    if not isinstance(index, torch.Tensor) or index.dim() > 0:
+        return False
+    return not (index.is_floating_point() or index.is_complex() or index.dtype in _BYTES)
+
+
+def _consumed(part: Any) -> int:
+    """Dimensions that a part of an index is for."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.dim() if isinstance(part, torch.Tensor) and part.dtype in _BYTES else 1
+
+
+def _selected(x: torch.Tensor, index: Any) -> tuple[torch.Tensor, tuple[Any, ...]]:
+    """What the numbers of an index leave, and the rest of the index: symbolic integers are for `select` alone."""
+    parts = index if isinstance(index, tuple) else (index,)
+    dim, behind, rest = 0, x.dim() - sum(map(_consumed, parts)), []
+    for part in parts:
+        if _is_number(part) or isinstance(part, (int, torch.SymInt)):
+            x = x.select(dim, part.item() if isinstance(part, torch.Tensor) else part)
+            continue
+        rest.append(part)
+        dim += behind if part is Ellipsis else _consumed(part)
+    return x, tuple(rest) or (Ellipsis,)
+
+
+def read(x: torch.Tensor, index: Any) -> torch.Tensor:
+    """As `x[index]`."""
+    x, rest = _selected(x, index)
+    return x if rest == (Ellipsis,) else x[rest]
+
+
+def write(x: torch.Tensor, index: Any, value: Any) -> None:
+    """As `x[index] = value`."""
+    x, rest = _selected(x, index)
+    x[rest] = value
+
+
+_REPLACEMENTS = {operator.getitem: read, operator.setitem: write}
+
+
+@contextlib.contextmanager
+def replaced(gm: Any) -> Iterator[None]:
+    """While AOTAutograd traces a graph of Dynamo's, tensors of no dimension index as numbers. Afterwards the graph is as
+    it was: scripts that show a failure are made of it."""
+    changed: list[Node] = []
+    if isinstance(gm, GraphModule):
+        for node in gm.graph.nodes:
+            if node.op != "call_function" or node.target not in _REPLACEMENTS:
+                continue
+            parts = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
+            values = [p.meta.get("example_value") if isinstance(p, Node) else p for p in parts]
+            is_simple = all(
+                (isinstance(v, _SIMPLE) and not isinstance(v, bool)) or v is None or v is Ellipsis for v in values
+            )
+            if is_simple and any(map(_is_number, values)):
+                changed.append(node)
+    if not changed:
+        yield
+        return
+    before = [node.target for node in changed]
+    for node in changed:
+        node.target = _REPLACEMENTS[node.target]  # type: ignore[index]
+    gm.recompile()
+    try:
+        yield
+    finally:
+        for node, target in zip(changed, before, strict=True):
+            node.target = target
+        gm.recompile()
