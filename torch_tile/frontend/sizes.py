@@ -26,7 +26,7 @@ def plain_expression(expression: Any) -> Any:
     for name, make in (("and", _common_bits), ("or", _any_bits), ("xor", _different_bits)):
         if function := getattr(functions, f"BitwiseFn_bitwise_{name}", None):
             expression = expression.replace(function, make)
-    expression = expression.replace(sympy.Abs, lambda x: functions.Max(x, -x))
+    expression = expression.replace(sympy.Abs, lambda x: functions.Max(x, -x))  # type: ignore[no-untyped-call]
     return sympy.piecewise_fold(expression) if expression.has(sympy.Piecewise) else expression
 
 

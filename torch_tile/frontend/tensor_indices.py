@@ -37,7 +37,7 @@ def _selected(x: torch.Tensor, index: Any) -> tuple[torch.Tensor, tuple[Any, ...
     dim, behind, rest = 0, x.dim() - sum(map(_consumed, parts)), []
     for part in parts:
         if _is_number(part) or isinstance(part, (int, torch.SymInt)):
-            x = x.select(dim, part.item() if isinstance(part, torch.Tensor) else part)
+            x = x.select(dim, part.item() if isinstance(part, torch.Tensor) else part)  # type: ignore[arg-type]
             continue
         rest.append(part)
         dim += behind if part is Ellipsis else _consumed(part)
@@ -61,8 +61,9 @@ _REPLACEMENTS = {operator.getitem: read, operator.setitem: write}
 
 @contextlib.contextmanager
 def replaced(gm: Any) -> Iterator[None]:
-    """While AOTAutograd traces a graph of Dynamo's, tensors of no dimension index as numbers. Afterwards the graph is as
-    it was: scripts that show a failure are made of it."""
+    """While AOTAutograd traces a graph of Dynamo's, tensors of no dimension index as numbers. Afterwards the graph is
+    as it was: scripts that show a failure are made of it.
+    """
     changed: list[Node] = []
     if isinstance(gm, GraphModule):
         for node in gm.graph.nodes:
@@ -80,7 +81,7 @@ def replaced(gm: Any) -> Iterator[None]:
         return
     before = [node.target for node in changed]
     for node in changed:
-        node.target = _REPLACEMENTS[node.target]  # type: ignore[index]
+        node.target = _REPLACEMENTS[node.target]  # type: ignore[index, assignment]
     gm.recompile()
     try:
         yield
