@@ -25,6 +25,10 @@ def _intrinsic(name: str) -> Call | None:
         return f"sim_{found[1]}matrix", [_COUNT[found[2]], int(found[3] is not None)]
     if found := re.fullmatch(r"cp\.async\.(c[ag])\.shared\.global\.(4|8|16)(\.s)?", name):
         return "sim_cp_async", [int(found[2]), int(found[3] is not None)]
+    if found := re.fullmatch(r"ff\.to\.(e4m3|e5m2)x2\.rn", name):
+        return "sim_to_float8", [_ELEMENTS[found[1]]]
+    if found := re.fullmatch(r"(e4m3|e5m2)x2\.to\.f16x2\.rn", name):
+        return "sim_from_float8", [_ELEMENTS[found[1]]]
     return {
         "cp.async.commit.group": ("sim_cp_async_commit", []),
         "cp.async.wait.group": ("sim_cp_async_wait", []),
@@ -98,7 +102,7 @@ def replace_intrinsics(ir: str) -> tuple[str, set[str]]:
         return _wrapper(f"@sim.{found['name']}", found["result"], types, sources, call)
 
     declaration = (
-        r"^declare (?:noundef )?(?P<result>\{.*?\}|\w+) @llvm\.nvvm\.(?P<name>[\w.]+)\((?P<parameters>.*)\).*$"
+        r"^declare (?:noundef )?(?P<result>\{.*?\}|<[^>]*>|\w+) @llvm\.nvvm\.(?P<name>[\w.]+)\((?P<parameters>.*)\).*$"
     )
     result = re.sub(declaration, define, ir, flags=re.M)
     return re.sub(

@@ -205,6 +205,35 @@ void sim_cp_async_wait_all(const uint64_t *in, uint64_t *out, int32_t a, int32_t
   ++pending[simThread].numGroups;
   endCopies(0);
 }
+/// A float in 8 bits, rounded to nearest even; what is too large is the largest, NaN is 0x7f.
+static uint32_t encode8(enum Element element, float value) {
+  int32_t bits = element == E4M3 ? 3 : 2, least = element == E4M3 ? -6 : -14;
+  uint32_t largest = element == E4M3 ? 0x7e : 0x7b, sign = signbit(value) ? 0x80 : 0;
+  double size = fabs((double)value);
+  if (isnan(value))
+    return 0x7f;
+  int32_t exponent;
+  frexp(size, &exponent);
+  exponent = size == 0 || exponent - 1 < least ? least : exponent - 1;
+  // In steps of the last bit; what is carried moves into the exponent.
+  double steps = nearbyint(ldexp(size, bits - exponent));
+  double pattern = steps + (double)((exponent - least) * (1 << bits));
+  return sign | (pattern > largest ? largest : (uint32_t)pattern);
+}
+
+/// in: what becomes the upper and the lower byte.
+void sim_to_float8(const uint64_t *in, uint64_t *out, int32_t element, int32_t b, int32_t c, int32_t d) {
+  out[0] = encode8((enum Element)element, floatOf((uint32_t)in[0])) << 8 |
+           encode8((enum Element)element, floatOf((uint32_t)in[1]));
+}
+
+void sim_from_float8(const uint64_t *in, uint64_t *out, int32_t element, int32_t b, int32_t c, int32_t d) {
+  _Float16 both[2];
+  for (int32_t k = 0; k < 2; ++k)
+    both[k] = (_Float16)decode((enum Element)element, (uint32_t)(in[0] >> (8 * k)) & 0xff);
+  memcpy(out, both, sizeof both);
+}
+
 /// Adds to neighbouring floats of global memory. in: their address, and what is added to each.
 void sim_red(const uint64_t *in, uint64_t *out, int32_t count, int32_t b, int32_t c, int32_t d) {
   float *target = (float *)(uintptr_t)in[0];

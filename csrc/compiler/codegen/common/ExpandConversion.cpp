@@ -19,16 +19,17 @@ struct Float8Format {
   uint32_t overflowBits;    // f32 bits from which on the result is inf or NaN
   uint32_t infinityPattern; // result of overflow
   uint32_t nanPattern;
-  bool isFnuz = false; // 0x80 is NaN, the only one; there is no infinity and no negative zero
+  uint32_t lastFiniteBits = 0; // f32 bits of the largest number that is rounded to a finite one
+  bool isFnuz = false;         // 0x80 is NaN, the only one; there is no infinity and no negative zero
 };
 } // namespace
 
 // f8E4M3FN has no infinity: 480 and above becomes NaN, and so does what rounds to 480.
-static constexpr Float8Format kE4M3{3, 7, 1087u << 20, 0x7f, 0x7f};
-static constexpr Float8Format kE5M2{2, 15, 143u << 23, 0x7c, 0x7f};
+static constexpr Float8Format kE4M3{3, 7, 1087u << 20, 0x7f, 0x7f, 0x43e80000u}; // 464
+static constexpr Float8Format kE5M2{2, 15, 143u << 23, 0x7c, 0x7f, 0x476fffffu}; // below 61440
 // NaN from half a step beyond 240 and 57344 on.
-static constexpr Float8Format kE4M3Fnuz{3, 8, 0x43780000u, 0x80, 0x80, true};
-static constexpr Float8Format kE5M2Fnuz{2, 16, 0x47700000u, 0x80, 0x80, true};
+static constexpr Float8Format kE4M3Fnuz{3, 8, 0x43780000u, 0x80, 0x80, 0, true};
+static constexpr Float8Format kE5M2Fnuz{2, 16, 0x47700000u, 0x80, 0x80, 0, true};
 
 static const Float8Format *formatOf(Type type) {
   return llvm::TypeSwitch<Type, const Float8Format *>(type)
@@ -67,7 +68,28 @@ static Value extendFromBF16(MathBuilder &b, Value x) {
   return b.bitcast(b.shaped(b.getF32Type()), b.shl(bits, b.integer(16)));
 }
 
+/// "e4m3" where there are instructions for the format's pairs; empty otherwise.
+static StringRef pairsOf(MathBuilder &b, const Float8Format &format) {
+  bool hasPairs = b.options().hasFloat8Conversion && b.isVector() && b.numLanes() % 2 == 0;
+  return !hasPairs ? "" : &format == &kE4M3 ? "e4m3" : &format == &kE5M2 ? "e5m2" : "";
+}
+
+/// The instruction knows neither what is too large nor the sign of NaN.
+static Value truncByInstruction(MathBuilder &b, Value x, const Float8Format &format, StringRef name) {
+  Value pattern = b.truncPairsToFloat8(x, name);
+  Value bits = b.bitcast(b.i32(), x);
+  Value special = b.integer(int32_t(format.infinityPattern));
+  if (format.nanPattern != format.infinityPattern)
+    special = b.select(b.isNan(x), b.integer(int32_t(format.nanPattern)), special);
+  special = b.orI(special, b.andI(b.shru(bits, b.integer(24)), b.integer(0x80)));
+  // The largest number that rounds to a finite one, half a step beyond the largest of those.
+  Value isInRange = b.compare(arith::CmpFPredicate::OLE, b.abs(x), b.bitcast(x.getType(), b.integer(int32_t(format.lastFiniteBits))));
+  return b.select(isInRange, pattern, arith::TruncIOp::create(b, b.i8(), special));
+}
+
 static Value truncToFloat8(MathBuilder &b, Value x, Type resultElement, const Float8Format &format) {
+  if (StringRef name = pairsOf(b, format); !name.empty())
+    return b.bitcast(b.shaped(resultElement), truncByInstruction(b, x, format, name));
   Value bits = b.bitcast(b.i32(), x);
   Value sign = b.andI(bits, b.integer(int32_t(0x80000000)));
   Value magnitude = b.xorI(bits, sign);
@@ -103,6 +125,8 @@ static Value truncToFloat8(MathBuilder &b, Value x, Type resultElement, const Fl
 }
 
 static Value extendFromFloat8(MathBuilder &b, Value x, const Float8Format &format) {
+  if (StringRef name = pairsOf(b, format); !name.empty())
+    return arith::ExtFOp::create(b, b.shaped(b.getF32Type()), b.extendPairsOfFloat8(b.bitcast(b.i8(), x), name));
   Value bits = arith::ExtUIOp::create(b, b.i32(), b.bitcast(b.i8(), x));
   Value magnitude = b.andI(bits, b.integer(0x7f));
   Value sign = b.shl(b.andI(bits, b.integer(0x80)), b.integer(24));

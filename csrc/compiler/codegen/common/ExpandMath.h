@@ -20,6 +20,8 @@ struct ExpandMathOptions {
   int vectorBits = 512;
   /// Instructions of x86: vscalefps on 512 bits; vcvtneps2bf16.
   bool hasAvx512 = false, hasBf16Conversion = false;
+  /// Instructions of a GPU that convert pairs of f8E4M3FN and f8E5M2.
+  bool hasFloat8Conversion = false;
   /// sin, cos and tan of f32 get an inline path, taken when every lane is of moderate size, in an scf.if. Off: always
   /// a call.
   bool hasInlineTrig = true;

@@ -181,6 +181,24 @@ Value MathBuilder::truncPairsToHalf(Value x, Type half) {
   });
 }
 
+Value MathBuilder::truncPairsToFloat8(Value x, StringRef format) {
+  std::string name = ("llvm.nvvm.ff.to." + format + "x2.rn").str();
+  return byRegister(2, x, [&](ValueRange parts) {
+    Value low = vector::ExtractOp::create(*this, parts[0], int64_t(0));
+    Value high = vector::ExtractOp::create(*this, parts[0], int64_t(1));
+    Value both = callIntrinsic(*this, name, getI16Type(), {high, low});
+    return LLVM::BitcastOp::create(*this, VectorType::get({2}, getI8Type()), both).getResult();
+  });
+}
+
+Value MathBuilder::extendPairsOfFloat8(Value x, StringRef format) {
+  std::string name = ("llvm.nvvm." + format + "x2.to.f16x2.rn").str();
+  return byRegister(2, x, [&](ValueRange parts) {
+    Value both = LLVM::BitcastOp::create(*this, getI16Type(), parts[0]);
+    return callIntrinsic(*this, name, VectorType::get({2}, getF16Type()), {both});
+  });
+}
+
 //===-- instructions of x86 -------------------------------------------------------------------------------------===//
 
 static Value scalarConstant(MathBuilder &b, Type type, int64_t value) {

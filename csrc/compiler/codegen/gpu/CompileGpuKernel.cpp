@@ -45,6 +45,7 @@ FailureOr<CompiledKernel> codegen::compileGpuKernel(tile::KernelOp kernel, const
   clock.done("lower");
   ExpandMathOptions mathOptions;
   mathOptions.hasSleef = mathOptions.hasLibrary = false;
+  mathOptions.hasFloat8Conversion = options.hasFloat8();
   expandMath(*module, mathOptions);
   if (failed(verifyNoCalls(*module)))
     return failure();
