@@ -18,7 +18,7 @@ struct GpuMachine {
   int64_t cacheBytes = 50 << 20, localBytes = 160 << 10;
   /// From issuing a load until its data is there.
   double loadNs = 700;
-  /// A block's start and end; folding what threads of a block, or of a warp, hold into one result.
+  /// A block's start and end; folding what threads of a block, or of a warp with one row, hold into one result.
   double blockNs = 700, foldNs = 600, warpFoldNs = 150;
   /// From one dependent access of shared memory to the next, with a combination between.
   double sharedStepNs = 30;

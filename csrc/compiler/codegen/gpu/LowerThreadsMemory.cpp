@@ -1,6 +1,7 @@
 // Structured loads and stores, gather, scatter and index checks.
 #include "compiler/codegen/gpu/CompileGpuKernel.h"
 #include "compiler/codegen/gpu/MemoryAccess.h"
+#include "compiler/tile/ir/Marks.h"
 
 #include "mlir/IR/Matchers.h"
 
@@ -382,7 +383,9 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
           continue;
         }
         inside = both(inside, given ? extract(given, lane) : Value());
-        scalars.push_back(inside ? loadOr(access->storage, ptr, inside, other) : loadElements(access->storage, ptr));
+        scalars.push_back(!inside                            ? loadElements(access->storage, ptr)
+                          : op->hasAttr(tile::kOneOfSeveral) ? guardedLoad(access->storage, ptr, inside, other)
+                                                             : loadOr(access->storage, ptr, inside, other));
       }
       Value loaded = isOne ? broadcast(scalars[0], withLanes(access->storage, lanes)) : fromScalars(scalars);
       result.push_back(fromStorage(loaded, element));

@@ -1,6 +1,7 @@
 // Tiles of pointers. Each element has an address of its own; lanes that turn out to lie side by side travel as one
 // word.
 #include "compiler/codegen/gpu/ThreadLowering.h"
+#include "compiler/tile/ir/Marks.h"
 
 using namespace mlir;
 using namespace torch_tile::codegen;
@@ -99,7 +100,9 @@ LogicalResult ThreadLowering::gatherPointers(tile::GatherOp op) {
         continue;
       }
       Value kept = other ? toStorage(extract(other, lane)) : Value();
-      scalars.push_back(loadOr(storage, ptr, extract(part.mask, lane), kept));
+      Value mask = extract(part.mask, lane);
+      scalars.push_back(op->hasAttr(tile::kOneOfSeveral) ? guardedLoad(storage, ptr, mask, kept)
+                                                         : loadOr(storage, ptr, mask, kept));
     }
     return fromScalars(scalars);
   };

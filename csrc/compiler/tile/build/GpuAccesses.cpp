@@ -267,8 +267,9 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
         width = 1;
     if (validLanes % width != 0 || (stream.isUnaligned && rows > 1))
       width = 1;
-    // A row that begins elsewhere is put together from whole words only by itself.
-    if (rows > 1 && stream.firstByte % (width * element) != 0)
+    // A row that begins elsewhere is put together from whole words only by itself, and where nothing is masked.
+    bool isMasked = schedule.vectorAxis >= 0 && stream.maskVaries[schedule.vectorAxis];
+    if ((rows > 1 || isMasked) && stream.firstByte % (width * element) != 0)
       width = 1;
   }
   // Points of a reduced axis that one thread has, and that follow one another, are one access of up to 16 bytes where

@@ -211,7 +211,8 @@ private:
   /// `where`: a tile of the elements to be written; null for all.
   void store(mlir::Value value, mlir::Value result, mlir::Value where = {});
   /// A structured load of a buffer of the group at `offset` (free of x<k>).
-  mlir::Value structuredLoad(mlir::Value pointer, SizeExpr offset, mlir::Type elementType, mlir::Value mask = {});
+  mlir::Value structuredLoad(mlir::Value pointer, SizeExpr offset, mlir::Type elementType, mlir::Value mask = {},
+                             bool isOneOfSeveral = false);
   mlir::Value gatherMask();
   /// Lanes that do not lie before the row; null where none does.
   mlir::Value skippedMask();

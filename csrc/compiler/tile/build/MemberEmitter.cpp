@@ -253,6 +253,14 @@ Value KernelEmitter::emitLoad(LoadOp load, llvm::function_ref<Value(Value)> look
       [&]() -> ValueList { return {toTile(builder, other, shape)}; })[0];
 }
 
+/// Whether what is loaded under a mask is chosen from several such values, as elements of a concatenation are.
+static bool isOneOfSeveral(LoadOp load) {
+  return load.getMask() && llvm::any_of(load->getUsers(), [&](Operation *user) {
+           auto select = dyn_cast<arith::SelectOp>(user);
+           return select && select.getCondition() != load.getResult();
+         });
+}
+
 Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter::Bindings &scalars, bool scalarsVary,
                                 Value mask, Value other) {
   Value pointer = pointerOf(load.getSource());
@@ -271,7 +279,7 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
   bool isContiguous = isStructured && schedule.vectorAxis >= 0 &&
                       (isContiguousAlong(vectorName()) || (hasRows() && isContiguousAlong(rowName())));
   if (!scalarsVary && isContiguous) {
-    Value value = structuredLoad(pointer, offset, load.getType(), mask);
+    Value value = structuredLoad(pointer, offset, load.getType(), mask, isOneOfSeveral(load));
     return other ? reuse(arith::SelectOp::create(builder, mask, value, toTile(builder, other, tileShape()))) : value;
   }
 
@@ -283,10 +291,13 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
   }
   if (other)
     other = isTile(other) ? other : toTile(builder, other, tileShape());
-  return reuse(tile::GatherOp::create(builder, tileOf(load.getType()), place, offsets, mask, other));
+  auto gather = tile::GatherOp::create(builder, tileOf(load.getType()), place, offsets, mask, other);
+  if (isOneOfSeveral(load))
+    gather->setAttr(tile::kOneOfSeveral, builder.getUnitAttr());
+  return reuse(gather);
 }
 
-Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type elementType, Value mask) {
+Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type elementType, Value mask, bool isOneOfSeveral) {
   SizeContext &sizes = loops.sizes();
   SizeExpr lane = sizes.constant(0), row = sizes.constant(0);
   if (schedule.vectorAxis >= 0)
@@ -323,6 +334,8 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
       setMultiple(load);
     else if (isSurrounded && !mask && lane.isConstant(1))
       load->setAttr("tile.surrounded", builder.getUnitAttr());
+    if (isOneOfSeveral)
+      load->setAttr(tile::kOneOfSeveral, builder.getUnitAttr());
     return reuse(load);
   }
   // Contiguous along the rows: read it that way round and turn it in registers.
@@ -339,8 +352,11 @@ Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type element
   SmallVector<int64_t> shape = tileShape();
   if (isTransposed)
     std::swap(shape[0], shape[1]);
-  Value value = reuse(tile::LoadOp::create(builder, RankedTensorType::get(shape, elementType), pointer, base, strides,
-                                           builder.getDenseI64ArrayAttr(staticStrides), valid, mask, Value()));
+  auto load = tile::LoadOp::create(builder, RankedTensorType::get(shape, elementType), pointer, base, strides,
+                                   builder.getDenseI64ArrayAttr(staticStrides), valid, mask, Value());
+  if (isOneOfSeveral)
+    load->setAttr(tile::kOneOfSeveral, builder.getUnitAttr());
+  Value value = reuse(load);
   if (isTransposed)
     value = reuse(tile::TransOp::create(builder, tileOf(elementType), value, builder.getDenseI64ArrayAttr({1, 0})));
   return value;

@@ -10,4 +10,7 @@ inline constexpr llvm::StringLiteral kAtMostZero = "tile.at_most_zero";
 /// On arith.divf: the quotient is the nearest one, also where kernels have fast arithmetic.
 inline constexpr llvm::StringLiteral kRounded = "tile.rounded";
 
+/// On masked loads: one of several places that an element is read from, so most elements are masked.
+inline constexpr llvm::StringLiteral kOneOfSeveral = "tile.one_of_several";
+
 } // namespace mlir::tile
