@@ -83,7 +83,8 @@ static Value truncByInstruction(MathBuilder &b, Value x, const Float8Format &for
     special = b.select(b.isNan(x), b.integer(int32_t(format.nanPattern)), special);
   special = b.orI(special, b.andI(b.shru(bits, b.integer(24)), b.integer(0x80)));
   // The largest number that rounds to a finite one, half a step beyond the largest of those.
-  Value isInRange = b.compare(arith::CmpFPredicate::OLE, b.abs(x), b.bitcast(x.getType(), b.integer(int32_t(format.lastFiniteBits))));
+  Value isInRange =
+      b.compare(arith::CmpFPredicate::OLE, b.abs(x), b.bitcast(x.getType(), b.integer(int32_t(format.lastFiniteBits))));
   return b.select(isInRange, pattern, arith::TruncIOp::create(b, b.i8(), special));
 }
 

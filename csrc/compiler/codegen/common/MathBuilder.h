@@ -94,7 +94,8 @@ public:
 
   /// f32 -> bf16 or f16 on GPU, by the instruction that converts two: one alone takes four times as long.
   Value truncPairsToHalf(Value x, Type half);
-  /// f32 -> "e4m3" or "e5m2" as i8, by the instruction that converts two. What is too large is the largest; NaN is 0x7f.
+  /// f32 -> "e4m3" or "e5m2" as i8, by the instruction that converts two. What is too large is the largest; NaN is
+  /// 0x7f.
   Value truncPairsToFloat8(Value x, llvm::StringRef format);
   /// "e4m3" as i8 -> f16, likewise.
   Value extendPairsOfFloat8(Value x, llvm::StringRef format);

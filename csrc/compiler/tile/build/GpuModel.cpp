@@ -43,7 +43,8 @@ double GpuModel::foldNs(const Schedule &schedule, int64_t threads, int64_t vecto
     if (!isInWarp)
       steps += stepsOf(schedule.rows, schedule.lanes) + (double)(schedule.lanes * schedule.rows / threads);
   }
-  return (threads == warpSize && r < 0 ? machine.warpFoldNs : machine.foldNs) + steps * (double)numValues * machine.sharedStepNs;
+  return (threads == warpSize && r < 0 ? machine.warpFoldNs : machine.foldNs) +
+         steps * (double)numValues * machine.sharedStepNs;
 }
 
 /// What combiners take for each point: what tiles that are under way together make is joined first, in pairs of equal
