@@ -16,6 +16,10 @@ using torch_tile::fusion::strideAlong;
 namespace torch_tile::tile_build {
 
 static constexpr int64_t lineBytes = 128;
+/// Points of an axis from which on those at its edge are few.
+static constexpr int64_t leastInterior = 16;
+/// Of the sectors that a request touches, the share of bytes from which on they count as whole.
+static constexpr double mostlyWhole = 0.7;
 /// Of a division that rounds as IEEE's does: a reciprocal, its correction, and the test for what that does not serve.
 static constexpr double divisionWork = 24;
 
@@ -127,7 +131,7 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
   }
   for (Stream &stream : streams)
     stream.isBorder = llvm::any_of(llvm::seq<size_t>(loops.axes.size()), [&](size_t k) {
-      return stream.isLoad && stream.maskVaries[k] && stream.strides[k] == 0 &&
+      return stream.isLoad && extents[k] >= leastInterior && stream.maskVaries[k] && stream.strides[k] == 0 &&
              llvm::any_of(streams, [&](const Stream &other) {
                return other.isLoad && other.buffer == stream.buffer && other.strides[k] != 0;
              });
@@ -244,7 +248,7 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
   int64_t validLanes = schedule.vectorAxis < 0 ? 1 : extents[schedule.vectorAxis],
           validRows = schedule.rowAxis < 0 ? 1 : extents[schedule.rowAxis];
   if (lane == 0 && (row == 0 || rows == 1))
-    return {1, 1, 1, false};
+    return {1, 1, 1, false, true};
   int64_t element = stream.elementBytes;
   bool isTransposed = rows > 1 && row == element && lane && *lane != 0 && *lane != element;
   if (isTransposed) {
@@ -305,7 +309,8 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
   double count = std::max(1.0, (double)(lanes * rows) / (double)(warpSize * repeated)) / (double)joined;
   // Through shared memory, an element at a time on one side.
   double turned = isTransposed ? (double)(lanes * rows) / warpSize * 2 / count : 0;
-  return {count, (double)sectors.size(), (double)lines.size() + turned, isGathered};
+  bool hasParts = (double)(warpSize * width * joined * element) < mostlyWhole * (double)(sectors.size() * sectorBytes);
+  return {count, (double)sectors.size(), (double)lines.size() + turned, isGathered, hasParts};
 }
 
 SmallVector<SmallVector<int>> GpuModel::gridOrders() const {

@@ -17,6 +17,8 @@ static constexpr double accessWork = 2, addressWork = 4, gatherWork = 8;
 static constexpr double maskedWork = 4;
 /// Of a load's latency that one after the other costs, where compilers cannot issue several together.
 static constexpr double maskedLoadShare = 0.3;
+/// Writing a part of a sector takes the cache as long as so many sectors: it is put together with what was there.
+static constexpr double partWeight = 2;
 /// Of the second-level cache, what one buffer may take and be found there again while others stream through it.
 static constexpr double residentShare = 0.4;
 /// Registers of a thread beside the elements it holds.
@@ -201,7 +203,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
                         : request.lines > 8 ? addressWork
                                             : 0));
       if (!stream.isLoad)
-        cacheBytes += tiles * request.count * request.sectors * (double)sectorBytes;
+        cacheBytes +=
+            tiles * request.count * request.sectors * (double)sectorBytes * (request.hasParts ? partWeight : 1);
       if (!stream.isFull) {
         Box box(program);
         memoryBytes += programs * sectorsOf(stream, box) * (double)sectorBytes * 0.5;

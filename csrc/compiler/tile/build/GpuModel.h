@@ -67,7 +67,7 @@ private:
   int64_t widestAlong(int axis) const;
   struct Request {
     double count, sectors, lines;
-    bool isGathered;
+    bool isGathered, hasParts; // parts: some sectors are not covered as a whole
   };
   Request requestsOf(const Stream &stream, const Schedule &schedule, int64_t vector) const;
 
