@@ -97,8 +97,8 @@ def compile_with_autograd(
         refuse_views_of_copies(gm, _is_training(inputs))
         check_level()
         pads = circular_pads.replaced(gm, limits.is_on(settings, "circular_pads"))
-        numbers = (number_reads.allowed(), tensor_indices.replaced(gm))
-        with traced_without_gradients(gm), written_scalars.kept(gm), numbers[0], numbers[1], pads:
+        indices = tensor_indices.replaced(gm)
+        with traced_without_gradients(gm), written_scalars.kept(gm), number_reads.allowed(), indices, pads:
             return _compile_with_attention(gm, inputs, settings)
 
     def compile_any() -> Callable[..., Any]:

@@ -21,8 +21,6 @@ constexpr int cheapWork = 4;
 constexpr int cheapIndexWork = 8;
 /// Likewise for what chooses one of several places to read, if each use is one of several places as well.
 constexpr int cheapChoice = 12;
-/// Of a load under a mask, beside what other loads do, up to which masks need not be avoided.
-constexpr int64_t cheapBranch = 4;
 /// Places to choose from, of which kernels can still be cut so that each part computes its own alone.
 constexpr unsigned mostPlaces = 8;
 /// Taps of a window over what is padded.
@@ -185,11 +183,10 @@ private:
       return record(false, "each point would compute what all the places hold that it chooses from");
     if (consumers.size() == 1)
       return record(true, "one use");
-    bool hasCheapMasks = machine.branchCost <= cheapBranch;
-    if (hasCheapMasks && work <= cheapChoice && choosesAmongLoads(op) && isChosenOnce(op, consumers))
+    if (work <= cheapChoice && choosesAmongLoads(op) && isChosenOnce(op, consumers))
       return record(true, "one of several places, of which each point reads one");
     // Padding that windows read: few of them reach into it, and masks that nothing depends on go.
-    if (hasCheapMasks && cost.loads == 1 && work <= (machine.computesIndices ? 2 : 1) * cheapChoice &&
+    if (cost.loads == 1 && work <= (machine.computesIndices ? 2 : 1) * cheapChoice &&
         consumers.size() <= mostPaddedTaps && choosesAmongLoads(op))
       return record(true, "padding, read by few taps");
     // Padding that repeats what is at the border: no masks, but an index of its own.

@@ -18,7 +18,7 @@ struct GpuOptions {
   /// Whether there are matrix instructions of four warps (wgmma), which this generation alone has.
   bool hasWarpGroups() const { return architecture == "sm_90a"; }
 
-  /// Whether there are matrix instructions of 8-bit floats.
+  /// Whether there are instructions of 8-bit floats: products and conversions.
   bool hasFloat8() const { return architecture != "sm_80" && architecture != "sm_86" && architecture != "sm_87"; }
 
   /// Whether one instruction updates up to four neighbouring floats atomically.

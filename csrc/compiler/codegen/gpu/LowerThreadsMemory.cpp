@@ -180,9 +180,12 @@ std::vector<torch_tile::artifact::AlignedArgument> torch_tile::codegen::alignedA
   if (!kernel->hasAttr(alignedArgsAttrName))
     return result;
   for (Value base : accessedInPieces(kernel)) {
-    bool isWritten =
-        llvm::any_of(base.getUsers(), [](Operation *user) { return !isa<tile::LoadOp, tile::GatherOp>(user); });
-    result.push_back({cast<BlockArgument>(base).getArgNumber(), isWritten});
+    auto isWritten = [](auto &&self, Value pointer) -> bool {
+      return llvm::any_of(pointer.getUsers(), [&](Operation *user) {
+        return isa<tile::PtrAddOp>(user) ? self(self, user->getResult(0)) : !isa<tile::LoadOp, tile::GatherOp>(user);
+      });
+    };
+    result.push_back({cast<BlockArgument>(base).getArgNumber(), isWritten(isWritten, base)});
   }
   return result;
 }

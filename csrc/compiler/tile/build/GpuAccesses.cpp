@@ -16,6 +16,8 @@ using torch_tile::fusion::strideAlong;
 namespace torch_tile::tile_build {
 
 static constexpr int64_t lineBytes = 128;
+/// Reads before one that it is compared with: the taps next to it come shortly before.
+static constexpr size_t mostCompared = 16;
 /// Points of an axis from which on those at its edge are few.
 static constexpr int64_t leastInterior = 16;
 /// Of the sectors that a request touches, the share of bytes from which on they count as whole.
@@ -129,6 +131,21 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
         joinWork += divides ? 0 : torch_tile::fusion::costOf(&inner);
       }
   }
+  for (auto [number, stream] : llvm::enumerate(streams)) {
+    if (!stream.isLoad)
+      continue;
+    stream.family = (int)number;
+    for (const Stream &first : ArrayRef(streams).take_front(number)) {
+      if (first.family != (int)(&first - streams.data()) || first.buffer != stream.buffer ||
+          first.strides != stream.strides || first.digits != stream.digits || first.scalars != stream.scalars)
+        continue;
+      if (std::optional<int64_t> elements = sizes.sub(stream.usual, first.usual).constant()) {
+        stream.family = first.family;
+        stream.distance = *elements * stream.elementBytes;
+        break;
+      }
+    }
+  }
   for (Stream &stream : streams)
     stream.isBorder = llvm::any_of(llvm::seq<size_t>(loops.axes.size()), [&](size_t k) {
       return stream.isLoad && extents[k] >= leastInterior && stream.maskVaries[k] && stream.strides[k] == 0 &&
@@ -160,15 +177,11 @@ int64_t GpuModel::widestAlong(int axis) const {
 /// alike, a constant distance away, as the taps of a stencil do.
 double GpuModel::newShare(const Stream &stream, ArrayRef<const Stream *> others, const Box &box) const {
   double share = 1;
-  for (const Stream *other : others) {
-    if (!other->isLoad || other->buffer != stream.buffer || other->strides != stream.strides ||
-        other->digits != stream.digits)
-      continue;
-    std::optional<int64_t> elements = loops.sizes().sub(stream.usual, other->usual).constant();
-    if (!elements || other->scalars != stream.scalars)
+  for (const Stream *other : others.take_back(std::min(others.size(), mostCompared))) {
+    if (stream.family < 0 || other->family != stream.family)
       continue;
     // The distance as steps along the axes, from that of the largest stride on.
-    int64_t distance = std::abs(*elements) * stream.elementBytes;
+    int64_t distance = std::abs(stream.distance - other->distance);
     SmallVector<std::pair<int64_t, int64_t>> dims;
     for (auto [k, stride] : llvm::enumerate(stream.strides))
       if (stride && *stride > 0)

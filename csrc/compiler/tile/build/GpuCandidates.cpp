@@ -17,6 +17,8 @@ constexpr int64_t warpSize = 32, maxThreads = 1024, usualThreads = 256;
 constexpr int64_t leastPoints = 256, mostPoints = 8192;
 /// Elements that a thread may hold of each value, and of all that a row keeps from stage to stage.
 constexpr int64_t mostPerThread = 32;
+/// Elements that a thread accesses in straight code: the time of the assembler grows with the square of that.
+constexpr int64_t mostAccesses = 512;
 /// Rows that are shorter than this may have tiles of their own length.
 constexpr int64_t longestWhole = 64;
 
@@ -76,7 +78,8 @@ private:
     schedule.unroll = std::max<int64_t>(schedule.unroll, 1);
     int64_t points = schedule.lanes * (schedule.rowAxis >= 0 ? schedule.rows : 1);
     schedule.numThreads = std::clamp(schedule.numThreads, warpSize, maxThreads);
-    if (points > schedule.numThreads * mostPerThread * 2 || points < warpSize)
+    if (points > schedule.numThreads * mostPerThread * 2 || points < warpSize ||
+        points * model.numAccesses() > schedule.numThreads * mostAccesses)
       return;
     if (schedule.numThreads == warpSize)
       schedule.programsPerBlock = 4;

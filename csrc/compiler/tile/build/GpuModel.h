@@ -54,6 +54,9 @@ private:
     SizeExpr offset;
     /// The offset of most points: where no index wraps around or is held at a border.
     SizeExpr usual;
+    /// Loads that walk through one buffer alike have the same number; how far this one is from their first, in bytes.
+    int family = -1;
+    int64_t distance = 0;
   };
   static bool isSame(const Stream &left, const Stream &right) {
     return left.buffer == right.buffer && left.offset == right.offset && left.scalars == right.scalars;
