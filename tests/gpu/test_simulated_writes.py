@@ -104,8 +104,8 @@ def test_one_of_several_values_stays() -> None:
         assert (found[row] == candidates).any(0).all()
 
 
-def test_folds_but_sums_keep_their_order() -> None:
-    """There are atomic updates for sums alone (test_simulated_sums_by_index.py)."""
+def test_products_keep_their_order() -> None:
+    """There are atomic updates for sums and extrema alone (test_simulated_sums_by_index.py)."""
     x, index, values = torch.zeros(10), torch.zeros(6, dtype=torch.int64), torch.rand(6)
     files = compile_for_gpu(lambda x, i, v: aten.scatter_reduce(x, 0, i, v, "prod"), x, index, values)
     assert any("reduce" in schedule for schedule in schedules(files))

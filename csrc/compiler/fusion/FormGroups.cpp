@@ -3,6 +3,7 @@
 #include "compiler/fusion/GroupDependences.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/ScopeExit.h"
 
 using namespace mlir;
 using namespace mlir::graph;
@@ -31,8 +32,9 @@ public:
 
 private:
   void place(LoopsOp op) {
-    // Scatters and scans keep a kernel of their own.
-    if (options.enabled && !op.getWriteAt()) {
+    // Scans, and scatters that go in order, begin a kernel.
+    bool mayJoin = !op.getWriteAt() || (options.machine.joinsScatters && op.isFreeScatter());
+    if (options.enabled && mayJoin) {
       for (unsigned unit : candidates(op)) {
         std::string reason;
         bool taken;
@@ -104,7 +106,7 @@ private:
         {FusionDecision::Kind::Join, taken, line, lineOf(op.getLoc()), taken ? "shares data" : reason.str()});
   }
 
-  /// Groups that make or read what `op` reads, the most bytes first.
+  /// Groups that make or read what `op` reads, the most bytes first; where it reads nothing, the last one that does not.
   SmallVector<unsigned> candidates(LoopsOp op) {
     llvm::MapVector<unsigned, int64_t> shared;
     llvm::SmallPtrSet<Value, 8> seen;
@@ -120,6 +122,8 @@ private:
       for (unsigned unit : list.take_back(maxCandidates))
         shared[dependences.leader(unit)] += bytes;
     }
+    if (seen.empty() && !op.getWriteAt() && options.machine.joinsScatters && lastFill)
+      return {dependences.leader(*lastFill)};
     SmallVector<std::pair<unsigned, int64_t>> sorted(shared.begin(), shared.end());
     llvm::stable_sort(sorted, [](auto &a, auto &b) { return a.second > b.second; });
     SmallVector<unsigned> result;
@@ -130,8 +134,14 @@ private:
   }
 
   void note(LoopsOp op, unsigned unit) {
+    bool isFill = !op.getWriteAt();
+    llvm::scope_exit noteFill([&] {
+      if (isFill)
+        lastFill = unit;
+    });
     for (Operation &inner : *op.bodyBlock())
       if (auto load = dyn_cast<LoadOp>(inner)) {
+        isFill = false;
         SmallVector<unsigned> &list = readers[load.getSource()];
         if (list.empty() || list.back() != unit)
           list.push_back(unit);
@@ -174,12 +184,14 @@ private:
       inside.insert(member.op);
       locations.push_back(member.op.getLoc());
     }
+    auto isInside = [&](Operation *user) {
+      auto loops = dyn_cast<LoopsOp>(user);
+      return inside.contains(loops ? loops : user->getParentOfType<LoopsOp>());
+    };
     for (Member &member : group.members)
       for (Value result : member.op.getOutputs()) {
         bool escapes = member.op.destOf(cast<OpResult>(result).getResultNumber()) ||
-                       llvm::any_of(result.getUsers(), [&](Operation *user) {
-                         return !inside.contains(user->getParentOfType<LoopsOp>());
-                       });
+                       !llvm::all_of(result.getUsers(), isInside);
         if (escapes)
           outputs.push_back(result);
       }
@@ -194,8 +206,7 @@ private:
       member.op.setAxisMapAttr(exprArray(func.getContext(), map));
     }
     for (auto [inner, outer] : llvm::zip(outputs, fusion.getOutputs()))
-      inner.replaceUsesWithIf(
-          outer, [&](OpOperand &use) { return !inside.contains(use.getOwner()->getParentOfType<LoopsOp>()); });
+      inner.replaceUsesWithIf(outer, [&](OpOperand &use) { return !isInside(use.getOwner()); });
     OpBuilder end = OpBuilder::atBlockEnd(body);
     YieldOp::create(end, fusion.getLoc(), outputs);
   }
@@ -208,6 +219,8 @@ private:
   Dependences dependences;
   DenseMap<unsigned, Group> groups;
   DenseMap<Value, SmallVector<unsigned>> readers;
+  /// Of the last loops that read nothing: what sums begin with is filled together.
+  std::optional<unsigned> lastFill;
 };
 
 } // namespace

@@ -9,6 +9,8 @@ void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<Fu
     reuseBuffers(func);
   if (options.machine.mergesLoads)
     mergeLoads(func);
+  if (options.machine.joinsScatters)
+    splitScatters(func, decisions);
   inlineProducers(func, options, decisions);
   splitReductions(func, options, decisions);
   if (options.machine.splitsScans)

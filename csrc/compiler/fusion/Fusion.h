@@ -35,12 +35,15 @@ struct Machine {
   int64_t fewJoinedPrograms = 8;
   /// Whether long scans of few results go in three kernels.
   bool splitsScans = false;
+  /// Whether scatters whose points are parallel share kernels with each other and with pointwise work, and update
+  /// copies where many points meet.
+  bool joinsScatters = false;
   /// What memory moves, in bytes, in the time that one kernel more takes to begin.
   int64_t bytesPerLaunch = 16 << 10;
   /// Whether neighbours are read as fast at indices that are computed for each as in a run.
   bool computesIndices = false;
 
-  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 2, 0, 4, true, 256, 128, true, 8 << 20, true}; }
+  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 2, 0, 4, true, 256, 128, true, true, 8 << 20, true}; }
 };
 
 /// What one kernel may hold: beyond it bodies spill registers and compile slowly, so a value goes to memory. The units
@@ -96,6 +99,12 @@ void mergeLoads(mlir::graph::FuncOp func);
 
 /// Lets scatters write into their operand instead of a copy of it where nobody can tell.
 void reuseBuffers(mlir::graph::FuncOp func);
+
+/// Gives the elements that the points of a scatter update again and again several copies, which are folded afterwards:
+/// threads then seldom wait for each other's updates. For GPUs, where points are parallel.
+///
+/// Numerics: the order of combination is free, as it was.
+void splitScatters(mlir::graph::FuncOp func, std::vector<FusionDecision> &decisions);
 
 /// Substitutes pointwise producers into the loads of their consumers where that saves memory traffic.
 void inlineProducers(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);

@@ -388,6 +388,22 @@ bool followsScan(const Group &group, LoopsOp op) {
          llvm::any_of(*op.bodyBlock(), readsGroup);
 }
 
+/// Why `op` may not share a kernel with the group where one of them scatters; null: it may. What all points of a scatter
+/// make is there when the kernel ends.
+const char *refuseScatter(const Group &group, LoopsOp op, const Machine &machine) {
+  auto isInOrder = [](LoopsOp each) { return each.getWriteAt() && !each.isFreeScatter(); };
+  if (!machine.joinsScatters || isInOrder(op) ||
+      llvm::any_of(group.members, [&](const Member &member) { return isInOrder(member.op); }))
+    return "its loops run in an order of their own";
+  if (group.hasReducedAxes() || op.isReduction())
+    return "a scatter is at no point of a reduction";
+  for (LoadOp load : op.bodyBlock()->getOps<LoadOp>())
+    if (auto it = group.producers.find(load.getSource());
+        it != group.producers.end() && LoopsOp(group.members[it->second].op).isFreeScatter())
+      return "reads what all points of a scatter make";
+  return nullptr;
+}
+
 /// How many stages a member's values wait for: 0 before any reduction of the group is complete.
 bool followsReduction(const Group &group, const Member &member) {
   SmallVector<const Member *> work{&member};
@@ -456,9 +472,11 @@ bool joinGroup(Group &group, LoopsOp op, SizeContext &sizes, const SizeFacts &fa
     return false;
   }
   bool isOrdered = llvm::any_of(group.members, [](Member &member) { return bool(member.op.getWriteAt()); });
-  if (isOrdered && !followsScan(group, op)) {
-    reason = "its loops run in an order of their own";
-    return false;
+  if ((isOrdered || op.getWriteAt()) && !followsScan(group, op)) {
+    if (const char *refusal = refuseScatter(group, op, options.machine)) {
+      reason = refusal;
+      return false;
+    }
   }
   Join join(group, op, sizes, facts);
   if (!join.run(reason))

@@ -11,6 +11,7 @@ namespace torch_tile::fusion {
 #define GEN_PASS_DEF_REUSEBUFFERS
 #define GEN_PASS_DEF_SPLITREDUCTIONS
 #define GEN_PASS_DEF_SPLITSCANS
+#define GEN_PASS_DEF_SPLITSCATTERS
 #define GEN_PASS_DEF_FORMGROUPS
 #include "compiler/fusion/Passes.h.inc"
 
@@ -60,10 +61,20 @@ struct SplitScansPass : impl::SplitScansBase<SplitScansPass> {
   }
 };
 
-struct FormGroupsPass : impl::FormGroupsBase<FormGroupsPass> {
+struct SplitScattersPass : impl::SplitScattersBase<SplitScattersPass> {
   void runOnOperation() override {
     std::vector<FusionDecision> decisions;
-    formGroups(getOperation(), {}, decisions);
+    splitScatters(getOperation(), decisions);
+  }
+};
+
+struct FormGroupsPass : impl::FormGroupsBase<FormGroupsPass> {
+  using FormGroupsBase::FormGroupsBase;
+  void runOnOperation() override {
+    std::vector<FusionDecision> decisions;
+    FusionOptions options;
+    options.machine.joinsScatters = joinsScatters;
+    formGroups(getOperation(), options, decisions);
   }
 };
 

@@ -43,6 +43,20 @@ def ReuseBuffers : Pass<"graph-reuse-buffers", "::mlir::graph::FuncOp"> {
   }];
 }
 
+def SplitScatters : Pass<"graph-split-scatters", "::mlir::graph::FuncOp"> {
+  let summary = "Gives elements that many points update several copies";
+  let description = [{
+    Before / after: `1048576 points into(%bins : [16]) write_at ["x0"]`  ->  zeros of [16, 1024], `write_at ["x0", "Mod(i0, 1024)"]` into them,
+    `reduce [16, 1024] -> [16]`, and its sum with `%bins`.
+    Copies lie side by side, or outermost where neighbouring points update neighbouring elements.
+
+    Needs:    copies of operands are gone where they may be (graph-reuse-buffers), so that scatters into one buffer follow one another.
+    Keeps:    scatters whose points go in order, and those of few points for each element. For GPUs.
+    Numerics: reassociates the combiner, whose order is free.
+    Why here: before inlining. What was there before is computed where the fold is added to it.
+  }];
+}
+
 def SplitReductions : Pass<"graph-split-reductions", "::mlir::graph::FuncOp"> {
   let summary = "Splits reductions that would run with few programs into partial results and a second reduction";
   let description = [{
@@ -88,6 +102,9 @@ def FormGroups : Pass<"graph-form-groups", "::mlir::graph::FuncOp"> {
     Numerics: none.
     Why here: last of fusion; tile building takes groups.
   }];
+  let options = [
+    Option<"joinsScatters", "join-scatters", "bool", "false", "Scatters whose points are parallel share kernels, as on GPU">
+  ];
 }
 
 def ElideRoundings : Pass<"graph-elide-roundings", "::mlir::graph::FuncOp"> {

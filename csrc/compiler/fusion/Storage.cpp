@@ -1,6 +1,7 @@
 #include "compiler/fusion/Storage.h"
 
 #include "compiler/analysis/Memory.h"
+#include "compiler/fusion/Combiner.h"
 #include "compiler/fusion/Group.h"
 
 #include "mlir/IR/AttrTypeSubElements.h"
@@ -39,13 +40,16 @@ const char *findStorageHazard(const Group &group, SizeContext &sizes, const Size
     for (Value dest : writing.getDests()) {
       analysis::Values places = analysis::placesOf(dest);
       auto isMade = [&](Value value) { return group.producers.contains(value); };
-      if (isMade(dest) || llvm::any_of(places, isMade))
+      auto before = dest.getDefiningOp<LoopsOp>();
+      bool updatesToo = isMade(dest) && commute(writing, before);
+      if ((isMade(dest) && !updatesToo) || llvm::any_of(places, isMade))
         return "writes a buffer that the group makes";
       for (auto [m, member] : llvm::enumerate(group.members)) {
         LoopsOp op = member.op;
         if (m == w)
           continue; // its own reads are as they were before it was in a group
-        if (llvm::any_of(op.getDests(), [&](Value other) { return analysis::mayLieIn(other, places); }))
+        if (!commute(writing, op) &&
+            llvm::any_of(op.getDests(), [&](Value other) { return analysis::mayLieIn(other, places); }))
           return "writes a buffer that the group writes";
         for (Operation &inner : *op.bodyBlock()) {
           auto load = dyn_cast<LoadOp>(inner);
@@ -57,7 +61,7 @@ const char *findStorageHazard(const Group &group, SizeContext &sizes, const Size
             facts.emplace(withAxes(symbols, group.axes));
           SmallVector<SizeExpr> written =
               llvm::map_to_vector(resultIndices(writer, sizes), [&](SizeExpr e) { return facts->simplify(e); });
-          if (load.getSource() != dest || !load.getScalars().empty() ||
+          if (writing.isFreeScatter() || load.getSource() != dest || !load.getScalars().empty() ||
               written != loadIndices(member, load, sizes, *facts))
             return "writes a buffer that the group reads elsewhere";
           // Values along the reduced axes may be computed again in each stage, after the write.

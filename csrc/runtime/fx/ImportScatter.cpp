@@ -17,10 +17,11 @@ namespace {
 constexpr const char *kNoTensor = "expected tensors of at least one dimension";
 constexpr const char *kNoIndex = "an index is neither int64 nor int32";
 
-/// Whether a GPU's threads fold into one element at once: sums of the dtypes that it has atomic updates for.
+/// Whether a GPU's threads fold into one element at once: sums and extrema of the dtypes that it has atomic updates for.
 bool isAtomic(std::string_view combine, at::ScalarType dtype) {
-  return combine == "add" && (dtype == at::kFloat || dtype == at::kDouble || dtype == at::kInt || dtype == at::kLong ||
-                              c10::isReducedFloatingType(dtype)); // which are summed in f32
+  bool isWide = dtype == at::kFloat || dtype == at::kDouble || dtype == at::kInt || dtype == at::kLong ||
+                c10::isReducedFloatingType(dtype); // which are folded in f32
+  return isWide && (combine == "add" || combine == "max" || combine == "min");
 }
 
 /// Kernels keep the order of folds by index, and of all writes where bits are to be the same on every run. That leaves
@@ -116,7 +117,7 @@ const char *setReduced(Call &call, const Value &x, const Value &source, const st
   if (combine.empty() || (isMean && call.type().dtype == at::kBool))
     return "no such reduction is generated";
   bool isExtremum = combine == "max" || combine == "min";
-  Value start = isExtremum ? x : widened(call, x);
+  Value start = isExtremum && !importer.isOnGpu() ? x : widened(call, x);
   at::ScalarType dtype = start.type.dtype;
   auto number = [&](const Scalar &value) { return importer.full(value, importer.scalarType(dtype)); };
   if (!includeSelf) {

@@ -25,12 +25,40 @@ static LLVM::AtomicBinOp atomicBinary(tile::AtomicKind kind, bool isFloat) {
     return AtomicBinOp::umin;
   case tile::AtomicKind::Exchange:
     return AtomicBinOp::xchg;
+  case tile::AtomicKind::Maximum: // which are updates of bits
+  case tile::AtomicKind::Minimum:
+    break;
   }
   llvm_unreachable("a kind of tile.atomic_rmw");
 }
 
+/// Floats of one sign have the order of their bits: as signed integers the positive ones, as unsigned integers in
+/// reverse the negative ones. So a maximum is one update of integers, whatever memory holds.
+Value RowLowering::updateExtremum(tile::AtomicRmwOp op, Value ptr, Value value, StringRef scope) {
+  auto type = cast<FloatType>(value.getType());
+  Type bits = b.getIntegerType(type.getWidth());
+  bool isMaximum = op.getKind() == tile::AtomicKind::Maximum;
+  auto nan = llvm::APFloat::getQNaN(type.getFloatSemantics(), /*Negative=*/!isMaximum);
+  Value isNan = arith::CmpFOp::create(b, arith::CmpFPredicate::UNO, value, value);
+  Value extreme = arith::ConstantOp::create(b, IntegerAttr::get(bits, nan.bitcastToAPInt()));
+  Value pattern = arith::SelectOp::create(b, isNan, extreme, arith::BitcastOp::create(b, bits, value));
+  Value isNegative = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, pattern, constant(bits, 0));
+  auto branch = scf::IfOp::create(b, TypeRange{bits}, isNegative, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  auto ordering = op.getRelaxed() ? LLVM::AtomicOrdering::monotonic : LLVM::AtomicOrdering::acq_rel;
+  auto update = [&](Block *block, LLVM::AtomicBinOp kind) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToEnd(block);
+    scf::YieldOp::create(b, LLVM::AtomicRMWOp::create(b, kind, ptr, pattern, ordering, scope).getResult());
+  };
+  update(branch.thenBlock(), isMaximum ? LLVM::AtomicBinOp::umin : LLVM::AtomicBinOp::umax);
+  update(branch.elseBlock(), isMaximum ? LLVM::AtomicBinOp::max : LLVM::AtomicBinOp::min);
+  return arith::BitcastOp::create(b, type, branch.getResult(0));
+}
+
 Value RowLowering::updateAtomically(tile::AtomicRmwOp op, Value ptr, Value value, StringRef scope) {
   Type element = elementOf(op.getType()), storage = storageOf(element);
+  if (op.getKind() == tile::AtomicKind::Maximum || op.getKind() == tile::AtomicKind::Minimum)
+    return updateExtremum(op, ptr, value, scope);
   bool isFloat = isa<FloatType>(element), isExchange = op.getKind() == tile::AtomicKind::Exchange;
   if (!isFloat || element.getIntOrFloatBitWidth() >= 32 || isExchange) {
     bool isBits = storage != element;

@@ -124,6 +124,7 @@ protected:
   /// Combines `value` with the element at `ptr`, and gives what was there, as it is stored. `scope` is of the target's.
   mlir::Value updateAtomically(mlir::tile::AtomicRmwOp op, mlir::Value ptr, mlir::Value value,
                                llvm::StringRef scope = {});
+  mlir::Value updateExtremum(mlir::tile::AtomicRmwOp op, mlir::Value ptr, mlir::Value value, llvm::StringRef scope);
   /// The start of a printed line, in the form of printf: program, index, prefix. `operand` is -1 where there is one.
   static std::string printedPlace(llvm::ArrayRef<int64_t> shape, llvm::StringRef prefix, int64_t operand);
   /// How printf writes `value`, which becomes what it takes: a pointer, f64 or i64.

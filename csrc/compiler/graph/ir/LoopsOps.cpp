@@ -93,6 +93,8 @@ bool LoopsOp::isReduction() { return !getCombine().empty() && !getWriteAt(); }
 
 bool LoopsOp::isScan() { return getInits() && !getInits()->empty() && getWriteAt(); }
 
+bool LoopsOp::isFreeScatter() { return getWriteAt() && !isScan() && reducedAxes().empty(); }
+
 /// Whether a scan may write values of one scalar type as elements of another.
 static bool roundsTo(Type value, Type element) {
   return isa<FloatType>(value) && isa<FloatType>(element) &&

@@ -58,6 +58,8 @@ def Graph_LoopsOp : Graph_Op<"loops", [SingleBlock]> {
     /// A scatter or a scan: where its points write; null otherwise.
     WriteAtOp getWriteAt();
     bool isScan();
+    /// A scatter of which all points are parallel: of those that name one element any one stays, or all are combined, in any order.
+    bool isFreeScatter();
     ::mlir::Block *bodyBlock() { return &getBody().front(); }
     ::llvm::SmallVector<AxisAttr> axisList();
     ::llvm::SmallVector<AxisAttr> parallelAxes();

@@ -114,10 +114,20 @@ LogicalResult mlir::graph::lowerGather(Lowering &lowering, OpBuilder &builder, G
 
 //===-- writes --------------------------------------------------------------------------------------------------===//
 
-/// A new buffer of the op's result type with the elements of `x`.
-static Value copyOf(Lowering &lowering, OpBuilder &builder, Operation *op, Value x) {
+/// A new buffer of the op's result type with the elements of `x`. Where extrema of floats update it atomically, any NaN
+/// is the one that such an update makes (tile.atomic_rmw).
+static Value copyOf(Lowering &lowering, OpBuilder &builder, Operation *op, Value x, std::optional<StringRef> combine,
+                    bool isOrdered) {
   LoopNest nest(lowering, builder, op->getLoc(), op->getResultTypes(), tensorType(op->getResult(0)).getSizes());
-  return nest.yield(nest.load(x, nest.at())).getResult(0);
+  Value value = nest.load(x, nest.at());
+  auto type = dyn_cast<FloatType>(value.getType());
+  if (type && !isOrdered && combine && (*combine == "max" || *combine == "min")) {
+    ScalarBuilder &s = nest.scalars();
+    auto nan = llvm::APFloat::getQNaN(type.getFloatSemantics(), /*Negative=*/*combine == "min");
+    Value isNan = s.make<arith::CmpFOp>(arith::CmpFPredicate::UNO, value, value);
+    value = s.make<arith::SelectOp>(isNan, s.make<arith::ConstantOp>(FloatAttr::get(type, nan)), value);
+  }
+  return nest.yield(value).getResult(0);
 }
 
 static LoopsOp endScatter(LoopNest &nest, Value value, Type type, std::optional<StringRef> combine) {
@@ -151,9 +161,11 @@ static SmallVector<SizeExpr> withPoint(ArrayRef<SizeExpr> at, size_t first, Arra
 }
 
 /// Whether points that name one element are taken in order. A combiner needs all of them: one after the other, or where
-/// the order is free each by an atomic update, which there is for sums.
+/// the order is free each by an atomic update, which there is for sums and extrema of signed integers and floats of 32
+/// and 64 bits.
 static bool ordersPoints(const Lowering &lowering, std::optional<StringRef> combine, Type element) {
-  bool isAtomic = !combine || (*combine == "add" && element.isIntOrFloat() && element.getIntOrFloatBitWidth() >= 32);
+  bool isWide = element.isIntOrFloat() && element.getIntOrFloatBitWidth() >= 32 && !element.isUnsignedInteger();
+  bool isAtomic = !combine || (isWide && *combine != "mul");
   return lowering.options.ordersWrites || !isAtomic;
 }
 
@@ -172,9 +184,9 @@ LogicalResult mlir::graph::lowerIndexPut(Lowering &lowering, OpBuilder &builder,
     if (!op.getSkip())
       checkNotEmpty(lowering, builder, op.getLoc(), dim, sizes[dim], points);
 
-  Value dest = copyOf(lowering, builder, op, op.getX());
   SmallVector<SizeExpr> extents = withPoint(parallel, shape.first, ordered), none;
   bool isOrdered = ordersPoints(lowering, op.getCombine(), op.getType().getElementType());
+  Value dest = copyOf(lowering, builder, op, op.getX(), op.getCombine(), isOrdered);
   LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), isOrdered ? parallel : extents,
                 isOrdered ? ordered : none, dest);
   SmallVector<SizeExpr> point(nest.at());
@@ -219,7 +231,7 @@ LogicalResult mlir::graph::lowerScatter(Lowering &lowering, OpBuilder &builder, 
   SizeExpr size = op.getX().getType().getSizes()[dim];
   checkNotEmpty(lowering, builder, op.getLoc(), dim, size, sizes);
 
-  Value dest = copyOf(lowering, builder, op, op.getX());
+  Value dest = copyOf(lowering, builder, op, op.getX(), op.getCombine(), isOrdered);
   LoopNest nest(lowering, builder, op.getLoc(), op->getResultTypes(), parallel,
                 isOrdered ? ArrayRef<SizeExpr>(sizes[dim]) : ArrayRef<SizeExpr>(), dest);
   SmallVector<SizeExpr> point(nest.at());

@@ -135,9 +135,7 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   if (options.isGpu && isNeverEmpty && !isInOrder)
     (*kernel)->setAttr("tile.never_empty", UnitAttr::get(context));
   // New buffers share memory with nothing; what is written in place may be seen through other arguments.
-  bool writesInPlace = llvm::any_of(loops.outputs, [](Value output) {
-    return bool(cast<LoopsOp>(output.getDefiningOp()).destOf(cast<OpResult>(output).getResultNumber()));
-  });
+  bool writesInPlace = llvm::any_of(loops.outputs, [&](Value output) { return bool(loops.destOf(output)); });
   SmallVector<int64_t> unaligned;
   for (auto [k, input] : llvm::enumerate(emitter.inputs))
     if (isUnaligned(input, facts))
@@ -166,7 +164,7 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   // Launch results: new buffers and buffers written in place, as the fusion had them.
   SmallVector<int64_t> writes;
   for (Value output : loops.outputs) {
-    Value dest = cast<LoopsOp>(output.getDefiningOp()).destOf(cast<OpResult>(output).getResultNumber());
+    Value dest = loops.destOf(output);
     writes.push_back(dest ? llvm::find(emitter.inputs, dest) - emitter.inputs.begin() : -1);
   }
   OpBuilder builder(fusion);

@@ -86,6 +86,13 @@ const FusedMember *FusedLoops::producer(Value value) const {
   return it == memberOf.end() ? nullptr : &members[it->second];
 }
 
+Value FusedLoops::destOf(Value result) const {
+  Value dest = result;
+  while (dest && producer(dest)) // scatters that update one buffer write into each other's results
+    dest = cast<LoopsOp>(dest.getDefiningOp()).destOf(cast<OpResult>(dest).getResultNumber());
+  return dest;
+}
+
 const Axis *FusedLoops::axis(StringRef name) const {
   auto it = llvm::find_if(axes, [&](const Axis &a) { return a.name == name; });
   return it == axes.end() ? nullptr : it;

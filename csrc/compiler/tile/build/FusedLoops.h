@@ -50,6 +50,8 @@ public:
   /// Linear offset at which a member's result is stored.
   SizeExpr offsetOf(mlir::Value result) const { return offsets.lookup(result); }
   const FusedMember *producer(mlir::Value value) const;
+  /// The buffer from outside of the group that a member's result is written into; null: a new one.
+  mlir::Value destOf(mlir::Value result) const;
 
   /// Results that leave the group, in the order of the fusion's results.
   llvm::SmallVector<mlir::Value> outputs;
@@ -83,9 +85,10 @@ public:
     return llvm::any_of(members, [](const FusedMember &member) { return mlir::graph::LoopsOp(member.op).isScan(); });
   }
 
-  /// A scatter of which all points are parallel: of those that name one element, any one stays, or all are added up.
+  /// Scatters of which all points are parallel, and pointwise work.
   bool isFreeScatter() const {
-    return isOrdered() && !isScan() && llvm::none_of(axes, [](const fusion::Axis &axis) { return axis.reduced; });
+    return llvm::any_of(
+        members, [](const FusedMember &member) { return mlir::graph::LoopsOp(member.op).isFreeScatter(); });
   }
 
 private:

@@ -36,10 +36,11 @@ void KernelEmitter::collectBuffers() {
       // The seed of random numbers is read like any scalar tensor.
     }
     for (Value dest : op.getDests())
-      addInput(dest);
+      if (!loops.producer(dest))
+        addInput(dest);
   }
   for (Value output : loops.outputs)
-    if (!cast<LoopsOp>(output.getDefiningOp()).destOf(cast<OpResult>(output).getResultNumber()))
+    if (!loops.destOf(output))
       newOutputs.push_back(output);
 }
 
@@ -103,8 +104,8 @@ Value KernelEmitter::integerArgument(SizeExpr expr) {
 }
 
 Value KernelEmitter::pointerOf(Value buffer) {
-  if (auto op = buffer.getDefiningOp<LoopsOp>(); op && loops.producer(buffer))
-    if (Value dest = op.destOf(cast<OpResult>(buffer).getResultNumber()))
+  if (loops.producer(buffer))
+    if (Value dest = loops.destOf(buffer))
       return pointers.lookup(dest);
   return pointers.lookup(buffer);
 }

@@ -5,6 +5,7 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::graph;
@@ -31,10 +32,18 @@ static void cloneCombiner(Region &from, Region &to, TypeRange types = {}) {
   yield->erase();
 }
 
-/// Whether a combiner is a sum, which a GPU's threads make by atomic updates.
-static bool isSum(Region &combine) {
-  return !combine.empty() && llvm::hasSingleElement(combine.front().without_terminator()) &&
-         isa<arith::AddFOp, arith::AddIOp>(combine.front().front());
+/// The atomic update by which a GPU's threads combine, if there is one.
+static std::optional<tile::AtomicKind> atomicKindOf(Region &combine) {
+  using tile::AtomicKind;
+  if (combine.empty() || !llvm::hasSingleElement(combine.front().without_terminator()))
+    return std::nullopt;
+  return llvm::TypeSwitch<Operation *, std::optional<AtomicKind>>(&combine.front().front())
+      .Case<arith::AddFOp, arith::AddIOp>([](Operation *) { return AtomicKind::Add; })
+      .Case([](arith::MaximumFOp) { return AtomicKind::Maximum; })
+      .Case([](arith::MinimumFOp) { return AtomicKind::Minimum; })
+      .Case([](arith::MaxSIOp) { return AtomicKind::Max; })
+      .Case([](arith::MinSIOp) { return AtomicKind::Min; })
+      .Default([](Operation *) { return std::nullopt; });
 }
 
 /// Whether combining takes no longer than moving a value between scalars and lanes.
@@ -178,14 +187,21 @@ void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalar
       bindings.erase("x" + std::to_string(k));
   });
   bool scalarsVary = llvm::any_of(scalars, isTile);
-  bool isAtomic = options.isGpu && loops.isFreeScatter() && isSum(op.getCombine());
+  std::optional<tile::AtomicKind> atomic =
+      options.isGpu && op.isFreeScatter() ? atomicKindOf(op.getCombine()) : std::nullopt;
+  bool isAtomic = atomic.has_value();
   for (auto [result, value] : llvm::zip(op.getOutputs(), values)) {
     SizeExpr offset = loops.offsetOf(result);
     Type element = scalarType(cast<GraphTensorType>(result.getType()).getElementType());
     std::optional<SizeExpr> stride =
         schedule.vectorAxis < 0 ? loops.sizes().constant(0) : strideAlong(loops.sizes(), offset, vectorName());
-    forgetLoads();
-    llvm::scope_exit forget([&] { forgetLoads(); });
+    // Nothing loads what is updated atomically.
+    if (!isAtomic)
+      forgetLoads();
+    llvm::scope_exit forget([&] {
+      if (!isAtomic)
+        forgetLoads();
+    });
     // Lanes side by side, or one element.
     bool isStructured = !isAtomic && !scalarsVary && stride &&
                         (schedule.vectorAxis < 0 || (!isVectorReduced() && !stride->isConstant(0)));
@@ -207,7 +223,7 @@ void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalar
       active = mask ? arith::AndIOp::create(builder, mask, inside).getResult() : inside;
     }
     if (isAtomic) {
-      tile::AtomicRmwOp::create(builder, tile::AtomicKind::Add, toTile(builder, value, tileShape()), pointer, offsets,
+      tile::AtomicRmwOp::create(builder, *atomic, toTile(builder, value, tileShape()), pointer, offsets,
                                 active, /*relaxed=*/true);
       continue;
     }

@@ -84,7 +84,7 @@ def Tile_OffsetLike : AnyTypeOf<[I32, I64, RankedTensorOf<[I32, I64]>]>;
 def Tile_AtomicKind : I32EnumAttr<"AtomicKind", "what an atomic update does", [
   I32EnumAttrCase<"And", 0, "and">, I32EnumAttrCase<"Or", 1, "or">, I32EnumAttrCase<"Xor", 2, "xor">, I32EnumAttrCase<"Add", 3, "add">,
   I32EnumAttrCase<"Max", 4, "max">, I32EnumAttrCase<"Min", 5, "min">, I32EnumAttrCase<"UMax", 6, "umax">, I32EnumAttrCase<"UMin", 7, "umin">,
-  I32EnumAttrCase<"Exchange", 8, "xchg">]> {
+  I32EnumAttrCase<"Exchange", 8, "xchg">, I32EnumAttrCase<"Maximum", 9, "maximum">, I32EnumAttrCase<"Minimum", 10, "minimum">]> {
   let cppNamespace = "::mlir::tile";
 }
 

@@ -89,7 +89,8 @@ def Tile_AtomicRmwOp : Tile_Op<"atomic_rmw", [AttrSizedOperandSegments, MemoryEf
   let summary = "each element of memory is updated in one step; the result is what was there before";
   let description = [{
     `add`, `max` and `min` are of the element's kind: floats or signed integers; `umax` and `umin` of unsigned ones. Lanes go in order, so colliding lanes each take
-    effect. Masked-off lanes touch nothing and yield 0. Float `max` and `min` follow IEEE maxNum. A `relaxed` update orders nothing else: what programs wrote before
+    effect. Masked-off lanes touch nothing and yield 0. Float `max` and `min` follow IEEE maxNum. `maximum` and `minimum` are of f32 and f64, and NaN wins: a NaN in
+    memory is positive for the one and negative for the other, as these updates leave it. A `relaxed` update orders nothing else: what programs wrote before
     it need not be seen by who sees it.
 
     ```mlir

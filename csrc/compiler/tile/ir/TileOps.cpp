@@ -151,6 +151,9 @@ LogicalResult ScatterOp::verify() {
 }
 
 LogicalResult AtomicRmwOp::verify() {
+  Type element = getElementTypeOrSelf(getValue().getType());
+  if ((getKind() == AtomicKind::Maximum || getKind() == AtomicKind::Minimum) && !element.isF32() && !element.isF64())
+    return emitOpError("expected floats of 32 or 64 bits, got ") << element;
   return verifyElements(*this, getValue().getType(), getBase(), getOffsets(), getMask());
 }
 
