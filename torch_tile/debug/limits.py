@@ -36,7 +36,19 @@ PASSES = {
     "elide_roundings": "values of low precision that never reach memory stay in float32",
     "fusion": "operators share kernels",
 }
-_VIEWS = ("view", "expand", "permute", "slice", "select", "unsqueeze", "squeeze", "alias", "as_strided", "transpose")
+_VIEWS = (
+    "view",
+    "expand",
+    "permute",
+    "slice",
+    "select",
+    "unsqueeze",
+    "squeeze",
+    "alias",
+    "unfold",
+    "as_strided",
+    "transpose",
+)
 _num_graphs = 0
 _num_operators = 0
 _num_kernels = 0

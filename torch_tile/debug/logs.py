@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 _NAMES = ("output_code", "fusion", "schedule", "perf_hints", "recompiles")
 _NEED_STAGES = ("output_code", "fusion", "schedule")
-_COPIES = frozenset(("clone", "permute", "view", "expand", "slice", "select", "as_strided", "cast"))
+_COPIES = frozenset(("clone", "permute", "view", "expand", "slice", "select", "unfold", "as_strided", "cast"))
 
 _loggers: dict[str, logging.Logger] = {}
 _kernels_of_frame: dict[Any, set[str]] = {}

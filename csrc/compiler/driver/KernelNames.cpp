@@ -13,7 +13,8 @@ namespace torch_tile::driver {
 /// Ops that say little about a kernel.
 static bool isSilent(StringRef op) {
   return llvm::StringSwitch<bool>(op)
-      .Cases({"view", "permute", "expand", "slice", "select", "as_strided", "full", "cast", "size_value"}, true)
+      .Cases({"view", "permute", "expand", "slice", "select", "unfold", "as_strided", "full", "cast", "size_value"},
+             true)
       .Cases({"return", "none", "size", "func"}, true)
       .Default(false);
 }

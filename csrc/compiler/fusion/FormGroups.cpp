@@ -106,7 +106,8 @@ private:
         {FusionDecision::Kind::Join, taken, line, lineOf(op.getLoc()), taken ? "shares data" : reason.str()});
   }
 
-  /// Groups that make or read what `op` reads, the most bytes first; where it reads nothing, the last one that does not.
+  /// Groups that make or read what `op` reads, the most bytes first; where it reads nothing, the last one that does
+  /// not.
   SmallVector<unsigned> candidates(LoopsOp op) {
     llvm::MapVector<unsigned, int64_t> shared;
     llvm::SmallPtrSet<Value, 8> seen;
@@ -190,8 +191,8 @@ private:
     };
     for (Member &member : group.members)
       for (Value result : member.op.getOutputs()) {
-        bool escapes = member.op.destOf(cast<OpResult>(result).getResultNumber()) ||
-                       !llvm::all_of(result.getUsers(), isInside);
+        bool escapes =
+            member.op.destOf(cast<OpResult>(result).getResultNumber()) || !llvm::all_of(result.getUsers(), isInside);
         if (escapes)
           outputs.push_back(result);
       }

@@ -38,12 +38,24 @@ struct Machine {
   /// Whether scatters whose points are parallel share kernels with each other and with pointwise work, and update
   /// copies where many points meet.
   bool joinsScatters = false;
+  /// Whether sums of three or four points are better pointwise: a thread has all of them.
+  bool unrollsReductions = false;
   /// What memory moves, in bytes, in the time that one kernel more takes to begin.
   int64_t bytesPerLaunch = 16 << 10;
+  /// Operations that all threads do while memory moves a byte: what it takes to compute a value again is weighed
+  /// against the bytes that this saves. 0: only what takes next to nothing is computed again.
+  double operationsPerByte = 0;
+  /// Bytes of a value that the last cache keeps from one kernel to the next, and the share of the time that moving them
+  /// takes then.
+  int64_t cachedBytes = 0;
+  double cachedShare = 1;
   /// Whether neighbours are read as fast at indices that are computed for each as in a run.
   bool computesIndices = false;
 
-  static Machine gpu() { return {1024, 264, 1 << 15, 4096, 128, 2, 0, 4, true, 256, 128, true, true, 8 << 20, true}; }
+  static Machine gpu() {
+    return {1024, 264,  1 << 15, 4096, 128,     2,   0,        4,   true, 256,
+            128,  true, true,    true, 8 << 20, 9.5, 20 << 20, 0.6, true};
+  }
 };
 
 /// What one kernel may hold: beyond it bodies spill registers and compile slowly, so a value goes to memory. The units
@@ -81,7 +93,10 @@ void dropUnitReductions(mlir::graph::FuncOp func);
 /// pointwise loops: one kernel then holds both.
 ///
 /// Numerics: the points are combined in order.
-void unrollShortReductions(mlir::graph::FuncOp func);
+///
+/// \param always  those of four points at most as well, whoever reads them, unless what they fold takes long to
+/// compute.
+void unrollShortReductions(mlir::graph::FuncOp func, bool always);
 
 /// Makes index expressions of integers that depend on axes and sizes alone, in values, masks and accesses, up to
 /// `maxIndexNodes` each.

@@ -5,6 +5,7 @@
 #include "compiler/fusion/PlaceParts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -42,6 +43,18 @@ int64_t estimatePoints(LoopsOp op, const SizeFacts &facts) {
   return (int64_t)std::min(points, 9e18);
 }
 
+/// Operations in the time of which a thread issues a load that a near cache serves, and chooses the address of a masked
+/// one.
+constexpr double loadWork = 4.5, maskWork = 6;
+/// Of the time that is saved, what computing again may take: estimates of both are rough, and a kernel that computes
+/// for long hides less of what it still moves.
+constexpr double worthwhileShare = 0.5;
+/// What a quotient and a root take beside what FusionCost counts, where they are rounded correctly on a GPU.
+/// Likewise, what brings an angle of any size into one period.
+constexpr int correctionWork = 10, reductionWork = 40;
+/// Ops that one consumer may compute anew together.
+constexpr size_t mostOfCone = 128;
+
 class Inliner {
 public:
   Inliner(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions)
@@ -68,6 +81,8 @@ public:
     }
     for (LoopsOp op : order)
       decide(op);
+    if (!hasOnlyIndices && machine.operationsPerByte > 0)
+      considerCones(order);
     if (!hasOnlyIndices && computeInPlace())
       order = llvm::to_vector(func.getBody().front().getOps<LoopsOp>());
     if (inlined.empty())
@@ -175,6 +190,8 @@ private:
       return record(false, "its parts are computed in their places");
     if (cost.loads == 0 && work <= cheapWork)
       return record(true, "reads nothing");
+    if (machine.operationsPerByte > 0 && paysToComputeAgain(op))
+      return record(true, "computing it again takes less than moving it");
     bool isRepeated =
         llvm::any_of(consumers, [&](LoopsOp c) { return estimatePoints(c, facts) > 2 * std::max<int64_t>(points, 1); });
     if (isRepeated && (work > cheapBroadcastWork || cost.loads > 1))
@@ -201,6 +218,244 @@ private:
     if ((numLarge <= 1 || largeBytes <= bytes) && work <= (isHalf ? 2 : 1) * cheapWork)
       return record(true, "cheaper to compute again than to store and load");
     record(false, std::to_string(consumers.size()) + " uses and too much to compute again");
+  }
+
+  /// What `op` computes for a point with all that is inlined into it, each value once: work, loads, and the bytes of
+  /// loads as large as the result.
+  struct Evaluation {
+    double work = 0, loads = 0, largeBytes = 0;
+    bool followsReduction = false; // at the point of its results, where they are at hand
+    double total() const { return work + loadWork * loads; }
+  };
+  struct Seen {
+    DenseSet<std::pair<Operation *, size_t>> ops;
+    DenseSet<std::pair<Value, size_t>> loads;
+    DenseSet<Value> sources;
+  };
+
+  /// Whether a load reads the point of the op that it is in.
+  bool readsOwnPoint(LoadOp load) {
+    SmallVector<AxisAttr> axes = load->getParentOfType<LoopsOp>().axisList();
+    SmallVector<SizeExpr> indices = load.indexExprs();
+    return load.getScalars().empty() && axes.size() == indices.size() &&
+           llvm::all_of(llvm::zip(axes, indices), [&](auto pair) {
+             return std::get<1>(pair) == sizes.symbol(std::get<0>(pair).getName().getValue());
+           });
+  }
+
+  /// Adds what `op` computes where it is read at the places that `path` stands for. Values of `together` are computed
+  /// in place as well.
+  void evaluate(LoopsOp op, int64_t points, size_t path, const DenseSet<Operation *> &together, Seen &seen,
+                Evaluation &sum) {
+    if (!seen.ops.insert({op, path}).second || seen.ops.size() > mostOfCone)
+      return;
+    BodyCost own = bodyCost(op);
+    sum.work += own.work + own.index;
+    // Those that round as IEEE's do are corrected in steps.
+    for (Operation &inner : *op.bodyBlock())
+      sum.work += isa<arith::DivFOp, math::SqrtOp>(inner)             ? correctionWork
+                  : isa<math::SinOp, math::CosOp, math::TanOp>(inner) ? reductionWork
+                                                                      : 0;
+    for (LoadOp load : op.bodyBlock()->getOps<LoadOp>()) {
+      auto producer = load.getSource().getDefiningOp<LoopsOp>();
+      size_t place = path;
+      if (!readsOwnPoint(load))
+        place = llvm::hash_combine(path, load.getIndices().getAsOpaquePointer());
+      if (producer && (inlined.contains(producer) || together.contains(producer))) {
+        evaluate(producer, points, place, together, seen, sum);
+        continue;
+      }
+      if (!seen.loads.insert({load.getSource(), place}).second)
+        continue;
+      sum.loads += load.getScalars().empty() ? 1 : 2;
+      sum.work += load.getMask() ? maskWork : 0;
+      sum.followsReduction |= producer && producer.isReduction() && place == path;
+      // Several taps bring one element each from memory.
+      if (seen.sources.insert(load.getSource()).second &&
+          facts.estimate(load.getSource().getType().numElements()) > points / 4)
+        sum.largeBytes += (double)elementBytes(load.getType());
+    }
+  }
+
+  static bool isPointwise(LoopsOp op) { return !op.isReduction() && !op.getWriteAt() && op.getDests().empty(); }
+
+  /// The op that reads what `op` makes in the end: those between have no other reader, and as many points.
+  LoopsOp lastReader(LoopsOp op) {
+    auto [known, isNew] = lastReaders.try_emplace(op, op);
+    if (!isNew)
+      return LoopsOp(known->second);
+    LoopsOp last;
+    for (Operation *user : op->getUsers()) {
+      auto reader = isa<LoadOp>(user) ? user->getParentOfType<LoopsOp>() : LoopsOp();
+      if (!reader || !isPointwise(op) ||
+          estimatePoints(reader, facts) > 2 * std::max<int64_t>(1, estimatePoints(op, facts)))
+        return op;
+      LoopsOp next = lastReader(reader);
+      if (last && next != last)
+        return op;
+      last = next;
+    }
+    if (last)
+      lastReaders[op] = last;
+    return last ? last : op;
+  }
+
+  double bytesOf(LoopsOp op) {
+    double bytes = 0;
+    for (Type type : op.getResultTypes())
+      bytes += (double)elementBytes(cast<GraphTensorType>(type).getElementType());
+    return bytes;
+  }
+
+  /// Of a byte of each of so many points.
+  double shareOfMemory(double bytes, double points) const {
+    return bytes * points < (double)machine.cachedBytes ? machine.cachedShare : 1;
+  }
+
+  /// Whether each consumer computes `op` by itself in less time than memory takes to hold it for them.
+  bool paysToComputeAgain(LoopsOp op) {
+    auto points = (double)std::max<int64_t>(1, estimatePoints(op, facts));
+    // Those that are at the same point share its kernel; but a choice of what is in memory is no value to keep.
+    bool isAtHand = !choosesAmongLoads(op) && llvm::all_of(op->getUsers(), [&](Operation *user) {
+      auto reader = user->getParentOfType<LoopsOp>();
+      return readsOwnPoint(cast<LoadOp>(user)) && estimatePoints(reader, facts) == estimatePoints(op, facts) &&
+             estimatePoints(lastReader(reader), facts) == estimatePoints(op, facts);
+    });
+    // Each point would compute what all the places hold.
+    bool computesPlaces = choosesAmongLoads(op) && llvm::any_of(op.bodyBlock()->getOps<LoadOp>(), [&](LoadOp load) {
+                            auto producer = load.getSource().getDefiningOp<LoopsOp>();
+                            return producer && inlined.contains(producer) && costs[producer].work > 0;
+                          });
+    if (isAtHand || computesPlaces)
+      return false;
+    Evaluation each;
+    Seen seen;
+    evaluate(op, (int64_t)points, 0, {}, seen, each);
+    if (seen.ops.size() > mostOfCone || each.followsReduction)
+      return false;
+    double evaluations = 0;
+    llvm::SmallPtrSet<Operation *, 4> kernels;
+    DenseSet<std::pair<Operation *, const void *>> places;
+    for (Operation *user : op->getUsers()) {
+      auto load = cast<LoadOp>(user);
+      auto consumer = load->getParentOfType<LoopsOp>();
+      if (places.insert({consumer, load.getIndices().getAsOpaquePointer()}).second)
+        evaluations += (double)estimatePoints(consumer, facts) / points * (double)timesRead(consumer);
+      kernels.insert(lastReader(consumer));
+    }
+    double bytes = bytesOf(op), readings = (double)kernels.size();
+    double again = evaluations * (each.total() - loadWork) - each.total() - loadWork;
+    double saved = bytes + bytes * readings - each.largeBytes * (readings - 1);
+    return again < worthwhileShare * machine.operationsPerByte * saved * shareOfMemory(bytes, points);
+  }
+
+  /// At how many places others read a pointwise op, which may be computed at each of them.
+  size_t timesRead(LoopsOp op) {
+    DenseSet<const void *> places;
+    for (Operation *user : op->getUsers()) {
+      auto load = dyn_cast<LoadOp>(user);
+      if (!load || !isPointwise(op))
+        return 1;
+      places.insert(load.getIndices().getAsOpaquePointer());
+    }
+    return std::max<size_t>(places.size(), 1);
+  }
+
+  /// What ops that `last` reads in the end read of fewer points, or several times, and nothing else needs: a warp's
+  /// coordinates and weights, which all channels share. Together they may take little beside their bytes.
+  void considerCone(LoopsOp last, ArrayRef<LoopsOp> readers) {
+    DenseSet<Operation *> cone, inside;
+    int64_t points = 0;
+    // The readers with what is computed in them, and how often it is.
+    SmallVector<std::pair<LoopsOp, double>> within;
+    for (LoopsOp reader : readers) {
+      inside.insert(reader);
+      within.push_back({reader, (double)estimatePoints(reader, facts)});
+    }
+    for (size_t k = 0; k < within.size(); ++k)
+      for (LoadOp load : LoopsOp(within[k].first).bodyBlock()->getOps<LoadOp>())
+        if (auto producer = load.getSource().getDefiningOp<LoopsOp>();
+            producer && inlined.contains(producer) && inside.insert(producer).second)
+          within.push_back({producer, within[k].second});
+    auto mayInline = [&](LoopsOp op) {
+      return op && !inlined.contains(op) && isPointwise(op) && positions[last] < readableUntil[op] && !hasManyParts(op);
+    };
+    auto isWithin = [&](LoopsOp op) {
+      return llvm::all_of(op->getUsers(), [&](Operation *user) {
+        auto reader = isa<LoadOp>(user) ? user->getParentOfType<LoopsOp>() : LoopsOp();
+        if (!reader || inside.contains(reader) || cone.contains(reader))
+          return bool(reader);
+        // What runs over the same points has them at hand.
+        return estimatePoints(reader, facts) == points && positions[reader] < readableUntil[op] &&
+               readsOwnPoint(cast<LoadOp>(user));
+      });
+    };
+    SmallVector<LoopsOp> roots;
+    llvm::SmallDenseMap<Operation *, double> taps;
+    DenseSet<std::pair<Value, const void *>> places;
+    for (auto [reader, evaluated] : within)
+      for (LoadOp load : reader.bodyBlock()->getOps<LoadOp>()) {
+        auto producer = load.getSource().getDefiningOp<LoopsOp>();
+        if (!mayInline(producer) || (points && estimatePoints(producer, facts) != points))
+          continue;
+        if (readsOwnPoint(load) && (double)estimatePoints(producer, facts) == evaluated)
+          continue;
+        int64_t before = std::exchange(points, estimatePoints(producer, facts));
+        if (!isWithin(producer)) {
+          points = before;
+          continue;
+        }
+        if (places.insert({load.getSource(), load.getIndices().getAsOpaquePointer()}).second)
+          taps[producer] += evaluated / (double)std::max<int64_t>(1, points);
+        if (cone.insert(producer).second)
+          roots.push_back(producer);
+      }
+    double evaluations = 0, bytes = 0;
+    for (LoopsOp root : roots) {
+      evaluations = std::max(evaluations, taps[root]);
+      bytes += bytesOf(root);
+    }
+    if (roots.empty() || evaluations <= 1.5)
+      return;
+    for (SmallVector<LoopsOp> work = roots; !work.empty() && cone.size() <= mostOfCone;) {
+      LoopsOp op = work.pop_back_val();
+      for (LoadOp load : op.bodyBlock()->getOps<LoadOp>())
+        if (auto producer = load.getSource().getDefiningOp<LoopsOp>();
+            mayInline(producer) && estimatePoints(producer, facts) == points && isWithin(producer) &&
+            cone.insert(producer).second)
+          work.push_back(producer);
+    }
+    Evaluation each;
+    Seen seen;
+    for (LoopsOp root : roots)
+      evaluate(root, points, 0, cone, seen, each);
+    if (cone.size() > mostOfCone || seen.ops.size() > mostOfCone)
+      return;
+    double loads = loadWork * (double)roots.size();
+    double again = evaluations * (each.total() - loads) - each.total() - loads;
+    double saved = 2 * bytes + (double)machine.bytesPerLaunch / (double)std::max<int64_t>(1, points);
+    if (again >= worthwhileShare * machine.operationsPerByte * saved * shareOfMemory(bytes, (double)points))
+      return;
+    int size = (int)(each.work + each.loads);
+    for (LoopsOp reader : readers)
+      if (room[reader] < size)
+        return recordBudget(roots.front(), reader,
+                            "the body would grow beyond " + std::to_string(budget.bodyWork) + " operations");
+    for (LoopsOp reader : readers)
+      room[reader] -= size;
+    for (Operation *op : cone) {
+      decisions.push_back({FusionDecision::Kind::Inline, true, lineOf(op->getLoc()), lineOf(last.getLoc()),
+                           "computing it again, with what it belongs to, takes less than moving it"});
+      inlined.insert(op);
+    }
+  }
+
+  void considerCones(ArrayRef<LoopsOp> order) {
+    llvm::MapVector<Operation *, SmallVector<LoopsOp>> readers;
+    for (LoopsOp op : order)
+      readers[lastReader(op)].push_back(op);
+    for (auto &[last, list] : readers)
+      considerCone(LoopsOp(last), list);
   }
 
   static bool isInteger(LoopsOp op) {
@@ -243,16 +498,23 @@ private:
 
   void inlineInto(LoopsOp consumer) {
     SizeFacts inner = withAxes(facts, axesOf(consumer));
-    SmallVector<LoadOp> work;
-    for (Operation &op : *consumer.bodyBlock())
-      if (auto load = dyn_cast<LoadOp>(op))
-        work.push_back(load);
-    SmallVector<Location> locations{consumer.getLoc()};
-    while (!work.empty()) {
-      LoadOp load = work.pop_back_val();
+    auto producerOf = [&](LoadOp load) {
       auto producer = load.getSource().getDefiningOp<LoopsOp>();
-      if (!producer || !inlined.contains(producer))
-        continue;
+      return producer && inlined.contains(producer) ? producer : LoopsOp();
+    };
+    SmallVector<LoadOp> work = llvm::to_vector(consumer.bodyBlock()->getOps<LoadOp>());
+    SmallVector<Location> locations{consumer.getLoc()};
+    while (true) {
+      llvm::erase_if(work, [&](LoadOp load) { return !producerOf(load); });
+      if (work.empty())
+        break;
+      // The last producer first: all that reads it in this body is there then.
+      auto *next = llvm::max_element(
+          work, [&](LoadOp a, LoadOp b) { return positions[producerOf(a)] < positions[producerOf(b)]; });
+      LoadOp load = *next;
+      work.erase(next);
+      LoopsOp producer = producerOf(load);
+      load = mergeEqual(load, work);
       if (!substitute(load, producer, inner, work)) {
         recordBudget(producer, consumer,
                      "an index would grow beyond " + std::to_string(budget.indexNodes) + " operations");
@@ -262,6 +524,26 @@ private:
     }
     if (locations.size() > 1)
       consumer->setLoc(FusedLoc::get(func.getContext(), locations));
+  }
+
+  /// Loads of one place become the first of them, so that what they read is computed once.
+  static LoadOp mergeEqual(LoadOp load, SmallVectorImpl<LoadOp> &work) {
+    auto isEqual = [&](LoadOp other) {
+      return other.getSource() == load.getSource() && other.getIndices() == load.getIndices() &&
+             other->getOperands() == load->getOperands();
+    };
+    SmallVector<LoadOp> equal{load};
+    llvm::copy_if(work, std::back_inserter(equal), isEqual);
+    if (equal.size() == 1)
+      return load;
+    llvm::erase_if(work, isEqual);
+    LoadOp first = *llvm::min_element(equal, [](LoadOp a, LoadOp b) { return a->isBeforeInBlock(b); });
+    for (LoadOp other : equal)
+      if (other != first) {
+        other.getResult().replaceAllUsesWith(first.getResult());
+        other.erase();
+      }
+    return first;
   }
 
   using PlacedExprs = DenseMap<Operation *, SmallVector<SizeExpr>>;
@@ -383,6 +665,7 @@ private:
   };
   DenseMap<Operation *, LargeLoads> largeLoads;
   DenseSet<Operation *> inlined;
+  DenseMap<Operation *, Operation *> lastReaders;
 
   /// Ops by position in the function, before any is moved.
   DenseMap<Operation *, unsigned> positions;
@@ -398,7 +681,7 @@ private:
 void inlineProducers(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) {
   dropUnitReductions(func);
   if (options.enabled)
-    unrollShortReductions(func);
+    unrollShortReductions(func, options.machine.unrollsReductions);
   foldIndices(func, options.budget.indexNodes);
   if (options.enabled) {
     Inliner indices(func, options, decisions);

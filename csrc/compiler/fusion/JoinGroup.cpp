@@ -388,8 +388,8 @@ bool followsScan(const Group &group, LoopsOp op) {
          llvm::any_of(*op.bodyBlock(), readsGroup);
 }
 
-/// Why `op` may not share a kernel with the group where one of them scatters; null: it may. What all points of a scatter
-/// make is there when the kernel ends.
+/// Why `op` may not share a kernel with the group where one of them scatters; null: it may. What all points of a
+/// scatter make is there when the kernel ends.
 const char *refuseScatter(const Group &group, LoopsOp op, const Machine &machine) {
   auto isInOrder = [](LoopsOp each) { return each.getWriteAt() && !each.isFreeScatter(); };
   if (!machine.joinsScatters || isInOrder(op) ||

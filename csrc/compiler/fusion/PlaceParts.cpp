@@ -75,7 +75,7 @@ private:
   /// Whether the operand is in memory for the concatenation alone to copy it.
   bool isStored(LoadOp load) {
     LoopsOp producer = producerOf(load);
-    return producer && !isInlined(producer) && producer.getDests().empty();
+    return producer && !isInlined(producer) && producer.getDests().empty() && producer->hasOneUse();
   }
 
   bool pays(const Concatenation &found) {

@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 using namespace mlir::graph;
@@ -19,6 +20,9 @@ constexpr int64_t mostPoints = 8;
 constexpr int64_t mostWork = 64;
 /// Pointwise loops between the two reductions.
 constexpr int longestChain = 16;
+/// Points of a reduction that is pointwise whoever reads it, as of a vector in space, and the operations that make one.
+constexpr int64_t mostAlways = 4;
+constexpr int cheapPoint = 12;
 
 /// The one op that reads the results of `op`; null if there are several, or one that is no loops.
 LoopsOp onlyReader(LoopsOp op) {
@@ -37,10 +41,12 @@ class ShortReductions {
 public:
   explicit ShortReductions(FuncOp func) : func(func), sizes(GraphDialect::sizes(func.getContext())) {}
 
-  void run() {
+  void run(bool always) {
     SmallVector<LoopsOp> found;
+    SizeFacts facts = func.facts();
     for (auto op : func.getBody().front().getOps<LoopsOp>())
-      if (std::optional<SmallVector<int64_t>> extents = shortExtents(op); extents && feedsReduction(op))
+      if (std::optional<SmallVector<int64_t>> extents = shortExtents(op);
+          extents && (feedsReduction(op) || (always && isVector(op, *extents, facts))))
         found.push_back(op);
     for (LoopsOp op : found)
       unroll(op, *shortExtents(op));
@@ -61,6 +67,47 @@ private:
     }
     int64_t combined = llvm::range_size(op.getCombine().front().without_terminator());
     return points * (bodyCost(op).total() + combined) <= mostWork ? std::optional(extents) : std::nullopt;
+  }
+
+  static double pointsOf(ArrayRef<AxisAttr> axes, const SizeFacts &facts) {
+    double points = 1;
+    for (AxisAttr axis : axes)
+      points *= (double)facts.estimate(axis.getExtent());
+    return points;
+  }
+
+  /// Whether the fold is of few points, computed in no time, and nobody reads it along with them: a reduction and what
+  /// follows at all its points share a kernel better.
+  static bool isVector(LoopsOp op, ArrayRef<int64_t> extents, const SizeFacts &facts) {
+    int64_t points = 1;
+    for (int64_t extent : extents)
+      points *= extent;
+    int work = bodyCost(op).work;
+    for (LoadOp load : op.bodyBlock()->getOps<LoadOp>())
+      if (auto producer = load.getSource().getDefiningOp<LoopsOp>()) {
+        // What else is made of the same points comes with them.
+        if (producer.isReduction() || onlyReader(producer) != op)
+          return false;
+        work += bodyCost(producer).work;
+      }
+    if (points > mostAlways || work > cheapPoint)
+      return false;
+    double made = pointsOf(op.parallelAxes(), facts);
+    llvm::SmallPtrSet<Operation *, 16> seen;
+    SmallVector<LoopsOp> open{op};
+    while (!open.empty()) {
+      LoopsOp each = open.pop_back_val();
+      for (Operation *user : each->getUsers()) {
+        auto reader = isa<LoadOp>(user) ? user->getParentOfType<LoopsOp>() : LoopsOp();
+        if (!reader)
+          continue;
+        if (pointsOf(reader.axisList(), facts) > 1.5 * made || seen.size() > longestChain)
+          return false;
+        if (!reader.isReduction() && !reader.getWriteAt() && seen.insert(reader).second)
+          open.push_back(reader);
+      }
+    }
+    return true;
   }
 
   /// Whether the values go into a longer reduction that runs over as many points, through pointwise loops alone.
@@ -147,6 +194,6 @@ private:
 
 } // namespace
 
-void unrollShortReductions(FuncOp func) { ShortReductions(func).run(); }
+void unrollShortReductions(FuncOp func, bool always) { ShortReductions(func).run(always); }
 
 } // namespace torch_tile::fusion

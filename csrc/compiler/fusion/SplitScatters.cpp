@@ -197,9 +197,9 @@ private:
     Value place = analysis::placeOf(all.start);
     bool isNew = place && place.getDefiningOp<LoopsOp>();
     auto dests = isNew ? SmallVector<Value>() : SmallVector<Value>{all.start};
-    LoopsOp loops = LoopsOp::create(builder, op.getLoc(), TypeRange(type), axesOf(type.getSizes()), dests,
-                                    isNew ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr({0}), ArrayAttr(),
-                                    ArrayAttr());
+    LoopsOp loops =
+        LoopsOp::create(builder, op.getLoc(), TypeRange(type), axesOf(type.getSizes()), dests,
+                        isNew ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr({0}), ArrayAttr(), ArrayAttr());
     OpBuilder::InsertionGuard guard(builder);
     builder.createBlock(&loops.getBody());
     SmallVector<SizeExpr> point = pointOf(type.getSizes().size());

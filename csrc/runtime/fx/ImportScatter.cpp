@@ -17,7 +17,8 @@ namespace {
 constexpr const char *kNoTensor = "expected tensors of at least one dimension";
 constexpr const char *kNoIndex = "an index is neither int64 nor int32";
 
-/// Whether a GPU's threads fold into one element at once: sums and extrema of the dtypes that it has atomic updates for.
+/// Whether a GPU's threads fold into one element at once: sums and extrema of the dtypes that it has atomic updates
+/// for.
 bool isAtomic(std::string_view combine, at::ScalarType dtype) {
   bool isWide = dtype == at::kFloat || dtype == at::kDouble || dtype == at::kInt || dtype == at::kLong ||
                 c10::isReducedFloatingType(dtype); // which are folded in f32

@@ -196,7 +196,14 @@ const char *importDiagonal(Call &call) {
 
 const char *importUnfold(Call &call) {
   const Value *x = call.tensor(0);
-  return x ? setStrided(call, *x, call.importer.sizes.context.constant(0)) : kNoTensor;
+  if (!x)
+    return kNoTensor;
+  SizeExpr step = call.size(3);
+  if (x->type.rank() == 0 || !step)
+    return setStrided(call, *x, call.importer.sizes.context.constant(0));
+  std::string attrs = joinAttrs({intAttr("dim", call.dim(1, x->type.rank())), sizeAttr("step", step)});
+  call.setView(call.importer.emit("unfold", {*x}, attrs, call.type()), *x);
+  return nullptr;
 }
 
 const char *importAsStrided(Call &call) {

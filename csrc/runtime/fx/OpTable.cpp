@@ -155,7 +155,7 @@ constexpr OpRule rules[] = {
     {"aten::unsafe_chunk", importSplit, "slice", Dtypes::Any},
     {"aten::unbind.int", importUnbind, "select", Dtypes::Any},
     {"aten::diagonal", importDiagonal, "as_strided", Dtypes::Any},
-    {"aten::unfold", importUnfold, "as_strided", Dtypes::Any},
+    {"aten::unfold", importUnfold, "unfold", Dtypes::Any},
     {"aten::as_strided", importAsStrided, "as_strided", Dtypes::Any},
     // copies with another layout
     {"aten::clone", importClone, "clone", Dtypes::Converted},

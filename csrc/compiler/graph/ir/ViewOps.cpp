@@ -38,6 +38,13 @@ LogicalResult SelectOp::verify() {
   return verifyDim(*this, getDim(), getX().getType().getRank());
 }
 
+LogicalResult UnfoldOp::verify() {
+  if (getType().getRank() != getX().getType().getRank() + 1)
+    return emitOpError("expected one dimension more than the operand, got ")
+           << getType().getRank() << " and " << getX().getType().getRank();
+  return verifyDim(*this, getDim(), getX().getType().getRank());
+}
+
 LogicalResult CatOp::verify() { return verifyDim(*this, getDim(), getType().getRank()); }
 
 LogicalResult ConstantPadOp::verify() {

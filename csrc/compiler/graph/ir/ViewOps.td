@@ -26,6 +26,11 @@ def Graph_SelectOp : Graph_ViewOpBase<"select", "x at one index of `dim`, which 
   let arguments = (ins Graph_Tensor:$x, I64Attr:$dim, Graph_IntOrExprAttr:$index);
   let hasVerifier = 1;
 }
+def Graph_UnfoldOp : Graph_ViewOpBase<"unfold", "windows along `dim`, one every `step` elements; positions within a window are the last dimension"> {
+  let description = "Sizes are those of the result type. Element j of window i is element step * i + j of `dim` of x. Windows may overlap.";
+  let arguments = (ins Graph_Tensor:$x, I64Attr:$dim, Graph_IntOrExprAttr:$step);
+  let hasVerifier = 1;
+}
 def Graph_AsStridedOp : Graph_ViewOpBase<"as_strided", "the result type's sizes and strides over x's storage"> {
   let description = "`offset` counts elements from the first element of x (not of its storage).";
   let arguments = (ins Graph_Tensor:$x, Graph_IntOrExprAttr:$offset);

@@ -156,6 +156,12 @@ SmallVector<SizeExpr> mlir::graph::viewIndices(Operation *view, const SizeFacts 
         at[slice.getDim()] = sizes.add(start, sizes.mul(step, at[slice.getDim()]));
         return at;
       })
+      .Case([&](UnfoldOp unfold) {
+        SizeExpr within = at.pop_back_val();
+        SizeExpr &window = at[unfold.getDim()];
+        window = sizes.add(sizes.mul(exprOf(unfold.getStepAttr()), window), within);
+        return at;
+      })
       .Case([&](SelectOp select) {
         at.insert(at.begin() + select.getDim(),
                   wrapConstant(sizes, exprOf(select.getIndexAttr()), from[select.getDim()]));

@@ -132,7 +132,9 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   setNumber("tile.blocks_per_processor", schedule.blocksPerProcessor, 0);
   bool isNeverEmpty = llvm::all_of(
       loops.axes, [&](const torch_tile::fusion::Axis &axis) { return loops.facts().range(axis.extent).min >= 1; });
-  if (options.isGpu && isNeverEmpty && !isInOrder)
+  // Blocks of places, which begin before a row, may end behind it: the last one has no element of some rows.
+  bool hasEmptyBlocks = schedule.alignedLanes > 0 && !loops.axes[schedule.vectorAxis].reduced;
+  if (options.isGpu && isNeverEmpty && !isInOrder && !hasEmptyBlocks)
     (*kernel)->setAttr("tile.never_empty", UnitAttr::get(context));
   // New buffers share memory with nothing; what is written in place may be seen through other arguments.
   bool writesInPlace = llvm::any_of(loops.outputs, [&](Value output) { return bool(loops.destOf(output)); });

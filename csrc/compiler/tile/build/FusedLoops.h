@@ -87,8 +87,8 @@ public:
 
   /// Scatters of which all points are parallel, and pointwise work.
   bool isFreeScatter() const {
-    return llvm::any_of(
-        members, [](const FusedMember &member) { return mlir::graph::LoopsOp(member.op).isFreeScatter(); });
+    return llvm::any_of(members,
+                        [](const FusedMember &member) { return mlir::graph::LoopsOp(member.op).isFreeScatter(); });
   }
 
 private:

@@ -2,6 +2,7 @@
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/tile/build/GpuModel.h"
+#include "compiler/tile/build/IndexSteps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -66,6 +67,12 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
   for (const Axis &axis : loops.flattened)
     flatExtents.push_back(std::max<int64_t>(1, loops.facts().estimate(axis.extent)));
   SizeContext &sizes = loops.sizes();
+  double points = 1;
+  for (int64_t extent : extents)
+    points *= (double)extent;
+  std::vector<IndexSteps> steps;
+  for (const Axis &axis : loops.axes)
+    steps.emplace_back(loops, axis.name, points);
   auto add = [&](Operation *load, Value buffer, SizeExpr offset, Type type, bool isFull, ValueRange scalars,
                  int stage) {
     Stream stream;
@@ -86,12 +93,20 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     for (const Axis &axis : loops.axes)
       first = torch_tile::fusion::withoutAxis(sizes, first, axis.name);
     stream.firstByte = first.constant().value_or(0) * stream.elementBytes;
-    for (const Axis &axis : loops.axes) {
+    for (auto [number, axis] : llvm::enumerate(loops.axes)) {
       std::optional<SizeExpr> stride = strideAlong(sizes, plain, axis.name);
       stream.wraps.push_back(plain != offset && !strideAlong(sizes, offset, axis.name));
       bool isIndirect = llvm::any_of(scalars, [&](Value v) { return loops.variesAlong(v, axis.name); });
       stream.isPart.push_back(stride && !stride->isConstant(0));
-      if (!stride || isIndirect)
+      std::optional<double> computed;
+      if (stride && isIndirect) {
+        computed = steps[number].ofOffset(plain, *stride, scalars);
+        stream.isComputed = stream.isComputed && computed;
+      }
+      stream.isIndirect.push_back(isIndirect);
+      if (computed)
+        stream.strides.push_back((int64_t)std::llround(std::abs(*computed) * (double)stream.elementBytes));
+      else if (!stride || isIndirect)
         stream.strides.push_back(std::nullopt);
       else
         stream.strides.push_back(std::abs(loops.facts().estimate(*stride)) * stream.elementBytes);
@@ -137,7 +152,15 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     stream.family = (int)number;
     for (const Stream &first : ArrayRef(streams).take_front(number)) {
       if (first.family != (int)(&first - streams.data()) || first.buffer != stream.buffer ||
-          first.strides != stream.strides || first.digits != stream.digits || first.scalars != stream.scalars)
+          first.strides != stream.strides || first.digits != stream.digits)
+        continue;
+      // Places that are computed of one position lie near each other.
+      bool areNear = !stream.scalars.empty() && !first.scalars.empty() && stream.isComputed && first.isComputed;
+      if (areNear && first.scalars != stream.scalars) {
+        stream.family = first.family;
+        break;
+      }
+      if (first.scalars != stream.scalars)
         continue;
       if (std::optional<int64_t> elements = sizes.sub(stream.usual, first.usual).constant()) {
         stream.family = first.family;
@@ -270,8 +293,9 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     std::swap(validLanes, validRows);
   }
   auto wrapsAlong = [&](int axis) { return axis >= 0 && stream.wraps[axis]; };
+  bool isLookedUp = schedule.vectorAxis >= 0 && stream.isIndirect[schedule.vectorAxis];
   bool isTakenApart = !stream.digits.empty() && schedule.vectorAxis == loops.flatAxis;
-  bool isGathered = isTakenApart || wrapsAlong(schedule.vectorAxis) || wrapsAlong(schedule.rowAxis);
+  bool isGathered = isTakenApart || isLookedUp || wrapsAlong(schedule.vectorAxis) || wrapsAlong(schedule.rowAxis);
   // Somewhere in the middle, where a tile begins.
   int64_t middle = isTakenApart ? validLanes / 2 / lanes * lanes : 0;
   int64_t width = lane == element && !isGathered ? vector : 1;

@@ -38,12 +38,15 @@ private:
   struct Stream {
     llvm::SmallVector<std::optional<int64_t>> strides; // bytes, by axis
     llvm::SmallVector<bool> wraps;                     // by axis: each element has an address of its own
+    llvm::SmallVector<bool> isIndirect;                // by axis: each point computes or looks up where it is
     llvm::SmallVector<bool> maskVaries;                // by axis
     llvm::SmallVector<bool> isPart;                    // by axis: indices choose among what lies at one point of it
     /// Strides in bytes along the axes that the flat one is made of, where it is not walked as one.
     llvm::SmallVector<int64_t> digits;
     int64_t elementBytes = 1;
     bool isLoad = true, isFull = true, isUnaligned = false, isScattered = false;
+    /// What indices it has are computed, not looked up: neighbouring points have neighbouring places.
+    bool isComputed = true;
     /// Under a mask that few points meet: what lies beyond an edge, and is read from one place along it.
     bool isBorder = false;
     double chosen = 1;     // elements among which indices choose: those that no axis with a stride tells apart

@@ -223,8 +223,8 @@ void KernelEmitter::emitScatter(LoopsOp op, ValueRange values, ValueRange scalar
       active = mask ? arith::AndIOp::create(builder, mask, inside).getResult() : inside;
     }
     if (isAtomic) {
-      tile::AtomicRmwOp::create(builder, *atomic, toTile(builder, value, tileShape()), pointer, offsets,
-                                active, /*relaxed=*/true);
+      tile::AtomicRmwOp::create(builder, *atomic, toTile(builder, value, tileShape()), pointer, offsets, active,
+                                /*relaxed=*/true);
       continue;
     }
     // Lanes along a parallel axis never meet: they are read and written as one.

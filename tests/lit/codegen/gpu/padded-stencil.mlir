@@ -2,7 +2,7 @@
 // RUN: tile-compile %s --target=sm_90 --emit=20-fusion.txt -o - | FileCheck %s --check-prefix=FUSION
 // RUN: tile-compile %s --target=sm_90 --emit=60-kernel.ptx -o - | FileCheck %s
 
-// FUSION: yes inline {{.*}} padding, read by few taps
+// FUSION: yes inline {{.*}} computing it again takes less than moving it
 // CHECK: .global .align 16 .b8 tile_zeros[16]
 // CHECK: mov.b64 {{.*}}, tile_zeros
 // CHECK-NEXT: selp.b64
