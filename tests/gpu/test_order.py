@@ -54,7 +54,7 @@ def _lines(dtype: torch.dtype) -> list[Any]:
         (lambda x, i, y: x.scatter_add(0, i, y), _lines(i16), (True, True)),  # there is no such atomic update
         (_reduce("mean"), _lines(f32), (False, True)),
         (_reduce("prod"), _lines(f32), (True, True)),
-        (_reduce("amax"), _lines(f32), (True, True)),
+        (_reduce("amax"), _lines(f32), (False, True)),
         (lambda x, i, y: x.scatter(0, i, y, reduce="multiply"), _lines(f32), (True, True)),
         (lambda x, i, y: x.index_add(0, i, y), [((8, 9), f32), ((4,), i64), ((4, 9), f32)], (False, True)),
         (lambda g, i: aten.embedding_dense_backward(g, i, 9, -1, False), [((4, 9), f32), ((4,), i64)], (False, True)),

@@ -52,6 +52,8 @@ constexpr double worthwhileShare = 0.5;
 /// What a quotient and a root take beside what FusionCost counts, where they are rounded correctly on a GPU.
 /// Likewise, what brings an angle of any size into one period.
 constexpr int correctionWork = 10, reductionWork = 40;
+/// Of masks a kernel reads so little that computing them again seldom pays.
+constexpr double leastBytes = 2;
 /// Ops that one consumer may compute anew together.
 constexpr size_t mostOfCone = 128;
 
@@ -335,18 +337,25 @@ private:
       return false;
     double evaluations = 0;
     llvm::SmallPtrSet<Operation *, 4> kernels;
-    DenseSet<std::pair<Operation *, const void *>> places;
+    DenseSet<std::pair<Operation *, const void *>> seenPlaces;
     for (Operation *user : op->getUsers()) {
       auto load = cast<LoadOp>(user);
       auto consumer = load->getParentOfType<LoopsOp>();
-      if (places.insert({consumer, load.getIndices().getAsOpaquePointer()}).second)
-        evaluations += (double)estimatePoints(consumer, facts) / points * (double)timesRead(consumer);
+      if (seenPlaces.insert({consumer, load.getIndices().getAsOpaquePointer()}).second)
+        evaluations += (double)estimatePoints(consumer, facts) / points * (double)timesRead(consumer) * places(consumer);
       kernels.insert(lastReader(consumer));
     }
     double bytes = bytesOf(op), readings = (double)kernels.size();
+    if (bytes < leastBytes)
+      return false;
     double again = evaluations * (each.total() - loadWork) - each.total() - loadWork;
     double saved = bytes + bytes * readings - each.largeBytes * (readings - 1);
     return again < worthwhileShare * machine.operationsPerByte * saved * shareOfMemory(bytes, points);
+  }
+
+  /// Places that a point of `op` chooses from: it computes what all of them hold.
+  static double places(LoopsOp op) {
+    return choosesAmongLoads(op) ? std::max(1.0, (double)llvm::range_size(op.bodyBlock()->getOps<LoadOp>())) : 1;
   }
 
   /// At how many places others read a pointwise op, which may be computed at each of them.
@@ -392,7 +401,7 @@ private:
     };
     SmallVector<LoopsOp> roots;
     llvm::SmallDenseMap<Operation *, double> taps;
-    DenseSet<std::pair<Value, const void *>> places;
+    DenseSet<std::pair<Value, const void *>> seenPlaces;
     for (auto [reader, evaluated] : within)
       for (LoadOp load : reader.bodyBlock()->getOps<LoadOp>()) {
         auto producer = load.getSource().getDefiningOp<LoopsOp>();
@@ -405,8 +414,8 @@ private:
           points = before;
           continue;
         }
-        if (places.insert({load.getSource(), load.getIndices().getAsOpaquePointer()}).second)
-          taps[producer] += evaluated / (double)std::max<int64_t>(1, points);
+        if (seenPlaces.insert({load.getSource(), load.getIndices().getAsOpaquePointer()}).second)
+          taps[producer] += evaluated / (double)std::max<int64_t>(1, points) * places(reader);
         if (cone.insert(producer).second)
           roots.push_back(producer);
       }
@@ -429,7 +438,7 @@ private:
     Seen seen;
     for (LoopsOp root : roots)
       evaluate(root, points, 0, cone, seen, each);
-    if (cone.size() > mostOfCone || seen.ops.size() > mostOfCone)
+    if (cone.size() > mostOfCone || seen.ops.size() > mostOfCone || each.followsReduction)
       return;
     double loads = loadWork * (double)roots.size();
     double again = evaluations * (each.total() - loads) - each.total() - loads;

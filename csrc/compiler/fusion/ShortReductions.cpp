@@ -82,14 +82,19 @@ private:
     int64_t points = 1;
     for (int64_t extent : extents)
       points *= extent;
-    int work = bodyCost(op).work;
-    for (LoadOp load : op.bodyBlock()->getOps<LoadOp>())
-      if (auto producer = load.getSource().getDefiningOp<LoopsOp>()) {
-        // What else is made of the same points comes with them.
-        if (producer.isReduction() || onlyReader(producer) != op)
-          return false;
-        work += bodyCost(producer).work;
-      }
+    // What else is made of the same points comes with them.
+    int work = 0;
+    SmallVector<LoopsOp> chain{op};
+    for (size_t k = 0; k < chain.size(); ++k) {
+      work += bodyCost(chain[k]).work;
+      for (LoadOp load : chain[k].bodyBlock()->getOps<LoadOp>())
+        if (auto producer = load.getSource().getDefiningOp<LoopsOp>();
+            producer && !llvm::is_contained(chain, producer)) {
+          if (producer.isReduction() || onlyReader(producer) != chain[k] || chain.size() > longestChain)
+            return false;
+          chain.push_back(producer);
+        }
+    }
     if (points > mostAlways || work > cheapPoint)
       return false;
     double made = pointsOf(op.parallelAxes(), facts);
