@@ -341,6 +341,8 @@ private:
     for (Operation *user : op->getUsers()) {
       auto load = cast<LoadOp>(user);
       auto consumer = load->getParentOfType<LoopsOp>();
+      if (places(consumer) > 1) // its parts are computed in their places, or each point would compute all of them
+        return false;
       if (seenPlaces.insert({consumer, load.getIndices().getAsOpaquePointer()}).second)
         evaluations += (double)estimatePoints(consumer, facts) / points * (double)timesRead(consumer) * places(consumer);
       kernels.insert(lastReader(consumer));
@@ -378,6 +380,8 @@ private:
     // The readers with what is computed in them, and how often it is.
     SmallVector<std::pair<LoopsOp, double>> within;
     for (LoopsOp reader : readers) {
+      if (places(reader) > 1)
+        return;
       inside.insert(reader);
       within.push_back({reader, (double)estimatePoints(reader, facts)});
     }

@@ -75,7 +75,7 @@ private:
   /// Whether the operand is in memory for the concatenation alone to copy it.
   bool isStored(LoadOp load) {
     LoopsOp producer = producerOf(load);
-    return producer && !isInlined(producer) && producer.getDests().empty() && producer->hasOneUse();
+    return producer && !isInlined(producer) && producer.getDests().empty();
   }
 
   bool pays(const Concatenation &found) {
@@ -91,7 +91,10 @@ private:
       int64_t length = facts.estimate(found.lengthOf(k, sizes));
       if (length * stride * element < shortestRun)
         return false;
-      if (isStored(load))
+      // A slice of a value that others read as a whole is copied anyway.
+      int64_t elements = facts.estimate(type.numElements()) / std::max<int64_t>(1, facts.estimate(found.starts.back()));
+      bool isWhole = facts.estimate(LoadOp(load).getSource().getType().numElements()) == elements * length;
+      if (isStored(load) && isWhole)
         stored += estimateBytes(type, facts) / std::max<int64_t>(1, facts.estimate(found.starts.back())) * length;
       else
         ++others;
