@@ -344,7 +344,8 @@ private:
       if (places(consumer) > 1) // its parts are computed in their places, or each point would compute all of them
         return false;
       if (seenPlaces.insert({consumer, load.getIndices().getAsOpaquePointer()}).second)
-        evaluations += (double)estimatePoints(consumer, facts) / points * (double)timesRead(consumer) * places(consumer);
+        evaluations +=
+            (double)estimatePoints(consumer, facts) / points * (double)timesRead(consumer) * places(consumer);
       kernels.insert(lastReader(consumer));
     }
     double bytes = bytesOf(op), readings = (double)kernels.size();
