@@ -52,7 +52,7 @@ LAYERS: dict[str, list[str]] = {
     "compiler/graph/ir": ["support"],
     "compiler/analysis": ["compiler/graph/ir"],
     "compiler/graph/transforms": ["support", "compiler/graph/ir", "compiler/analysis"],
-    "compiler/fusion": ["support", "compiler/graph/ir", "compiler/analysis"],
+    "compiler/fusion": ["support", "compiler/graph/ir", "compiler/analysis", "compiler/target"],
     "compiler/tile/ir": ["support"],
     "compiler/target": [],
     "compiler/tile/build": [*PLAIN, "compiler/target", "compiler/graph/ir", "compiler/fusion", "compiler/tile/ir"],

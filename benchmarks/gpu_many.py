@@ -20,13 +20,13 @@ import queue
 import statistics
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-TOPICS = ["programs", "physics", "images", "signals", "losses", "layers", "weights", "linear_algebra"]
+from suites import GPU_PROGRAMS
+
 # Longer than any process compiles its share; then the others go on without it.
 PATIENCE_SECONDS = 420
 
@@ -43,9 +43,10 @@ def cases_of(suites: list[str], only: list[str]) -> list[tuple[str, int]]:
 def compile_case(suite: str, number: int, backends: list[str]) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """The case, its compiled functions, and what became of the first calls."""
     import torch
-    from backends import compiled, enter
+    from backends import compiled
     from harness import failure
-    from reference import differs, flatten, in_double
+    from reference import flatten, in_double
+    from suites.gpu_kernels import first_call
 
     case = importlib.import_module(f"suites.{suite}").CASES[number]
     record: dict[str, Any] = {"suite": suite, "case": case.name, "notes": {}, "first_call": {}, "error": {}}
@@ -56,29 +57,28 @@ def compile_case(suite: str, number: int, backends: list[str]) -> tuple[Any, dic
         expected = [t.detach() for t in flatten(case.call(case.function, in_double(arguments)))]
         for backend in backends:
             function = compiled(case.function, backend, dynamic=False)
-            enter(backend)
-            start = time.perf_counter()
             try:
-                result = [t.detach() for t in flatten(case.call(function, arguments))]
-                torch.cuda.synchronize()
+                seconds, result, note = first_call(case, function, backend, arguments, expected)
             except Exception as error:  # the other backends go on
                 record["notes"][backend] = failure(error)
                 continue
-            record["first_call"][backend] = time.perf_counter() - start
-            note = case.check(arguments, result) if case.check else differs(result, expected, case.rtol, case.atol)
+            record["first_call"][backend] = seconds
             if note:
                 record["notes"][backend] = note
-            record["error"][backend] = max(
-                (
-                    ((a.double() - b.double()).abs().max() / b.double().abs().max().clamp(min=1e-30)).item()
-                    for a, b in zip(result, expected, strict=False)
-                    if a.is_floating_point() and a.numel() and a.shape == b.shape
-                ),
-                default=0.0,
-            )
+            record["error"][backend] = largest_error(result, expected)
             functions[backend] = function
     torch.cuda.empty_cache()
     return case, functions, record
+
+
+def largest_error(result: Any, expected: Any) -> float:
+    """Of floating-point results, as a share of the largest expected element of each."""
+    errors = [
+        ((a.double() - b.double()).abs().max() / b.double().abs().max().clamp(min=1e-30)).item()
+        for a, b in zip(result, expected, strict=False)
+        if a.is_floating_point() and a.numel() and a.shape == b.shape
+    ]
+    return max(errors, default=0.0)
 
 
 def time_case(case: Any, functions: dict[str, Any], record: dict[str, Any]) -> None:
@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=12)
     parser.add_argument("--backends", default="tile,inductor,eager")
     options = parser.parse_args()
-    suites = options.suites.split(",") if options.suites else [f"gpu_{topic}" for topic in TOPICS]
+    suites = options.suites.split(",") if options.suites else GPU_PROGRAMS
     cases = cases_of(suites, [part for part in options.only.split(",") if part])
     context = multiprocessing.get_context("spawn")
     jobs = min(options.jobs, len(cases))

@@ -19,11 +19,10 @@ import harness  # noqa: E402
 import torch  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
+from suites import GPU_PROGRAMS  # noqa: E402
 
 SUITES = ["kernels", "models", "freezing", "compile_time", "call_overhead", "language", "layouts", "flex"]
-GPU_PROGRAMS = ["physics", "images", "signals", "losses", "layers", "weights", "linear_algebra"]
-GPU_SUITES = ["gpu_kernels", "gpu_rows", "gpu_models", "gpu_products", "gpu_programs"]
-GPU_SUITES += [f"gpu_{topic}" for topic in GPU_PROGRAMS]
+GPU_SUITES = ["gpu_kernels", "gpu_rows", "gpu_models", "gpu_products", *GPU_PROGRAMS]
 console = Console()
 
 

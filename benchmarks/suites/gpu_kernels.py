@@ -231,6 +231,19 @@ def run(options: Any) -> list[Row]:
     return run_cases(options, "gpu_kernels", CASES)
 
 
+def first_call(
+    case: GpuCase, function: Callable[..., Any], backend: str, arguments: Sequence[Any], expected: Sequence[Any]
+) -> tuple[float, list[torch.Tensor], str]:
+    """Compiles and calls `function`: its seconds, its results, and why they are wrong, or nothing."""
+    enter(backend)
+    start = time.perf_counter()
+    result = list(flatten(case.call(function, arguments)))
+    torch.cuda.synchronize()
+    seconds = time.perf_counter() - start
+    note = case.check(arguments, result) if case.check else differs(result, expected, case.rtol, case.atol)
+    return seconds, result, note
+
+
 def run_cases(options: Any, suite: str, cases: Sequence[GpuCase], is_cold: bool = False) -> list[Row]:
     bandwidth = copy_bandwidth()
     rows = [Row(suite, "copy 1 GiB", "eager", median=2 * (1 << 30) / bandwidth)]
@@ -250,17 +263,8 @@ def run_cases(options: Any, suite: str, cases: Sequence[GpuCase], is_cold: bool 
                 row = Row(suite, case.name, backend)
                 group.append(row)
                 function = compiled(case.function, backend, dynamic=False)
-                enter(backend)
-                start = time.perf_counter()
                 try:
-                    result = list(flatten(case.call(function, arguments)))
-                    torch.cuda.synchronize()
-                    row.first_call = time.perf_counter() - start
-                    if case.check:
-                        row.note = case.check(arguments, result)
-                    else:
-                        row.note = differs(result, expected, case.rtol, case.atol)
-                    del result
+                    row.first_call, _, row.note = first_call(case, function, backend, arguments, expected)
                 except Exception as error:  # the other backends go on
                     row.note = failure(error)
                     if "CUDA error" in str(error):

@@ -65,7 +65,7 @@ class SimulatedGraph:
         pieces = re.split(r"^; (\w+) = tile_\w+\n", files["50-kernel.ll"], flags=re.M)
         self.kernels = {name: simulator.Simulated(ir) for name, ir in zip(pieces[1::2], pieces[2::2], strict=True)}
         bodies = {
-            name: re.sub(r"lines = array<.*?>", "", body)
+            name: re.sub(r'lines = array<.*?>|schedule = ".*?"', "", body)
             for name, body in re.findall(r"tile\.kernel @(\w+)(.*?)\n  }", self.tiles, flags=re.S)
         }
         for name, body in bodies.items():  # equal kernels are one

@@ -43,4 +43,15 @@ SizeExpr withoutAxis(SizeContext &sizes, SizeExpr offset, StringRef axis) {
       offset, [&](std::string_view name) { return StringRef(name) == axis ? sizes.constant(0) : SizeExpr(); });
 }
 
+bool readsOwnPoint(mlir::graph::LoadOp load, SizeContext &sizes) {
+  SmallVector<mlir::graph::AxisAttr> axes = load->getParentOfType<mlir::graph::LoopsOp>().axisList();
+  SmallVector<SizeExpr> indices = load.indexExprs();
+  return load.getScalars().empty() && axes.size() == indices.size() &&
+         llvm::all_of(llvm::zip_equal(axes, indices), [&](auto pair) {
+           auto [axis, index] = pair;
+           return index == sizes.symbol(axis.getName().getValue()) ||
+                  (axis.getExtent().isConstant(1) && index.isConstant(0));
+         });
+}
+
 } // namespace torch_tile::fusion

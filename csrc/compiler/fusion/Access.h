@@ -15,4 +15,7 @@ std::optional<SizeExpr> strideAlong(SizeContext &sizes, SizeExpr offset, llvm::S
 /// `offset` without its terms in `axis`; only if strideAlong answered.
 SizeExpr withoutAxis(SizeContext &sizes, SizeExpr offset, llvm::StringRef axis);
 
+/// Whether a load reads the element of a tensor that has the indices of the point: index k is the k-th axis.
+bool readsOwnPoint(mlir::graph::LoadOp load, SizeContext &sizes);
+
 } // namespace torch_tile::fusion

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/graph/ir/GraphDialect.h"
+#include "compiler/target/GpuMachine.h"
 #include "support/ExprBudget.h"
 
 #include <string>
@@ -52,10 +53,7 @@ struct Machine {
   /// Whether neighbours are read as fast at indices that are computed for each as in a run.
   bool computesIndices = false;
 
-  static Machine gpu() {
-    return {1024, 264,  1 << 15, 4096, 128,     2,   0,        4,   true, 256,
-            128,  true, true,    true, 8 << 20, 9.5, 20 << 20, 0.6, true};
-  }
+  static Machine gpu(const target::GpuMachine &device = {});
 };
 
 /// What one kernel may hold: beyond it bodies spill registers and compile slowly, so a value goes to memory. The units

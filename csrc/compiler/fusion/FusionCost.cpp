@@ -80,6 +80,13 @@ int64_t estimateBytes(graph::GraphTensorType type, const SizeFacts &facts) {
   return std::min(facts.estimate(type.numElements()), int64_t(1) << 50) * elementBytes(type.getElementType());
 }
 
+double estimatePoints(graph::LoopsOp op, const SizeFacts &facts) {
+  double points = 1;
+  for (graph::AxisAttr axis : op.axisList())
+    points *= (double)facts.estimate(axis.getExtent());
+  return points;
+}
+
 void collectLines(Location location, SmallVectorImpl<int64_t> &lines) {
   location->walk([&](Location inner) {
     if (auto file = dyn_cast<FileLineColLoc>(inner))

@@ -34,6 +34,9 @@ int64_t elementBytes(mlir::Type type);
 /// Bytes of a whole tensor under the hints.
 int64_t estimateBytes(mlir::graph::GraphTensorType type, const SizeFacts &facts);
 
+/// Points of a nest under the hints.
+double estimatePoints(mlir::graph::LoopsOp op, const SizeFacts &facts);
+
 /// Line of the graph text that `op` comes from; 0 if unknown.
 int lineOf(mlir::Location location);
 /// All lines, for ops that stand for several.

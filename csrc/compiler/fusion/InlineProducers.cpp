@@ -1,11 +1,11 @@
 #include "compiler/analysis/Memory.h"
 #include "compiler/fusion/Axes.h"
+#include "compiler/fusion/ComputeAgain.h"
 #include "compiler/fusion/Fusion.h"
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/fusion/PlaceParts.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -36,32 +36,11 @@ SmallVector<Axis> axesOf(LoopsOp op) {
   return axes;
 }
 
-int64_t estimatePoints(LoopsOp op, const SizeFacts &facts) {
-  double points = 1;
-  for (AxisAttr axis : op.axisList())
-    points *= (double)facts.estimate(axis.getExtent());
-  return (int64_t)std::min(points, 9e18);
-}
-
-/// Operations in the time of which a thread issues a load that a near cache serves, and chooses the address of a masked
-/// one.
-constexpr double loadWork = 4.5, maskWork = 6;
-/// Of the time that is saved, what computing again may take: estimates of both are rough, and a kernel that computes
-/// for long hides less of what it still moves.
-constexpr double worthwhileShare = 0.5;
-/// What a quotient and a root take beside what FusionCost counts, where they are rounded correctly on a GPU.
-/// Likewise, what brings an angle of any size into one period.
-constexpr int correctionWork = 10, reductionWork = 40;
-/// Of masks a kernel reads so little that computing them again seldom pays.
-constexpr double leastBytes = 2;
-/// Ops that one consumer may compute anew together.
-constexpr size_t mostOfCone = 128;
-
 class Inliner {
 public:
   Inliner(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions)
       : func(func), machine(options.machine), budget(options.budget), sizes(GraphDialect::sizes(func.getContext())),
-        facts(func.facts()), decisions(decisions) {}
+        facts(func.facts()), again(machine, sizes, facts, inlined), decisions(decisions) {}
 
   /// Only integers that nothing is read for, so that what is known of them shapes the rest.
   bool hasOnlyIndices = false;
@@ -84,7 +63,7 @@ public:
     for (LoopsOp op : order)
       decide(op);
     if (!hasOnlyIndices && machine.operationsPerByte > 0)
-      considerCones(order);
+      inlineCones(order);
     if (!hasOnlyIndices && computeInPlace())
       order = llvm::to_vector(func.getBody().front().getOps<LoopsOp>());
     if (inlined.empty())
@@ -133,7 +112,7 @@ private:
   void decide(LoopsOp op) {
     BodyCost cost = bodyCost(op);
     unsigned until = never;
-    int64_t points = estimatePoints(op, facts);
+    auto points = (int64_t)std::min(estimatePoints(op, facts), 9e18);
     // What loads as large as the result read; a row's mean or a bias stays in cache and costs nothing to read again.
     int64_t largeBytes = 0;
     unsigned numLarge = 0;
@@ -192,10 +171,10 @@ private:
       return record(false, "its parts are computed in their places");
     if (cost.loads == 0 && work <= cheapWork)
       return record(true, "reads nothing");
-    if (machine.operationsPerByte > 0 && paysToComputeAgain(op))
+    if (machine.operationsPerByte > 0 && again.pays(op))
       return record(true, "computing it again takes less than moving it");
     bool isRepeated =
-        llvm::any_of(consumers, [&](LoopsOp c) { return estimatePoints(c, facts) > 2 * std::max<int64_t>(points, 1); });
+        llvm::any_of(consumers, [&](LoopsOp c) { return estimatePoints(c, facts) > 2 * std::max<double>((double)points, 1); });
     if (isRepeated && (work > cheapBroadcastWork || cost.loads > 1))
       return record(false, "a larger consumer would compute it many times over");
     if (work > cheapWork && llvm::any_of(consumers, [&](LoopsOp c) { return hasManyPlaces.lookup(c); }))
@@ -222,254 +201,40 @@ private:
     record(false, std::to_string(consumers.size()) + " uses and too much to compute again");
   }
 
-  /// What `op` computes for a point with all that is inlined into it, each value once: work, loads, and the bytes of
-  /// loads as large as the result.
-  struct Evaluation {
-    double work = 0, loads = 0, largeBytes = 0;
-    bool followsReduction = false; // at the point of its results, where they are at hand
-    double total() const { return work + loadWork * loads; }
-  };
-  struct Seen {
-    DenseSet<std::pair<Operation *, size_t>> ops;
-    DenseSet<std::pair<Value, size_t>> loads;
-    DenseSet<Value> sources;
-  };
-
-  /// Whether a load reads the point of the op that it is in.
-  bool readsOwnPoint(LoadOp load) {
-    SmallVector<AxisAttr> axes = load->getParentOfType<LoopsOp>().axisList();
-    SmallVector<SizeExpr> indices = load.indexExprs();
-    return load.getScalars().empty() && axes.size() == indices.size() &&
-           llvm::all_of(llvm::zip(axes, indices), [&](auto pair) {
-             return std::get<1>(pair) == sizes.symbol(std::get<0>(pair).getName().getValue());
-           });
+  /// What several readers share at fewer points, or at several places each, goes into them together.
+  void inlineCones(ArrayRef<LoopsOp> order) {
+    llvm::MapVector<Operation *, SmallVector<LoopsOp>> readers;
+    for (LoopsOp op : order)
+      readers[again.lastReader(op)].push_back(op);
+    for (auto &[last, list] : readers) {
+      auto mayInline = [&](LoopsOp op) { return !hasManyParts(op); };
+      if (std::optional<ComputeAgain::Cone> cone = again.coneOf(list, mayInline))
+        inlineCone(*cone);
+    }
   }
 
-  /// Adds what `op` computes where it is read at the places that `path` stands for. Values of `together` are computed
-  /// in place as well.
-  void evaluate(LoopsOp op, int64_t points, size_t path, const DenseSet<Operation *> &together, Seen &seen,
-                Evaluation &sum) {
-    if (!seen.ops.insert({op, path}).second || seen.ops.size() > mostOfCone)
+  void inlineCone(const ComputeAgain::Cone &cone) {
+    // Wherever a reader is computed, what the cone reads must not have been overwritten.
+    unsigned until = never;
+    for (LoopsOp op : cone.ops)
+      until = std::min(until, readableUntil[op]);
+    LoopsOp last = *llvm::max_element(
+        cone.readers, [&](LoopsOp a, LoopsOp b) { return positions[a] < positions[b]; });
+    if (positions[last] >= until)
       return;
-    BodyCost own = bodyCost(op);
-    sum.work += own.work + own.index;
-    // Those that round as IEEE's do are corrected in steps.
-    for (Operation &inner : *op.bodyBlock())
-      sum.work += isa<arith::DivFOp, math::SqrtOp>(inner)             ? correctionWork
-                  : isa<math::SinOp, math::CosOp, math::TanOp>(inner) ? reductionWork
-                                                                      : 0;
-    for (LoadOp load : op.bodyBlock()->getOps<LoadOp>()) {
-      auto producer = load.getSource().getDefiningOp<LoopsOp>();
-      size_t place = path;
-      if (!readsOwnPoint(load))
-        place = llvm::hash_combine(path, load.getIndices().getAsOpaquePointer());
-      if (producer && (inlined.contains(producer) || together.contains(producer))) {
-        evaluate(producer, points, place, together, seen, sum);
-        continue;
-      }
-      if (!seen.loads.insert({load.getSource(), place}).second)
-        continue;
-      sum.loads += load.getScalars().empty() ? 1 : 2;
-      sum.work += load.getMask() ? maskWork : 0;
-      sum.followsReduction |= producer && producer.isReduction() && place == path;
-      // Several taps bring one element each from memory.
-      if (seen.sources.insert(load.getSource()).second &&
-          facts.estimate(load.getSource().getType().numElements()) > points / 4)
-        sum.largeBytes += (double)elementBytes(load.getType());
-    }
-  }
-
-  static bool isPointwise(LoopsOp op) { return !op.isReduction() && !op.getWriteAt() && op.getDests().empty(); }
-
-  /// The op that reads what `op` makes in the end: those between have no other reader, and as many points.
-  LoopsOp lastReader(LoopsOp op) {
-    auto [known, isNew] = lastReaders.try_emplace(op, op);
-    if (!isNew)
-      return LoopsOp(known->second);
-    LoopsOp last;
-    for (Operation *user : op->getUsers()) {
-      auto reader = isa<LoadOp>(user) ? user->getParentOfType<LoopsOp>() : LoopsOp();
-      if (!reader || !isPointwise(op) ||
-          estimatePoints(reader, facts) > 2 * std::max<int64_t>(1, estimatePoints(op, facts)))
-        return op;
-      LoopsOp next = lastReader(reader);
-      if (last && next != last)
-        return op;
-      last = next;
-    }
-    if (last)
-      lastReaders[op] = last;
-    return last ? last : op;
-  }
-
-  double bytesOf(LoopsOp op) {
-    double bytes = 0;
-    for (Type type : op.getResultTypes())
-      bytes += (double)elementBytes(cast<GraphTensorType>(type).getElementType());
-    return bytes;
-  }
-
-  /// Of a byte of each of so many points.
-  double shareOfMemory(double bytes, double points) const {
-    return bytes * points < (double)machine.cachedBytes ? machine.cachedShare : 1;
-  }
-
-  /// Whether each consumer computes `op` by itself in less time than memory takes to hold it for them.
-  bool paysToComputeAgain(LoopsOp op) {
-    auto points = (double)std::max<int64_t>(1, estimatePoints(op, facts));
-    // Those that are at the same point share its kernel; but a choice of what is in memory is no value to keep.
-    bool isAtHand = !choosesAmongLoads(op) && llvm::all_of(op->getUsers(), [&](Operation *user) {
-      auto reader = user->getParentOfType<LoopsOp>();
-      return readsOwnPoint(cast<LoadOp>(user)) && estimatePoints(reader, facts) == estimatePoints(op, facts) &&
-             estimatePoints(lastReader(reader), facts) == estimatePoints(op, facts);
-    });
-    // Each point would compute what all the places hold.
-    bool computesPlaces = choosesAmongLoads(op) && llvm::any_of(op.bodyBlock()->getOps<LoadOp>(), [&](LoadOp load) {
-                            auto producer = load.getSource().getDefiningOp<LoopsOp>();
-                            return producer && inlined.contains(producer) && costs[producer].work > 0;
-                          });
-    if (isAtHand || computesPlaces)
-      return false;
-    Evaluation each;
-    Seen seen;
-    evaluate(op, (int64_t)points, 0, {}, seen, each);
-    if (seen.ops.size() > mostOfCone || each.followsReduction)
-      return false;
-    double evaluations = 0;
-    llvm::SmallPtrSet<Operation *, 4> kernels;
-    DenseSet<std::pair<Operation *, const void *>> seenPlaces;
-    for (Operation *user : op->getUsers()) {
-      auto load = cast<LoadOp>(user);
-      auto consumer = load->getParentOfType<LoopsOp>();
-      if (places(consumer) > 1) // its parts are computed in their places, or each point would compute all of them
-        return false;
-      if (seenPlaces.insert({consumer, load.getIndices().getAsOpaquePointer()}).second)
-        evaluations +=
-            (double)estimatePoints(consumer, facts) / points * (double)timesRead(consumer) * places(consumer);
-      kernels.insert(lastReader(consumer));
-    }
-    double bytes = bytesOf(op), readings = (double)kernels.size();
-    if (bytes < leastBytes)
-      return false;
-    double again = evaluations * (each.total() - loadWork) - each.total() - loadWork;
-    double saved = bytes + bytes * readings - each.largeBytes * (readings - 1);
-    return again < worthwhileShare * machine.operationsPerByte * saved * shareOfMemory(bytes, points);
-  }
-
-  /// Places that a point of `op` chooses from: it computes what all of them hold.
-  static double places(LoopsOp op) {
-    return choosesAmongLoads(op) ? std::max(1.0, (double)llvm::range_size(op.bodyBlock()->getOps<LoadOp>())) : 1;
-  }
-
-  /// At how many places others read a pointwise op, which may be computed at each of them.
-  size_t timesRead(LoopsOp op) {
-    DenseSet<const void *> places;
-    for (Operation *user : op->getUsers()) {
-      auto load = dyn_cast<LoadOp>(user);
-      if (!load || !isPointwise(op))
-        return 1;
-      places.insert(load.getIndices().getAsOpaquePointer());
-    }
-    return std::max<size_t>(places.size(), 1);
-  }
-
-  /// What ops that `last` reads in the end read of fewer points, or several times, and nothing else needs: a warp's
-  /// coordinates and weights, which all channels share. Together they may take little beside their bytes.
-  void considerCone(LoopsOp last, ArrayRef<LoopsOp> readers) {
-    DenseSet<Operation *> cone, inside;
-    int64_t points = 0;
-    // The readers with what is computed in them, and how often it is.
-    SmallVector<std::pair<LoopsOp, double>> within;
-    for (LoopsOp reader : readers) {
-      if (places(reader) > 1)
-        return;
-      inside.insert(reader);
-      within.push_back({reader, (double)estimatePoints(reader, facts)});
-    }
-    for (size_t k = 0; k < within.size(); ++k)
-      for (LoadOp load : LoopsOp(within[k].first).bodyBlock()->getOps<LoadOp>())
-        if (auto producer = load.getSource().getDefiningOp<LoopsOp>();
-            producer && inlined.contains(producer) && inside.insert(producer).second)
-          within.push_back({producer, within[k].second});
-    auto mayInline = [&](LoopsOp op) {
-      return op && !inlined.contains(op) && isPointwise(op) && positions[last] < readableUntil[op] && !hasManyParts(op);
-    };
-    auto isWithin = [&](LoopsOp op) {
-      return llvm::all_of(op->getUsers(), [&](Operation *user) {
-        auto reader = isa<LoadOp>(user) ? user->getParentOfType<LoopsOp>() : LoopsOp();
-        if (!reader || inside.contains(reader) || cone.contains(reader))
-          return bool(reader);
-        // What runs over the same points has them at hand.
-        return estimatePoints(reader, facts) == points && positions[reader] < readableUntil[op] &&
-               readsOwnPoint(cast<LoadOp>(user));
-      });
-    };
-    SmallVector<LoopsOp> roots;
-    llvm::SmallDenseMap<Operation *, double> taps;
-    DenseSet<std::pair<Value, const void *>> seenPlaces;
-    for (auto [reader, evaluated] : within)
-      for (LoadOp load : reader.bodyBlock()->getOps<LoadOp>()) {
-        auto producer = load.getSource().getDefiningOp<LoopsOp>();
-        if (!mayInline(producer) || (points && estimatePoints(producer, facts) != points))
-          continue;
-        if (readsOwnPoint(load) && (double)estimatePoints(producer, facts) == evaluated)
-          continue;
-        int64_t before = std::exchange(points, estimatePoints(producer, facts));
-        if (!isWithin(producer)) {
-          points = before;
-          continue;
-        }
-        if (seenPlaces.insert({load.getSource(), load.getIndices().getAsOpaquePointer()}).second)
-          taps[producer] += evaluated / (double)std::max<int64_t>(1, points) * places(reader);
-        if (cone.insert(producer).second)
-          roots.push_back(producer);
-      }
-    double evaluations = 0, bytes = 0;
-    for (LoopsOp root : roots) {
-      evaluations = std::max(evaluations, taps[root]);
-      bytes += bytesOf(root);
-    }
-    if (roots.empty() || evaluations <= 1.5)
-      return;
-    for (SmallVector<LoopsOp> work = roots; !work.empty() && cone.size() <= mostOfCone;) {
-      LoopsOp op = work.pop_back_val();
-      for (LoadOp load : op.bodyBlock()->getOps<LoadOp>())
-        if (auto producer = load.getSource().getDefiningOp<LoopsOp>();
-            mayInline(producer) && estimatePoints(producer, facts) == points && isWithin(producer) &&
-            cone.insert(producer).second)
-          work.push_back(producer);
-    }
-    Evaluation each;
-    Seen seen;
-    for (LoopsOp root : roots)
-      evaluate(root, points, 0, cone, seen, each);
-    if (cone.size() > mostOfCone || seen.ops.size() > mostOfCone || each.followsReduction)
-      return;
-    double loads = loadWork * (double)roots.size();
-    double again = evaluations * (each.total() - loads) - each.total() - loads;
-    double saved = 2 * bytes + (double)machine.bytesPerLaunch / (double)std::max<int64_t>(1, points);
-    if (again >= worthwhileShare * machine.operationsPerByte * saved * shareOfMemory(bytes, (double)points))
-      return;
-    int size = (int)(each.work + each.loads);
-    for (LoopsOp reader : readers)
-      if (room[reader] < size)
-        return recordBudget(roots.front(), reader,
+    for (LoopsOp reader : cone.readers)
+      if (room[reader] < cone.operations)
+        return recordBudget(cone.ops.front(), reader,
                             "the body would grow beyond " + std::to_string(budget.bodyWork) + " operations");
-    for (LoopsOp reader : readers)
-      room[reader] -= size;
-    for (Operation *op : cone) {
+    for (LoopsOp reader : cone.readers) {
+      room[reader] -= cone.operations;
+      readableUntil[reader] = std::min(readableUntil[reader], until);
+    }
+    for (LoopsOp op : cone.ops) {
       decisions.push_back({FusionDecision::Kind::Inline, true, lineOf(op->getLoc()), lineOf(last.getLoc()),
                            "computing it again, with what it belongs to, takes less than moving it"});
       inlined.insert(op);
     }
-  }
-
-  void considerCones(ArrayRef<LoopsOp> order) {
-    llvm::MapVector<Operation *, SmallVector<LoopsOp>> readers;
-    for (LoopsOp op : order)
-      readers[lastReader(op)].push_back(op);
-    for (auto &[last, list] : readers)
-      considerCone(LoopsOp(last), list);
   }
 
   static bool isInteger(LoopsOp op) {
@@ -494,14 +259,6 @@ private:
   void recordBudget(LoopsOp producer, LoopsOp consumer, std::string reason) {
     decisions.push_back({FusionDecision::Kind::Inline, false, lineOf(producer.getLoc()), lineOf(consumer.getLoc()),
                          std::move(reason), /*isForBudget=*/true});
-  }
-
-  /// cat and pad: under masks of their own, so that a point reads one of them.
-  static bool choosesAmongLoads(LoopsOp op) {
-    return llvm::all_of(*op.bodyBlock(), [](Operation &inner) {
-      auto load = dyn_cast<LoadOp>(inner);
-      return !load || load.getMask();
-    });
   }
 
   /// Whether one op alone reads the value, and chooses among what it reads.
@@ -666,6 +423,7 @@ private:
   const FusionBudget &budget;
   SizeContext &sizes;
   SizeFacts facts;
+  ComputeAgain again;
   std::vector<FusionDecision> &decisions;
   DenseMap<Operation *, BodyCost> costs;
   /// What a body may still take in, of operations.
@@ -679,7 +437,6 @@ private:
   };
   DenseMap<Operation *, LargeLoads> largeLoads;
   DenseSet<Operation *> inlined;
-  DenseMap<Operation *, Operation *> lastReaders;
 
   /// Ops by position in the function, before any is moved.
   DenseMap<Operation *, unsigned> positions;

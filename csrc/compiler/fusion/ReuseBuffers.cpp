@@ -1,4 +1,5 @@
 #include "compiler/analysis/Memory.h"
+#include "compiler/fusion/Access.h"
 #include "compiler/fusion/Fusion.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -47,11 +48,8 @@ private:
     auto load = dyn_cast<LoadOp>(body.front());
     auto yielded = cast<YieldOp>(body.back()).getValues();
     if (!load || load.getMask() || !load.getScalars().empty() || yielded[0] != load.getResult() ||
-        load.getSource().getType() != op.getResult(0).getType())
+        load.getSource().getType() != op.getResult(0).getType() || !readsOwnPoint(load, sizes))
       return {};
-    for (auto [axis, index] : llvm::zip_equal(op.axisList(), load.indexExprs()))
-      if (index != sizes.symbol(axis.getName().str()) && !(axis.getExtent().isConstant(1) && index.isConstant(0)))
-        return {};
     return load.getSource();
   }
 

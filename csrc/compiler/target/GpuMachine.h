@@ -16,6 +16,8 @@ struct GpuMachine {
   double memoryRate = 3000, cacheRate = 5500;
   /// Capacity of the second-level cache, and of the first-level one of a multiprocessor beside what is shared.
   int64_t cacheBytes = 50 << 20, localBytes = 160 << 10;
+  /// Of the second-level cache, what one buffer may take and be found there again while others stream through it.
+  double residentShare = 0.4;
   /// From issuing a load until its data is there.
   double loadNs = 700;
   /// A block's start and end; folding what threads of a block, or of a warp with one row, hold into one result.

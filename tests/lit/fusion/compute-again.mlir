@@ -3,6 +3,7 @@
 // RUN: tile-compile %t/taps.mlir --target=sm_90 --emit=20-fusion.txt -o - | FileCheck %s --check-prefix=TAPS
 // RUN: tile-compile %t/channels.mlir --target=sm_90 --emit=20-fusion.txt -o - | FileCheck %s --check-prefix=CHANNELS
 // RUN: tile-compile %t/costly.mlir --target=sm_90 --emit=20-fusion.txt -o - | FileCheck %s --check-prefix=COSTLY
+// RUN: tile-compile %t/after.mlir --target=sm_90 --emit=20-fusion.txt -o - | FileCheck %s --check-prefix=AFTER
 // RUN: tile-compile %t/windows.mlir --target=sm_90 --emit=20-fusion.mlir -o - | FileCheck %s --check-prefix=WINDOWS
 
 // Two taps of a product, and what all channels of an image share.
@@ -16,6 +17,11 @@
 // WINDOWS: graph.fusion [i0 = 64, i1 = 1023, reduce r0 = 512]
 // WINDOWS: graph.load %arg0 ["i0", "i1*256 + r0"]
 // WINDOWS-NOT: graph.alias
+
+// What follows a reduction has its results at hand.
+// AFTER-NOT: line 3 {{.*}}computing it again
+// AFTER-NOT: line 4 {{.*}}computing it again
+// AFTER-NOT: line 5 {{.*}}computing it again
 
 //--- taps.mlir
 graph.func @graph(%0: !graph.tensor<[4096, 4097], f32>, %1: !graph.tensor<[4096, 4097], f32>) -> (!graph.tensor<[4096, 4096], f32>) attributes {symbols = []} {
@@ -54,4 +60,14 @@ graph.func @graph(%0: !graph.tensor<[64, 262144], f32>) -> (!graph.tensor<[64, 1
   %2 = graph.unfold %1 {dim = 1 : i64, step = 256 : i64} : (!graph.tensor<[64, 262144], f32>) -> !graph.tensor<[64, 1023, 512], f32, [262144, 256, 1]>
   %3 = graph.sum %2 {dims = array<i64: 2>} : (!graph.tensor<[64, 1023, 512], f32, [262144, 256, 1]>) -> !graph.tensor<[64, 1023], f32>
   graph.return %3 : !graph.tensor<[64, 1023], f32>
+}
+
+//--- after.mlir
+graph.func @graph(%0: !graph.tensor<[65536, 8], f32>) -> (!graph.tensor<[65536, 8], f32>) attributes {symbols = []} {
+  %1 = graph.mul %0, %0 : (!graph.tensor<[65536, 8], f32>, !graph.tensor<[65536, 8], f32>) -> !graph.tensor<[65536, 8], f32>
+  %2 = graph.sum %1 {dims = array<i64: 1>, keepdim = true} : (!graph.tensor<[65536, 8], f32>) -> !graph.tensor<[65536, 1], f32>
+  %3 = graph.sqrt %2 : (!graph.tensor<[65536, 1], f32>) -> !graph.tensor<[65536, 1], f32>
+  %4 = graph.reciprocal %3 : (!graph.tensor<[65536, 1], f32>) -> !graph.tensor<[65536, 1], f32>
+  %5 = graph.mul %0, %4 : (!graph.tensor<[65536, 8], f32>, !graph.tensor<[65536, 1], f32>) -> !graph.tensor<[65536, 8], f32>
+  graph.return %5 : !graph.tensor<[65536, 8], f32>
 }

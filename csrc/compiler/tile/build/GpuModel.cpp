@@ -19,8 +19,6 @@ static constexpr double maskedWork = 4;
 static constexpr double maskedLoadShare = 0.3;
 /// Writing a part of a sector takes the cache as long as so many sectors: it is put together with what was there.
 static constexpr double partWeight = 2;
-/// Of the second-level cache, what one buffer may take and be found there again while others stream through it.
-static constexpr double residentShare = 0.4;
 /// Registers of a thread beside the elements it holds.
 static constexpr int64_t ownRegisters = 28;
 /// Elements that a thread loads before it uses the first.
@@ -217,7 +215,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
                     newShare(stream, ArrayRef(full).drop_back(), together);
       // What the second-level cache holds as a whole is read once, in whatever order.
       double whole = sectorsOf(stream, Box(extents), memoryBlockBytes) * (double)memoryBlockBytes;
-      if (stream.isLoad && whole < residentShare * (double)machine.cacheBytes)
+      if (stream.isLoad && whole < machine.residentShare * (double)machine.cacheBytes)
         once = std::min(once, whole);
       bool isAgain = stream.isLoad && llvm::any_of(streams, [&](const Stream &other) {
                        return other.isLoad && other.stage < stage && other.buffer == stream.buffer;
