@@ -2,6 +2,8 @@
 
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/fusion/PlaceParts.h"
+#include "compiler/graph/ir/Marks.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -31,9 +33,7 @@ static constexpr double severalTimes = 1.5;
 
 static bool isPointwise(LoopsOp op) { return !op.isReduction() && !op.getWriteAt() && op.getDests().empty(); }
 
-static LoopsOp readerOf(Operation *user) {
-  return isa<LoadOp>(user) ? user->getParentOfType<LoopsOp>() : LoopsOp();
-}
+static LoopsOp readerOf(Operation *user) { return isa<LoadOp>(user) ? user->getParentOfType<LoopsOp>() : LoopsOp(); }
 
 static LoopsOp producerOf(LoadOp load) { return load.getSource().getDefiningOp<LoopsOp>(); }
 
@@ -51,9 +51,19 @@ bool choosesAmongLoads(LoopsOp op) {
   });
 }
 
-/// Whether a point of `op` chooses among several places: it would compute what all of them hold.
-static bool hasSeveralPlaces(LoopsOp op) {
-  return choosesAmongLoads(op) && llvm::range_size(op.bodyBlock()->getOps<LoadOp>()) > 1;
+/// Whether whoever reads a concatenation names the part, as of two coordinates that were stacked: nothing is chosen.
+static bool isTakenApart(LoopsOp op) {
+  auto dim = op->getAttrOfType<IntegerAttr>(kConcatenatedDim);
+  return dim && llvm::all_of(op->getUsers(), [&](Operation *user) {
+           auto load = dyn_cast<LoadOp>(user);
+           return load && load.indexExprs()[dim.getInt()].isConstant();
+         });
+}
+
+/// Among how many places a point of `op` chooses: it would compute what all of them hold.
+static double placesOf(LoopsOp op) {
+  bool chooses = choosesAmongLoads(op) && !isTakenApart(op);
+  return chooses ? std::max(1.0, (double)llvm::range_size(op.bodyBlock()->getOps<LoadOp>())) : 1;
 }
 
 /// At how many places others read a pointwise op, which may be computed at each of them.
@@ -157,10 +167,11 @@ bool ComputeAgain::pays(LoopsOp op) {
   double points = pointsOf(op), bytes = bytesOf(op);
   // A choice of what is in memory is no value to keep, unless each point would compute what all the places hold.
   bool isChoice = choosesAmongLoads(op);
-  bool computesPlaces = isChoice && llvm::any_of(op.bodyBlock()->getOps<LoadOp>(), [&](LoadOp load) {
-                          LoopsOp producer = producerOf(load);
-                          return producer && inlined.contains(producer) && bodyCost(producer).work > 0;
-                        });
+  bool computesPlaces =
+      isChoice && !isTakenApart(op) && llvm::any_of(op.bodyBlock()->getOps<LoadOp>(), [&](LoadOp load) {
+        LoopsOp producer = producerOf(load);
+        return producer && inlined.contains(producer) && bodyCost(producer).work > 0;
+      });
   if (bytes < leastBytes || computesPlaces || (!isChoice && isAtHand(op)))
     return false;
   double evaluations = 0;
@@ -168,10 +179,10 @@ bool ComputeAgain::pays(LoopsOp op) {
   DenseSet<std::pair<Operation *, const void *>> places;
   for (Operation *user : op->getUsers()) {
     LoopsOp reader = readerOf(user);
-    if (hasSeveralPlaces(reader))
+    if (mayPlaceParts(reader, facts))
       return false;
     if (places.insert({reader, cast<LoadOp>(user).getIndices().getAsOpaquePointer()}).second)
-      evaluations += pointsOf(reader) / points * (double)timesRead(reader);
+      evaluations += pointsOf(reader) / points * (double)timesRead(reader) * placesOf(reader);
     kernels.insert(lastReader(reader));
   }
   Evaluation each;
@@ -197,16 +208,15 @@ ComputeAgain::Ops ComputeAgain::computedWithin(ArrayRef<LoopsOp> readers, DenseM
   };
   for (size_t k = 0; k < within.size(); ++k)
     for (LoadOp load : LoopsOp(within[k]).bodyBlock()->getOps<LoadOp>())
-      if (LoopsOp producer = producerOf(load);
-          producer && inlined.contains(producer) && llvm::all_of(producer->getUsers(), isWithin) &&
-          within.insert(producer))
+      if (LoopsOp producer = producerOf(load); producer && inlined.contains(producer) &&
+                                               llvm::all_of(producer->getUsers(), isWithin) && within.insert(producer))
         evaluated[producer] = evaluated[within[k]];
   return within;
 }
 
 std::optional<ComputeAgain::Cone> ComputeAgain::coneOf(ArrayRef<LoopsOp> readers,
                                                        llvm::function_ref<bool(LoopsOp)> mayInline) {
-  if (llvm::any_of(readers, hasSeveralPlaces))
+  if (llvm::any_of(readers, [&](LoopsOp reader) { return mayPlaceParts(reader, facts); }))
     return std::nullopt;
   DenseMap<Operation *, double> evaluated;
   Ops within = computedWithin(readers, evaluated), cone, outside;
@@ -254,7 +264,7 @@ std::optional<ComputeAgain::Cone> ComputeAgain::coneOf(ArrayRef<LoopsOp> readers
         roots.push_back(producer);
       }
       if (places.insert({load.getSource(), load.getIndices().getAsOpaquePointer()}).second)
-        evaluations[producer] += evaluated[reader] / points;
+        evaluations[producer] += evaluated[reader] / points * placesOf(LoopsOp(reader));
     }
   double most = 0, bytes = 0;
   for (LoopsOp root : roots) {

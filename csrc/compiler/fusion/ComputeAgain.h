@@ -57,7 +57,8 @@ private:
   double pointsOf(mlir::graph::LoopsOp op) const;
   /// Whether that many operations more take less time than so many bytes for each of the points.
   bool isWorth(double operations, double bytes, double valueBytes, double points) const;
-  Ops computedWithin(llvm::ArrayRef<mlir::graph::LoopsOp> readers, llvm::DenseMap<mlir::Operation *, double> &evaluated);
+  Ops computedWithin(llvm::ArrayRef<mlir::graph::LoopsOp> readers,
+                     llvm::DenseMap<mlir::Operation *, double> &evaluated);
 
   const Machine &machine;
   SizeContext &sizes;

@@ -173,8 +173,8 @@ private:
       return record(true, "reads nothing");
     if (machine.operationsPerByte > 0 && again.pays(op))
       return record(true, "computing it again takes less than moving it");
-    bool isRepeated =
-        llvm::any_of(consumers, [&](LoopsOp c) { return estimatePoints(c, facts) > 2 * std::max<double>((double)points, 1); });
+    bool isRepeated = llvm::any_of(
+        consumers, [&](LoopsOp c) { return estimatePoints(c, facts) > 2 * std::max<double>((double)points, 1); });
     if (isRepeated && (work > cheapBroadcastWork || cost.loads > 1))
       return record(false, "a larger consumer would compute it many times over");
     if (work > cheapWork && llvm::any_of(consumers, [&](LoopsOp c) { return hasManyPlaces.lookup(c); }))
@@ -218,8 +218,7 @@ private:
     unsigned until = never;
     for (LoopsOp op : cone.ops)
       until = std::min(until, readableUntil[op]);
-    LoopsOp last = *llvm::max_element(
-        cone.readers, [&](LoopsOp a, LoopsOp b) { return positions[a] < positions[b]; });
+    LoopsOp last = *llvm::max_element(cone.readers, [&](LoopsOp a, LoopsOp b) { return positions[a] < positions[b]; });
     if (positions[last] >= until)
       return;
     for (LoopsOp reader : cone.readers)

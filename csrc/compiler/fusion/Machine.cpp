@@ -18,8 +18,7 @@ Machine Machine::gpu(const target::GpuMachine &device) {
   machine.joinsScatters = true;
   machine.unrollsReductions = true;
   machine.bytesPerLaunch = 8 << 20;
-  machine.operationsPerByte =
-      (double)(device.multiprocessors * device.lanes) * device.cyclesPerNs / device.memoryRate;
+  machine.operationsPerByte = (double)(device.multiprocessors * device.lanes) * device.cyclesPerNs / device.memoryRate;
   machine.cachedBytes = (int64_t)(device.residentShare * (double)device.cacheBytes);
   machine.cachedShare = device.memoryRate / device.cacheRate;
   machine.computesIndices = true;

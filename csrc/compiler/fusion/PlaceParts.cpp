@@ -51,6 +51,15 @@ std::optional<Concatenation> concatenationOf(LoopsOp op) {
   return whole == found.starts.back() ? std::optional(found) : std::nullopt;
 }
 
+/// Whether each part has more than a short run side by side in memory.
+bool hasLongRuns(const Concatenation &found, const SizeFacts &facts) {
+  auto type = cast<GraphTensorType>(LoopsOp(found.op).getResult(0).getType());
+  int64_t bytes = facts.estimate(type.getStrides()[found.dim]) * elementBytes(type.getElementType());
+  return llvm::all_of(llvm::seq<unsigned>(found.loads.size()), [&](unsigned k) {
+    return facts.estimate(found.lengthOf(k, facts.sizes())) * bytes >= shortestRun;
+  });
+}
+
 class PartPlacer {
 public:
   PartPlacer(FuncOp func, const Machine &machine, llvm::function_ref<bool(LoopsOp)> isInlined,
@@ -84,13 +93,12 @@ private:
       return false;
     if (found.loads.size() > mostChoices)
       return true;
+    if (!hasLongRuns(found, facts))
+      return false;
     auto type = cast<GraphTensorType>(whole.getType());
-    int64_t element = elementBytes(type.getElementType());
-    int64_t stride = facts.estimate(type.getStrides()[found.dim]), stored = 0, others = 0;
+    int64_t stored = 0, others = 0;
     for (auto [k, load] : llvm::enumerate(found.loads)) {
       int64_t length = facts.estimate(found.lengthOf(k, sizes));
-      if (length * stride * element < shortestRun)
-        return false;
       // A slice of a value that others read as a whole is copied anyway.
       int64_t elements = facts.estimate(type.numElements()) / std::max<int64_t>(1, facts.estimate(found.starts.back()));
       bool isWhole = facts.estimate(LoadOp(load).getSource().getType().numElements()) == elements * length;
@@ -177,6 +185,11 @@ private:
 bool hasManyParts(LoopsOp op) {
   auto starts = op->getAttrOfType<ArrayAttr>(kPartStarts);
   return starts && starts.size() > mostChoices && concatenationOf(op);
+}
+
+bool mayPlaceParts(LoopsOp op, const SizeFacts &facts) {
+  std::optional<Concatenation> found = concatenationOf(op);
+  return found && hasLongRuns(*found, facts);
 }
 
 SmallVector<Part> placeParts(FuncOp func, const Machine &machine, llvm::function_ref<bool(LoopsOp)> isInlined,

@@ -11,6 +11,9 @@ namespace torch_tile::fusion {
 /// places, whoever reads it.
 bool hasManyParts(mlir::graph::LoopsOp op);
 
+/// Whether `op` is a concatenation whose operands may be computed in their places: they are no short runs of memory.
+bool mayPlaceParts(mlir::graph::LoopsOp op, const SizeFacts &facts);
+
 /// A loop over one part of a concatenation, and what it copies: the op that made the operand, null if none did.
 struct Part {
   mlir::graph::LoopsOp loops, producer;
