@@ -36,6 +36,12 @@ def _into(x: torch.Tensor) -> torch.Tensor:
     return torch.mul(y[1:], 2.0, out=y[:-1])
 
 
+def _set_at(x: torch.Tensor, index: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[index] = value
+    return y
+
+
 REFUSED: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
     "copy": (_copied, (torch.randn(9),)),
     "add": (_added, (torch.randn(9),)),
@@ -51,6 +57,14 @@ REFUSED: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
     "hardshrink_of_bools": (lambda x: x.hardshrink(), (INTEGERS > 0,)),
     "pad_of_nothing": (lambda x: F.pad(x[:0], (-1, 1)) + 1, (torch.randn(9),)),
     "pad_cut_and_filled": (lambda x: F.pad(x, (4, -12)) * 2, (torch.randn(9),)),
+    "uniform_backwards": (lambda x: x.clone().uniform_(2, 1), (torch.randn(9),)),
+    "bernoulli_beyond_1": (lambda x: x.clone().bernoulli_(1.5), (torch.randn(9),)),
+    "native_dropout_beyond_1": (lambda x: torch.native_dropout(x, 1.5, True)[0], (torch.randn(9),)),
+    "numbers_of_another_dtype_at_indices": (_set_at, (torch.randn(9), torch.tensor([0, 2]), torch.tensor([1, 2]))),
+    "sums_of_another_dtype": (
+        lambda x, y: x.index_put((y,), x[:2].double(), True),
+        (torch.randn(9), torch.tensor([0, 2])),
+    ),
     "clamp_of_bools": (torch.clamp, (INTEGERS > 0, INTEGERS > 1, INTEGERS > 2)),
 }
 
@@ -216,6 +230,37 @@ def test_interpolation_without_a_mode_that_keeps_a_size() -> None:
 
     x = torch.randn(2, 3, 3, 5)
     assert_same(torch.compile(function, backend=BACKEND)(x), function(x))
+
+
+@tile_only
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("dims", "mode"), COPIED)
+def test_interpolation_without_gradients_is_one_call(dims: int, mode: str, dynamic: bool) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x + 1, scale_factor=(1.3, 1.3, 2.0)[:dims], mode=mode) * 2
+
+    compiled_function = compiled(function, dynamic=dynamic)
+    for sizes in ((5, 3, 4), (4, 7, 2), (3, 3, 3)):
+        x = torch.randn(2, 3, *sizes[:dims])
+        assert_same(compiled_function(x), function(x), rtol=1e-5, atol=1e-5)
+
+
+@tile_only
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("options", [{"size": (9, 11)}, {"scale_factor": 1.7}, {"scale_factor": (0.5, 2.0)},
+                                     {"scale_factor": 1.7, "align_corners": True},
+                                     {"scale_factor": 1.7, "recompute_scale_factor": True}])  # fmt: skip
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_interpolation_of_bytes(mode: str, options: dict[str, Any], dynamic: bool) -> None:
+    """ATen's has weights in fixed point. Another rounding differs by one in many places."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, mode=mode, **options)
+
+    compiled_function = compiled(function, dynamic=dynamic)
+    for sizes in ((7, 13), (12, 5)):
+        x = torch.randint(0, 256, (2, 3, *sizes), dtype=torch.uint8)
+        assert torch.equal(compiled_function(x), function(x))
 
 
 def test_interpolation_of_bytes_that_keeps_a_size() -> None:

@@ -22,13 +22,21 @@ from torch_tile.config import Settings
 from torch_tile.counters import counters
 from torch_tile.debug import faults, limits, minify, phases
 from torch_tile.errors import OverlappingInputsError
-from torch_tile.frontend import circular_pads, containment, number_reads, tensor_indices, written_scalars
+from torch_tile.frontend import (
+    circular_pads,
+    containment,
+    interpolations,
+    number_reads,
+    tensor_indices,
+    written_scalars,
+)
 from torch_tile.frontend.deterministic import called_deterministically, deterministic
 from torch_tile.frontend.finite import asserts_finite
 from torch_tile.frontend.inference_modes import traced_without_gradients
 from torch_tile.frontend.python_random import as_they_come as random_numbers_as_they_come
 from torch_tile.frontend.refused_calls import check_calls, check_level
 from torch_tile.frontend.reload import reload_graph
+from torch_tile.frontend.replaced_calls import replaced
 from torch_tile.frontend.storage_views import refuse_views_of_copies
 from torch_tile.frontend.tracing import untraced
 from torch_tile.frontend.user_passes import run_user_passes
@@ -96,9 +104,11 @@ def compile_with_autograd(
         check_calls(gm)
         refuse_views_of_copies(gm, _is_training(inputs))
         check_level()
-        pads = circular_pads.replaced(gm, limits.is_on(settings, "circular_pads"))
-        indices = tensor_indices.replaced(gm)
-        with traced_without_gradients(gm), written_scalars.kept(gm), number_reads.allowed(), indices, pads:
+        choices = [tensor_indices.choose, interpolations.choose]
+        if limits.is_on(settings, "circular_pads"):
+            choices.append(circular_pads.choose)
+        calls = replaced(gm, *choices)
+        with traced_without_gradients(gm), written_scalars.kept(gm), number_reads.allowed(), calls:
             return _compile_with_attention(gm, inputs, settings)
 
     def compile_any() -> Callable[..., Any]:

@@ -6,12 +6,13 @@ the first ones wrote.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Node
+
+from torch_tile.frontend.replaced_calls import Call
 
 
 def padded(x: torch.Tensor, pad: Sequence[int]) -> torch.Tensor:
@@ -43,25 +44,11 @@ def _is_simple(x: Any, pad: Any) -> bool:
     return all(isinstance(size, int) and 0 <= n <= size for n, size in zip(pad, sizes, strict=True))
 
 
-@contextlib.contextmanager
-def replaced(gm: Any, is_wanted: bool) -> Iterator[None]:
-    """While AOTAutograd traces a graph of Dynamo's, circular padding of known sizes is `padded`. The rest stays ATen's,
-    with its errors. Afterwards the graph is as it was: scripts that show a failure are made of it.
-    """
-    before: list[tuple[Node, Any, Any, Any]] = []
-    if is_wanted and isinstance(gm, GraphModule):
-        for node in gm.graph.find_nodes(op="call_function", target=torch._C._nn.pad):
-            given = {**dict(zip(("input", "pad", "mode"), node.args, strict=False)), **node.kwargs}
-            if given.get("mode") == "circular" and _is_simple(given["input"], given["pad"]):
-                before.append((node, node.target, node.args, node.kwargs))
-                node.target, node.args, node.kwargs = padded, (given["input"], tuple(given["pad"])), {}
-    if not before:
-        yield
-        return
-    gm.recompile()
-    try:
-        yield
-    finally:
-        for node, target, args, kwargs in before:
-            node.target, node.args, node.kwargs = target, args, kwargs
-        gm.recompile()
+def choose(node: Node) -> Call | None:
+    """`padded` for circular padding of known sizes. The rest stays ATen's, with its errors."""
+    if node.target is not torch._C._nn.pad:
+        return None
+    given: dict[str, Any] = {**dict(zip(("input", "pad", "mode"), node.args, strict=False)), **node.kwargs}
+    if given.get("mode") != "circular" or not _is_simple(given["input"], given["pad"]):
+        return None
+    return padded, (given["input"], tuple(given["pad"])), {}

@@ -128,7 +128,7 @@ def _argument(node: Node, position: int, name: str, default: Any = None) -> Any:
 
 def _dropout(e: _Emitter, node: Node) -> tuple[Any, ...] | None:
     x, p = node.args[0], float(node.args[1])  # type: ignore[arg-type]
-    if _argument(node, 2, "train", True) is False or not isinstance(x, Node):
+    if _argument(node, 2, "train", True) is False or not isinstance(x, Node) or not 0 <= p <= 1:
         return None
     value = x.meta["val"]
     keep = e.call(aten.lt.Scalar, e.uniform(value, node), 1.0 - p)
@@ -140,7 +140,10 @@ def _bernoulli(e: _Emitter, node: Node) -> Any:
     x = node.args[0]
     value = node.meta["val"]
     if node.target is aten.bernoulli.p:
-        below = e.call(aten.lt.Scalar, e.uniform(value, node), float(_argument(node, 1, "p", 0.5)))
+        p = float(_argument(node, 1, "p", 0.5))
+        if not 0 <= p <= 1:
+            return None
+        below = e.call(aten.lt.Scalar, e.uniform(value, node), p)
     else:
         is_inside = e.call(aten.logical_and.default, e.call(aten.ge.Scalar, x, 0), e.call(aten.le.Scalar, x, 1))
         message = "Expected p_in >= 0 && p_in <= 1 to be true, but got false."
@@ -169,6 +172,8 @@ def _randn(e: _Emitter, node: Node) -> Any:
 
 def _uniform(e: _Emitter, node: Node) -> Any:
     low, high = float(_argument(node, 1, "from", 0.0)), float(_argument(node, 2, "to", 1.0))
+    if not 0 <= high - low <= torch.finfo(torch.float32).max:
+        return None
     scaled = e.call(aten.mul.Scalar, e.uniform(node.meta["val"], node), high - low)
     return e.call(aten.add.Scalar, scaled, low)
 
@@ -181,6 +186,7 @@ def _normal(e: _Emitter, node: Node) -> Any:
     )
 
 
+# None of calls that ATen refuses: they are left to it.
 _REPLACEMENTS: dict[Any, Callable[[_Emitter, Node], Any]] = {
     aten.native_dropout.default: _dropout,
     aten.bernoulli.default: _bernoulli,

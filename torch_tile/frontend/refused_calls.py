@@ -2,14 +2,12 @@
 
 Eager mode refuses some that tracing computes. Functionalization takes the operands of a write apart, so that no kernel
 sees them in one memory. Some operators have decompositions that torch applies before a backend can decline them; that
-of `multilabel_margin_loss` counts labels behind the first -1, and those of interpolations sample what eager mode
-copies.
+of `multilabel_margin_loss` counts labels behind the first -1, and those of `upsample_*` sample what eager mode copies
+(without gradients, `F.interpolate` is left to ATen there, `interpolations.py`).
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -17,10 +15,11 @@ from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.source import GlobalStateSource
 from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true
-from torch.utils import _pytree as pytree
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from torch_tile.errors import UnsupportedError
+from torch_tile.frontend import interpolations
+from torch_tile.frontend.dynamo_calls import name_of, tensors_in, written_by
 
 _FLOATS_ONLY = ("hardshrink",)
 _MISTAKEN = ("multilabel_margin_loss",)
@@ -31,29 +30,6 @@ _INTO_FIRST = frozenset(("add_", "sub_", "subtract_", "mul_", "multiply_", "iadd
 # Those that change no element.
 _CHANGES_OF_VIEWS = frozenset(("set_", "resize_", "resize_as_", "requires_grad_", "detach_", "as_strided_", "t_"))
 _CHANGES_OF_VIEWS |= {"transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"}
-_OPERATORS = {getattr(operator, name) for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow")}
-
-
-def name_of(node: Node) -> str:
-    return node.target if isinstance(node.target, str) else str(getattr(node.target, "__name__", ""))
-
-
-def tensors_in(tree: Any) -> Iterator[torch.Tensor]:
-    for leaf in pytree.tree_leaves(tree):
-        value = leaf.meta.get("example_value") if isinstance(leaf, Node) else None
-        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
-            yield value
-
-
-def written_by(node: Node) -> Any:
-    """The operands that the call of a node writes, if its name says so."""
-    if "out" in node.kwargs:
-        return node.kwargs["out"]
-    name = name_of(node)
-    is_operator = getattr(node.target, "__module__", "") == "_operator"  # and_, or_ write nothing
-    if (name.endswith("_") and not name.endswith("__") and not is_operator) or node.target in _OPERATORS:
-        return node.args[:1]
-    return ()
 
 
 def _reach(x: torch.Tensor) -> tuple[int, int] | None:
@@ -122,33 +98,6 @@ def _mixes_dtypes(node: Node, name: str) -> str | None:
     return None
 
 
-def _keeps_a_size(node: Node) -> bool:
-    """Whether an interpolation scales a dimension by a factor that leaves its size.
-
-    ATen's kernels for the CPU copy such a dimension. torch's decompositions sample it at the factor's positions. Where
-    sizes are symbols, this adds a guard; a size that is known only when the graph runs may be kept.
-    """
-    name = name_of(node).partition(".")[0]
-    if name != "interpolate" and not name.startswith("upsample_"):
-        return False
-    result, x = node.meta.get("example_value"), next(tensors_in(node.args[:1] or node.kwargs.get("input")), None)
-    if not isinstance(result, torch.Tensor) or x is None or x.device.type != "cpu" or x.dim() != result.dim():
-        return False
-    options = [*node.args[1:], *node.kwargs.values()]
-    if any(option is True for option in options):  # corners are aligned, or the factor is computed from the sizes
-        return False
-    mode = next((option for option in options if isinstance(option, str)), name.replace("interpolate", "nearest"))
-    is_nearest = mode in ("nearest", "upsample_nearest2d", "upsample_nearest3d") and x.dim() > 3
-    if not is_nearest and "linear" not in mode and not (x.dtype == torch.uint8 and "bicubic" in mode):
-        return False
-    factors = [f for f in pytree.tree_leaves(options) if isinstance(f, (float, torch.SymFloat))]
-    # A factor of 2 or more adds an element, one below 1 removes one.
-    if not any(isinstance(f, torch.SymFloat) or 1 < f < 2 for f in factors):
-        return False
-    sizes = zip(result.shape[2:], x.shape[2:], strict=True)
-    return any(guard_or_true(new == old) and guard_or_true(old > 1) for new, old in sizes)
-
-
 def check_level() -> None:
     """A graph that is called within a level of forward-mode differentiation runs in eager mode.
 
@@ -204,7 +153,7 @@ def check_calls(gm: Any) -> None:
             raise UnsupportedError("import", f"{name}, of which tracing makes another function")
         if reason := _mixes_dtypes(node, name):
             raise UnsupportedError("import", reason)
-        if _keeps_a_size(node):
+        if interpolations.keeps_a_size(node) and interpolations.choose(node) is None:
             raise UnsupportedError("import", f"{name} by a factor that keeps a size, which eager mode does not sample")
         changed = node.args[:1] if name == "setitem" else written_by(node)
         if name not in _CHANGES_OF_VIEWS and any(_is_expanded(x) for x in tensors_in(changed)):

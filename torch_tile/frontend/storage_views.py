@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from torch_tile.errors import UnsupportedError
-from torch_tile.frontend.refused_calls import name_of, tensors_in, written_by
+from torch_tile.frontend.dynamo_calls import name_of, tensors_in, written_by
 
 aten = torch.ops.aten
 

@@ -6,13 +6,14 @@ AOTAutograd then asks numbers that it does not have.
 
 from __future__ import annotations
 
-import contextlib
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Node
+
+from torch_tile.frontend.replaced_calls import Call
 
 _BYTES = (torch.bool, torch.uint8)  # masks
 _SIMPLE = (int, torch.SymInt, slice, torch.Tensor)
@@ -56,36 +57,16 @@ def write(x: torch.Tensor, index: Any, value: Any) -> None:
     x[rest] = value
 
 
-_REPLACEMENTS = {operator.getitem: read, operator.setitem: write}
+_REPLACEMENTS: dict[Any, Callable[..., Any]] = {operator.getitem: read, operator.setitem: write}
 
 
-@contextlib.contextmanager
-def replaced(gm: Any) -> Iterator[None]:
-    """While AOTAutograd traces a graph of Dynamo's, tensors of no dimension index as numbers. Afterwards the graph is
-    as it was: scripts that show a failure are made of it.
-    """
-    changed: list[Node] = []
-    if isinstance(gm, GraphModule):
-        for node in gm.graph.nodes:
-            if node.op != "call_function" or node.target not in _REPLACEMENTS:
-                continue
-            parts = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
-            values = [p.meta.get("example_value") if isinstance(p, Node) else p for p in parts]
-            is_simple = all(
-                (isinstance(v, _SIMPLE) and not isinstance(v, bool)) or v is None or v is Ellipsis for v in values
-            )
-            if is_simple and any(map(_is_number, values)):
-                changed.append(node)
-    if not changed:
-        yield
-        return
-    before = [node.target for node in changed]
-    for node in changed:
-        node.target = _REPLACEMENTS[node.target]  # type: ignore[index, assignment]
-    gm.recompile()
-    try:
-        yield
-    finally:
-        for node, target in zip(changed, before, strict=True):
-            node.target = target
-        gm.recompile()
+def choose(node: Node) -> Call | None:
+    """`read` or `write` where a tensor of no dimension is an index beside slices, numbers and tensors."""
+    if node.target not in _REPLACEMENTS:
+        return None
+    parts = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
+    values = [p.meta.get("example_value") if isinstance(p, Node) else p for p in parts]
+    is_simple = all((isinstance(v, _SIMPLE) and not isinstance(v, bool)) or v is None or v is Ellipsis for v in values)
+    if not is_simple or not any(map(_is_number, values)):
+        return None
+    return _REPLACEMENTS[node.target], node.args, node.kwargs

@@ -187,6 +187,9 @@ const char *importIndexPut(Call &call) {
   }
   if (indices.empty())
     return "it has no index";
+  // ATen refuses values of another dtype, but where it fills a mask with one number.
+  if (values->type.dtype != x->type.dtype)
+    return "values of another dtype";
   if (indices.size() == 1 && indices[0].type.dtype == at::kBool && indices[0].type.rank() > 0)
     return setMasked(call, *x, indices[0], dims[0], *values, accumulate);
   for (const Value &index : indices)

@@ -24,6 +24,7 @@ from torch_tile.frontend.decompositions.folding import folding
 from torch_tile.frontend.decompositions.foreach import foreach
 from torch_tile.frontend.decompositions.grid_sample import grid_sample
 from torch_tile.frontend.decompositions.indexing import indexing
+from torch_tile.frontend.decompositions.interpolation import interpolation
 from torch_tile.frontend.decompositions.losses import of_input_dtype
 from torch_tile.frontend.decompositions.new_memory import with_new_results
 from torch_tile.frontend.decompositions.number_ranges import of_numbers_in_range
@@ -322,6 +323,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
     table.update((op, _not_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY)
     table.update((op, _not_below_float64_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY_BELOW_FLOAT64)
     table[aten.huber_loss.default] = of_input_dtype(table[aten.huber_loss.default])
+    table.update(interpolation(table))
     table.update(without_refused_dtypes(table))
     table.update(of_numbers_in_range(table))
     if is_training:
