@@ -4,9 +4,11 @@
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringSwitch.h"
 
 #include <array>
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -472,52 +474,69 @@ Value callWide(MathBuilder &b, StringRef stem, ValueRange operands) {
   return result;
 }
 
-/// x - trunc(x / y) * y in f64, and whether that is the remainder of all lanes: quotients with few enough bits for the
-/// product to be exact. Between floats that were f32 such a quotient never rounds up to a whole number; else the sign
-/// of what is left tells.
-static std::pair<Value, Value> remainderOfModerate(MathBuilder &b, Value x, Value y, bool wasNarrow) {
-  Value magnitude = b.abs(x), divisor = b.abs(y);
-  Value quotient = math::TruncOp::create(b, b.div(magnitude, divisor));
-  Value isModerate = b.less(quotient, b.fp(wasNarrow ? 0x1p28 : 0x1p52)); // false for NaN
-  Value rest = b.fma(b.neg(quotient), divisor, magnitude);
-  if (!wasNarrow)
-    rest = b.select(b.less(rest, b.fp(0)), b.add(rest, divisor), rest);
-  rest = b.select(b.equal(quotient, b.fp(0)), magnitude, rest); // of an infinite divisor too
-  Value all = vector::ReductionOp::create(b, vector::CombiningKind::AND, isModerate);
-  return {b.copySign(rest, x), all};
+/// Whether every quotient of `x` by `y` has few enough bits: `x` was f16, at most 2^16, and `y` is one number.
+static bool isModerate(Value x, Value y) {
+  auto extended = x.getDefiningOp<arith::ExtFOp>();
+  if (auto repeated = y.getDefiningOp<vector::BroadcastOp>())
+    y = repeated.getSource();
+  llvm::APFloat number(0.0f);
+  return extended && getElementTypeOrSelf(extended.getIn().getType()).isF16() &&
+         matchPattern(y, m_ConstantFloat(&number)) && std::abs(number.convertToDouble()) >= 0x1p-6;
 }
 
-Value remainderF(MathBuilder &b, Value x, Value y) {
+/// x - trunc(x / y) * y without a loop, and the lanes of which that is the remainder: those whose quotient is exact as
+/// an integer. The quotient may have been rounded up to a whole number, never down: the sign of what is left tells.
+/// What is left is a multiple of the last place of `y` and no larger than it, so that the multiply-add is exact.
+static std::pair<Value, Value> remainderOfModerate(MathBuilder &b, Value x, Value y) {
+  Value magnitude = b.abs(x), divisor = b.abs(y);
+  Value quotient = math::TruncOp::create(b, b.div(magnitude, divisor));
+  Value most = b.fp(b.elementType().isF32() ? 0x1p23 : 0x1p52);
+  Value isExact = b.compare(arith::CmpFPredicate::ULT, quotient, most); // true for NaN
+  Value rest = b.fma(b.neg(quotient), divisor, magnitude);
+  rest = b.select(b.less(rest, b.fp(0)), b.add(rest, divisor), rest);
+  rest = b.select(b.equal(quotient, b.fp(0)), magnitude, rest); // of an infinite divisor too
+  return {b.copySign(rest, x), isExact};
+}
+
+/// The remainder of any operands: lanes one by one, by the C library's function or by a loop.
+static Value remainderOfAny(MathBuilder &b, Value x, Value y) {
+  if (b.options().hasLibrary)
+    return arith::RemFOp::create(b, x, y);
   Type given = x.getType();
   b.setShape(b.shaped(b.getF64Type()));
   Type wide = b.floatType();
   auto widen = [&](Value value) -> Value {
-    return value.getType() == wide ? value : arith::ExtFOp::create(b, wide, value).getResult();
+    return given == wide ? value : arith::ExtFOp::create(b, wide, value).getResult();
   };
-  auto narrow = [&](Value value) -> Value {
-    b.setShape(given);
-    return given == wide ? value : arith::TruncFOp::create(b, given, value).getResult();
-  };
-  Value wideX = widen(x), wideY = widen(y);
-  auto vectorType = dyn_cast<VectorType>(wide);
-  if (!vectorType)
-    return narrow(remainderOfScalars(b, wideX, wideY));
-  if (b.options().hasLibrary) { // lanes one by one, by the C library's function, where one of them needs it
-    auto [moderate, all] = remainderOfModerate(b, wideX, wideY, given != wide);
-    auto branch = scf::IfOp::create(b, TypeRange{given}, all, /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(&branch.getThenRegion().front());
-    scf::YieldOp::create(b, narrow(moderate));
-    b.setInsertionPointToStart(&branch.getElseRegion().front());
-    scf::YieldOp::create(b, arith::RemFOp::create(b, x, y).getResult());
-    return branch.getResult(0);
+  Value wideX = widen(x), wideY = widen(y), result;
+  if (auto vectorType = dyn_cast<VectorType>(wide)) {
+    result = arith::ConstantOp::create(b, b.getZeroAttr(wide));
+    for (int64_t lane = 0; lane < vectorType.getNumElements(); ++lane) {
+      Value one = vector::ExtractOp::create(b, wideX, lane), other = vector::ExtractOp::create(b, wideY, lane);
+      result = vector::InsertOp::create(b, remainderOfScalars(b, one, other), result, lane);
+    }
+  } else {
+    result = remainderOfScalars(b, wideX, wideY);
   }
-  Value result = arith::ConstantOp::create(b, b.getZeroAttr(wide));
-  for (int64_t lane = 0; lane < vectorType.getNumElements(); ++lane) {
-    Value one = vector::ExtractOp::create(b, wideX, lane), other = vector::ExtractOp::create(b, wideY, lane);
-    result = vector::InsertOp::create(b, remainderOfScalars(b, one, other), result, lane);
-  }
-  return narrow(result);
+  b.setShape(given);
+  return given == wide ? result : arith::TruncFOp::create(b, given, result).getResult();
+}
+
+Value remainderF(MathBuilder &b, Value x, Value y) {
+  Type given = x.getType();
+  b.setShape(given);
+  auto [moderate, isExact] = remainderOfModerate(b, x, y);
+  if (isModerate(x, y))
+    return moderate;
+  if (isa<VectorType>(given))
+    isExact = vector::ReductionOp::create(b, vector::CombiningKind::AND, isExact);
+  auto branch = scf::IfOp::create(b, TypeRange{given}, isExact, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(&branch.getThenRegion().front());
+  scf::YieldOp::create(b, moderate);
+  b.setInsertionPointToStart(&branch.getElseRegion().front());
+  scf::YieldOp::create(b, remainderOfAny(b, x, y));
+  return branch.getResult(0);
 }
 
 } // namespace torch_tile::codegen

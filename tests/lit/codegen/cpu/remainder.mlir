@@ -2,10 +2,10 @@
 // RUN: tile-compile %s --emit=50-kernel.ll --target=x86-64-v4 | FileCheck %s
 
 // CHECK-LABEL: ; remainder
-// CHECK: %[[Q:.*]] = fdiv <16 x double>
-// CHECK: llvm.trunc.v16f64
+// CHECK: %[[Q:.*]] = fdiv <16 x float>
+// CHECK: llvm.trunc.v16f32
 // CHECK: br i1
-// CHECK: llvm.fma.v16f64
+// CHECK: llvm.fma.v16f32
 // CHECK: frem
 tile.kernel @remainder(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>, %out: !tile.ptr<f32>) {
   %zero = arith.constant 0 : i64
