@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._dynamo.exc import TorchRuntimeError
 
 from tests.compiling import BACKEND, assert_same, compiled, tile_only
 
@@ -67,6 +68,57 @@ REFUSED: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
     ),
     "clamp_of_bools": (torch.clamp, (INTEGERS > 0, INTEGERS > 1, INTEGERS > 2)),
 }
+
+INDEX, ROWS, PAIR = torch.tensor([0, 2]), torch.randn(4, 6), torch.randn(2, 6)
+WEIGHT, DOUBLE = torch.randn(6), torch.randn(6, dtype=torch.float64)
+_COUNTS = torch.arange(6)
+# Shapes and dtypes that no fake tensor refuses. A kernel would read past the end of the shorter operand.
+MISFITS: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
+    "select_scatter": (lambda x, y: x.select_scatter(y[:0], 0, 1), (ROWS, WEIGHT)),
+    "select_scatter_of_another_rank": (lambda x, y: x.select_scatter(y, 0, 1), (ROWS, PAIR)),
+    "slice_scatter": (lambda x, y: x.slice_scatter(y, 0, 1, 2), (ROWS, PAIR)),
+    "slice_scatter_of_other_rows": (lambda x, y: x.slice_scatter(y[:, :5], 0, 1, 3), (ROWS, PAIR)),
+    "slice_scatter_with_a_step": (lambda x, y: x.slice_scatter(y, 0, 0, 4, 2), (ROWS, PAIR[:1])),
+    "diagonal_scatter": (lambda x, y: x.diagonal_scatter(y), (ROWS, WEIGHT)),
+    "index_add": (lambda x, i, y: x.index_add(0, i, y[:1]), (ROWS, INDEX, PAIR)),
+    "index_add_of_other_rows": (lambda x, i, y: x.index_add(0, i, y[:, :5]), (ROWS, INDEX, PAIR)),
+    "index_add_of_another_dtype": (lambda x, i, y: x.index_add(0, i, y.double()), (ROWS, INDEX, PAIR)),
+    "index_copy": (lambda x, i, y: x.index_copy(0, i, y[:1]), (ROWS, INDEX, PAIR)),
+    "index_reduce": (lambda x, i, y: x.index_reduce(0, i, y[:1], "amax"), (ROWS, INDEX, PAIR)),
+    "index_reduce_of_other_rows": (lambda x, i, y: x.index_reduce(0, i, y[:, :5], "mean"), (ROWS, INDEX, PAIR)),
+    "index_put": (lambda x, i, y: x.index_put((i,), y[:, :5]), (ROWS, INDEX, PAIR)),
+    "index_put_of_more": (lambda x, i, y: x.index_put((i,), y, True), (PAIR, INDEX[:1], ROWS)),
+    "index_put_of_two": (lambda x, i, y: x.index_put((i, i), y), (ROWS, INDEX, torch.randn(3))),
+    "setitem_behind_a_slice": (lambda x, i, y: _set_behind(x, i, y), (ROWS, INDEX, torch.randn(4, 3))),
+    "put": (lambda x, i, y: x.put(i, y[:1]), (ROWS, INDEX, WEIGHT)),
+    "layer_norm": (lambda x, w: F.layer_norm(x, (6,), w), (ROWS, DOUBLE)),
+    "layer_norm_of_float64": (lambda x, w: F.layer_norm(x, (6,), w), (ROWS.double(), WEIGHT)),
+    "batch_norm": (lambda x, w: F.batch_norm(x, w[:6], w[:6].abs()), (ROWS, DOUBLE)),
+    "group_norm": (lambda x, w: F.group_norm(x, 2, w), (ROWS, DOUBLE)),
+    "binary_cross_entropy": (lambda x, y: F.binary_cross_entropy(x.sigmoid(), y), (WEIGHT, _COUNTS % 2)),
+    "cross_entropy": (lambda x, i, w: F.cross_entropy(x, i, w), (ROWS, _COUNTS[:4], DOUBLE)),
+    "cross": (lambda x, y: torch.linalg.cross(x, y), (torch.randn(2, 3), torch.randn(2, 3, dtype=torch.float64))),
+    "heaviside": (torch.heaviside, (WEIGHT, DOUBLE)),
+    "max_unpool": (lambda x, i: F.max_unpool1d(x, i, 2), (_COUNTS.view(1, 1, 6), 2 * _COUNTS.view(1, 1, 6))),
+}
+
+
+def _set_behind(x: torch.Tensor, index: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[:, index] = value
+    return y
+
+
+@tile_only
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", MISFITS)
+def test_shapes_and_dtypes_that_eager_mode_refuses(name: str, dynamic: bool) -> None:
+    function, arguments = MISFITS[name]
+    with pytest.raises((RuntimeError, IndexError)):
+        function(*arguments)
+    torch.compiler.reset()
+    with pytest.raises((RuntimeError, IndexError, TorchRuntimeError)):
+        torch.compile(function, backend="tile", dynamic=dynamic)(*arguments)
 
 
 @tile_only

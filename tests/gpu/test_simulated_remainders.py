@@ -1,4 +1,4 @@
-"""Remainders of floats by kernels for a GPU, run on the CPU: exact, also where the quotient has more bits than floats."""
+"""Remainders of floats by kernels for a GPU, run on the CPU: exact, also of quotients that floats cannot hold."""
 
 from __future__ import annotations
 

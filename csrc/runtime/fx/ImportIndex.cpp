@@ -57,6 +57,8 @@ const char *importIndexSelect(Call &call) {
   const Value *x = call.tensor(0), *index = call.tensor(2);
   if (!x || !index || index->type.rank() != 1)
     return "expected an index of one dimension";
+  if (x->type.rank() == 0 && !index->type.sizes[0].isConstant(1))
+    return "ATen takes one index of a tensor without dimensions";
   const int64_t dims[] = {call.dim(1, x->type.rank())};
   return setIndexed(call, *x, {index, 1}, dims, /*wrap=*/false);
 }

@@ -177,8 +177,9 @@ const char *importSoftmaxBackward(Call &call) {
   if (!grad || !output || output->type.rank() == 0)
     return "an operand is 0-d";
   at::ScalarType dtype = output->type.dtype;
-  Value operand = call.importer.cast(*grad, dtype);
-  call.set(call.importer.emit(call.op(), {operand, *output}, intAttr("dim", call.dim(2, output->type.rank())),
+  if (grad->type.dtype != dtype || !c10::isFloatingType(dtype))
+    return "ATen refuses these dtypes";
+  call.set(call.importer.emit(call.op(), {*grad, *output}, intAttr("dim", call.dim(2, output->type.rank())),
                               call.importer.withDtype(call.type(), dtype)));
   return nullptr;
 }
@@ -200,6 +201,9 @@ const char *importLayerNorm(Call &call) {
     operands.push_back(*bias);
   // Mixed dtypes compute, and round, where torch does: in f32, then to each result's dtype.
   at::ScalarType dtype = x->type.dtype;
+  for (const Value &operand : operands)
+    if (operand.type.dtype != dtype && !(operand.type.dtype == at::kFloat && c10::isReducedFloatingType(dtype)))
+      return "ATen refuses these dtypes";
   for (const Value &operand : operands)
     if (operand.type.dtype != dtype)
       dtype = at::kFloat;

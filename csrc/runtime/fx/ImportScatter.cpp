@@ -166,6 +166,47 @@ const char *setMasked(Call &call, const Value &x, Value mask, int64_t dim, Value
 
 } // namespace
 
+/// Why ATen refuses a source of `x` at an index along `dim`; null if it takes them.
+static const char *refuseSource(Call &call, const Value &x, int64_t dim, const Value &index, const Value &source) {
+  if (x.type.dtype != source.type.dtype)
+    return "the source has another dtype";
+  std::vector<SizeExpr> sizes = x.type.sizes;
+  sizes[static_cast<size_t>(dim)] = index.type.sizes[0];
+  return call.importer.sizes.areEqual(source.type.sizes, sizes) ? nullptr
+                                                                : "the source has other sizes than its places";
+}
+
+/// The sizes of what indices of the dimensions `dims` read or write: their common sizes stand in the place of the
+/// dimensions, or first where these do not follow one another. None where the indices do not broadcast.
+static std::optional<std::vector<SizeExpr>> sizesAt(Call &call, const Value &x, std::span<const Value> indices,
+                                                    std::span<const int64_t> dims) {
+  const Sizes &known = call.importer.sizes;
+  std::vector<SizeExpr> common;
+  for (const Value &index : indices) {
+    const std::vector<SizeExpr> &sizes = index.type.sizes;
+    if (sizes.size() > common.size())
+      common.insert(common.begin(), sizes.size() - common.size(), call.importer.sizes.constant(1));
+    size_t first = common.size() - sizes.size();
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (common[first + d].isConstant(1))
+        common[first + d] = sizes[d];
+  }
+  for (const Value &index : indices)
+    if (!known.broadcastTo(index.type.sizes, common))
+      return std::nullopt;
+  bool isOneRun = dims.back() - dims.front() + 1 == static_cast<int64_t>(dims.size());
+  std::vector<SizeExpr> result;
+  if (!isOneRun)
+    result = common;
+  for (size_t d = 0; d < x.type.rank(); ++d) {
+    if (std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) == dims.end())
+      result.push_back(x.type.sizes[d]);
+    else if (isOneRun && static_cast<int64_t>(d) == dims.front())
+      result.insert(result.end(), common.begin(), common.end());
+  }
+  return result;
+}
+
 /// index_put(self, indices, values, accumulate)
 const char *importIndexPut(Call &call) {
   const Value *x = call.tensor(0), *values = call.tensor(2);
@@ -197,6 +238,9 @@ const char *importIndexPut(Call &call) {
       return kNoIndex;
   if (const char *reason = refuseOrder(call, accumulate ? "add" : "", indices))
     return reason;
+  std::optional<std::vector<SizeExpr>> places = sizesAt(call, *x, indices, dims);
+  if (!places || !call.importer.sizes.broadcastTo(values->type.sizes, *places))
+    return "the values do not broadcast to their places";
   // Eager mode rounds 16-bit sums once on a GPU, and after each element on the CPU.
   Value start = accumulate && call.importer.isOnGpu() ? widened(call, *x) : *x;
   Value result = writeAt(call, indices, dims, /*wrap=*/true)(start, *values, accumulate ? "add" : "");
@@ -240,8 +284,13 @@ const char *importIndexWrite(Call &call) {
     return reason;
   if (!isIndexType(index->type.dtype))
     return kNoIndex;
+  int64_t dim = call.dim(1, x->type.rank());
+  if (const char *reason = refuseSource(call, *x, dim, *index, *source))
+    return reason;
   Value values = *source;
   bool isAdd = std::string_view(call.op()) == "add";
+  if (!isAdd && index->type.dtype != at::kLong)
+    return kNoIndex;
   if (std::optional<Scalar> alpha = isAdd ? call.scalar(4) : Scalar::of(int64_t{1}); !alpha) {
     return "the factor is no number";
   } else if (!alpha->is(1)) {
@@ -253,7 +302,7 @@ const char *importIndexWrite(Call &call) {
     values = call.importer.emit("mul", {call.importer.cast(values, wide), factor}, "",
                                 call.importer.withDtype(values.type, wide));
   }
-  Write write = writeAt(call, {*index}, {call.dim(1, x->type.rank())}, /*wrap=*/false);
+  Write write = writeAt(call, {*index}, {dim}, /*wrap=*/false);
   call.set(call.importer.cast(write(isAdd ? widened(call, *x) : *x, values, call.op()), x->type.dtype));
   return nullptr;
 }
@@ -285,8 +334,10 @@ const char *importIndexReduce(Call &call) {
     return reason;
   if (!isIndexType(index->type.dtype))
     return kNoIndex;
-  return setReduced(call, *x, *source, call.text(4), call.flag(5),
-                    writeAt(call, {*index}, {call.dim(1, x->type.rank())}, /*wrap=*/false));
+  int64_t dim = call.dim(1, x->type.rank());
+  if (const char *reason = refuseSource(call, *x, dim, *index, *source))
+    return reason;
+  return setReduced(call, *x, *source, call.text(4), call.flag(5), writeAt(call, {*index}, {dim}, /*wrap=*/false));
 }
 
 /// scatter(self, dim, index, src or value, reduce), scatter_add(self, dim, index, src),

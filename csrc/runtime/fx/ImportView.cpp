@@ -455,11 +455,19 @@ static bool isWithoutOverlap(Importer &importer, const TensorType &type) {
 
 constexpr const char *kMayOverlap = "elements of the result may share memory, and the order of writes then shows";
 
-/// x with the range from `start` on along `dim` replaced.
-static void setScattered(Call &call, const Value &x, const Value &source, int64_t dim, SizeExpr start) {
+/// x with the range from `start` on along `dim` replaced. Of a source of other sizes than the `length` elements that
+/// it replaces, ATen raises an error.
+static const char *setScattered(Call &call, const Value &x, const Value &source, int64_t dim, SizeExpr start,
+                                SizeExpr length) {
   Importer &importer = call.importer;
   SizeContext &context = importer.sizes.context;
   auto at = static_cast<size_t>(dim);
+  std::vector<SizeExpr> replaced = x.type.sizes;
+  if (source.type.rank() == replaced.size())
+    replaced[at] = source.type.sizes[at];
+  bool mayFit = !length || importer.sizes.facts().equal(length, replaced[at]) != Proof::No;
+  if (!mayFit || !importer.sizes.areEqual(source.type.sizes, replaced))
+    return "the source has other sizes than what it replaces";
   SizeExpr size = x.type.sizes[at], end = context.add(start, source.type.sizes[at]);
   SizeExpr rest = context.sub(size, end);
   std::vector<Value> parts;
@@ -472,6 +480,7 @@ static void setScattered(Call &call, const Value &x, const Value &source, int64_
     call.set(importer.emit("clone", parts, "", call.type()));
   else
     call.set(importer.emit("cat", parts, intAttr("dim", dim), call.type()));
+  return nullptr;
 }
 
 const char *importSliceScatter(Call &call) {
@@ -485,8 +494,9 @@ const char *importSliceScatter(Call &call) {
   SizeExpr start = call.isNone(3) ? call.importer.sizes.constant(0) : clampPosition(call.importer, call.size(3), size);
   if (!start)
     return "the sign of the start is not known";
-  setScattered(call, *x, *source, dim, start);
-  return nullptr;
+  SizeExpr end = call.isNone(4) ? size : clampPosition(call.importer, call.size(4), size);
+  SizeExpr length = end ? call.importer.sizes.context.sub(end, start) : SizeExpr();
+  return setScattered(call, *x, *source, dim, start, length);
 }
 
 const char *importSelectScatter(Call &call) {
@@ -496,11 +506,13 @@ const char *importSelectScatter(Call &call) {
   if (!isWithoutOverlap(call.importer, call.type()))
     return kMayOverlap;
   int64_t dim = call.dim(2, x->type.rank());
-  SizeExpr index = clampPosition(call.importer, call.size(3), x->type.sizes[static_cast<size_t>(dim)]);
+  SizeExpr size = x->type.sizes[static_cast<size_t>(dim)], index = clampPosition(call.importer, call.size(3), size);
   if (!index)
     return "the sign of the index is not known";
-  setScattered(call, *x, unsqueeze(call.importer, *source, dim), dim, index);
-  return nullptr;
+  if (source->type.rank() + 1 != x->type.rank() || call.importer.sizes.facts().less(index, size) == Proof::No)
+    return "the source has another rank, or the index is out of range";
+  Value part = unsqueeze(call.importer, *source, dim);
+  return setScattered(call, *x, part, dim, index, call.importer.sizes.constant(1));
 }
 
 } // namespace torch_tile::runtime::fx

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 aten = torch.ops.aten
 
@@ -48,6 +49,8 @@ def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -
 
 def _put(x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate: bool = False) -> Any:
     if x.dtype.is_complex or x.numel() == 0 or index.numel() == 0 or _is_rearranged(x):
+        return NotImplemented
+    if not statically_known_true(index.numel() == source.numel()):
         return NotImplemented
     flat = aten.index_put.default(x.reshape(-1), [index.reshape(-1)], source.reshape(-1), accumulate)
     return flat.view(x.shape)

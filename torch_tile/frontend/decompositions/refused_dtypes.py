@@ -63,6 +63,8 @@ _LEFT: dict[Any, Callable[[torch.dtype], bool]] = {
     aten.log_sigmoid_forward.default: _is_not_float,
     aten.logaddexp.default: _is_not_float,
     aten.logaddexp2.default: _is_not_float,
+    aten.max_unpool2d.default: _is_not_float,
+    aten.max_unpool3d.default: _is_not_float,
     aten.mish.default: _is_not_float,
     aten.mse_loss.default: _is_complex,
     aten.mv.default: _is_bool,
@@ -84,6 +86,41 @@ _LEFT: dict[Any, Callable[[torch.dtype], bool]] = {
     aten.xlogy.Tensor: _is_complex,
 }
 
+# Overloads whose kernels take operands of one dtype, or, the norms, a 16-bit input with float32 parameters.
+_OF_ONE = (
+    aten._cdist_forward.default,
+    aten.binary_cross_entropy.default,
+    aten.heaviside.default,
+    aten.linalg_cross.default,
+    aten.soft_margin_loss.default,
+)
+_AT_PLACES = (aten.nll_loss2d_forward.default, aten.nll_loss_forward.default)  # beside integers
+_NORMS = (
+    aten._batch_norm_with_update.default,
+    aten._batch_norm_with_update_functional.default,
+    aten._native_batch_norm_legit.default,
+    aten._native_batch_norm_legit.no_stats,
+    aten._native_batch_norm_legit_functional.default,
+    aten._native_batch_norm_legit_no_training.default,
+    aten.native_batch_norm.default,
+    aten.native_group_norm.default,
+)
+
+
+def _unless_mixed(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def decomposition(*args: Any, **kwargs: Any) -> Any:
+        first, *rest = [x.dtype for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        allowed = {first}
+        if op in _AT_PLACES:
+            allowed |= {torch.int64, torch.uint8}
+        if op in _NORMS and first.itemsize == 2:
+            allowed |= {torch.float32}
+        is_refused = op in _NORMS and not first.is_floating_point
+        return NotImplemented if is_refused or not allowed.issuperset(rest) else function(*args, **kwargs)
+
+    return decomposition
+
 
 def _except_for(refuses: Callable[[torch.dtype], bool], function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
@@ -98,4 +135,8 @@ def _except_for(refuses: Callable[[torch.dtype], bool], function: Callable[..., 
 def without_refused_dtypes(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
     """The decompositions among `table` whose operators ATen refuses for some dtypes, which they then leave whole."""
     left = {**dict.fromkeys((*special_functions(), *bessel_functions()), _is_complex), **_LEFT}
-    return {op: _except_for(refuses, table[op]) for op, refuses in left.items() if op in table}
+    found = {op: _except_for(refuses, table[op]) for op, refuses in left.items() if op in table}
+    for op in (*_OF_ONE, *_AT_PLACES, *_NORMS):
+        if op in table:
+            found[op] = _unless_mixed(op, found.get(op, table[op]))
+    return found

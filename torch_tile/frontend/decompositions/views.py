@@ -61,6 +61,8 @@ def _slice_scatter(
 ) -> Any:
     if step == 1 or are_numbers(start, end, step, x.shape[dim]):
         return NotImplemented  # the importer's own, or part_writes/
+    if aten.slice.Tensor(x, dim, start, end, step).shape != source.shape:
+        return NotImplemented  # ATen refuses it
     return _strided_scatter(x, source, dim, start, end, step)
 
 

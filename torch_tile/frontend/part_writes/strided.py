@@ -9,12 +9,23 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from torch_tile.frontend.decompositions.views import are_numbers, diagonal_scatter, may_overlap
 from torch_tile.frontend.emit import emit_before
-from torch_tile.frontend.part_writes.chains import argument, diagonal_of, value_of
+from torch_tile.frontend.part_writes.chains import SCATTERS, argument, diagonal_of, value_of
 
 aten = torch.ops.aten
+
+
+def _fits(node: Node) -> bool:
+    """Whether the source has the sizes of what it replaces. ATen refuses others."""
+    given: list[Any] = [value_of(argument) if isinstance(argument, Node) else argument for argument in node.args]
+    x, source, *places = given
+    options: dict[str, Any] = {name: value_of(v) if isinstance(v, Node) else v for name, v in node.kwargs.items()}
+    with x.fake_mode, torch.no_grad():
+        sizes = SCATTERS[node.target](x, *places, **options).shape
+    return len(sizes) == source.dim() and all(map(statically_known_true, map(operator.eq, sizes, source.shape)))
 
 
 def _is_strided(node: Node) -> bool:
@@ -65,7 +76,7 @@ def choose_strided(gm: GraphModule) -> bool:
         if not isinstance(module, GraphModule):
             continue
         nodes = list(module.graph.find_nodes(op="call_function", target=aten.slice_scatter.default))
-        strided = [n for n in nodes if _is_strided(n) and not may_overlap(value_of(n.args[0]))]
+        strided = [n for n in nodes if _is_strided(n) and not may_overlap(value_of(n.args[0])) and _fits(n)]
         for node in strided:
             _choose(module, node)
         if strided:
@@ -99,7 +110,7 @@ def choose_diagonals(gm: GraphModule) -> None:
         nodes = list(module.graph.find_nodes(op="call_function", target=aten.diagonal_scatter.default))
         for node in nodes:
             is_known = all(isinstance(number, int) for number in diagonal_of(node, 2))
-            if is_known and not may_overlap(value_of(node.args[0])):
+            if is_known and not may_overlap(value_of(node.args[0])) and _fits(node):
                 _choose_diagonal(module, node)
         if nodes:
             module.recompile()

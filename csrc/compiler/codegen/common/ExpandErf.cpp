@@ -81,9 +81,10 @@ static Value erfcF32OfRegister(MathBuilder &b, Value x) {
   return b.select(b.less(a, b.fp(0.85)), small, large);
 }
 
-/// One function for all registers: several at once need more temporaries than there are registers.
+/// One function for all registers of a CPU: several at once need more temporaries than there are registers.
 Value erfcF32(MathBuilder &b, Value x) {
-  return b.isVector() ? b.callOutlinedByRegister("erfcf32_", x, erfcF32OfRegister) : erfcF32OfRegister(b, x);
+  return b.isVector() && b.options().hasLibrary ? b.callOutlinedByRegister("erfcf32_", x, erfcF32OfRegister)
+                                                : erfcF32OfRegister(b, x);
 }
 
 } // namespace torch_tile::codegen

@@ -39,6 +39,11 @@ static Value expTail(MathBuilder &b, Value r) {
   return b.polynomial(r, {0.000198458814, 0.00139406687, 0.00833338946, 0.0416663604, 0.166666664, 0.500000004});
 }
 
+/// (2^r - 1) / r for |r| <= 1/2.
+static Value exp2Tail(MathBuilder &b, Value r) {
+  return b.polynomial(r, {0.000153533206, 0.00133989262, 0.00961843786, 0.0555033235, 0.240226479, 0.693147203});
+}
+
 /// 2^n as two factors of about equal size, since n in [-174, 130] exceeds the exponent range.
 static std::pair<Value, Value> powersOfTwo(MathBuilder &b, Value shifted) {
   Value exponent = b.shl(b.bitcast(b.i32(), shifted), b.integer(23));
@@ -100,11 +105,20 @@ Value exp2F32(MathBuilder &b, Value x) {
     clamped = b.clampBelow(clamped, -170.0); // see expOfClamped
   Value shifted = b.add(clamped, b.fp(kRoundingShift));
   Value r = b.sub(clamped, b.sub(shifted, b.fp(kRoundingShift)));
-  Value p = b.polynomial(r, {0.000153533206, 0.00133989262, 0.00961843786, 0.0555033235, 0.240226479, 0.693147203});
+  Value p = exp2Tail(b, r);
   if (fillsAvx512)
     return b.scaleByPower(b.fma(p, r, b.fp(1.0)), b.sub(shifted, b.fp(kRoundingShift)), kept);
   auto [first, second] = powersOfTwo(b, shifted);
   return b.mul(b.fma(p, b.mul(r, first), first), second);
+}
+
+Value exp2InTwo(MathBuilder &b, Value x, Value factorLow) {
+  Value shifted = b.add(x, b.fp(kRoundingShift));
+  Value r = b.sub(x, b.sub(shifted, b.fp(kRoundingShift)));
+  Value tail = exp2Tail(b, r), one = b.fp(1.0);
+  Value rest = b.fma(tail, r, b.mul(factorLow, b.fma(tail, r, one)));
+  auto [first, second] = powersOfTwo(b, shifted);
+  return b.mul(b.mul(b.add(rest, one), first), second);
 }
 
 Value expm1F32(MathBuilder &b, Value x) {

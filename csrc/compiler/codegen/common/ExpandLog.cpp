@@ -21,10 +21,6 @@ constexpr double kLog10E = 0x1.bcb7b1526e50ep-2;
 constexpr double kLog10Of2 = 0x1.34413509f79ffp-2;
 constexpr double kLog10Of2High = 0x1.344p-2;
 
-struct Reduced {
-  Value fraction;
-  Value exponent; // k as a float
-};
 } // namespace
 
 /// (log(1 + f) - f + f^2/2) / f^3.
@@ -33,7 +29,7 @@ static Value logTail(MathBuilder &b, Value f) {
       f, {-0.0450748211, 0.104630276, -0.131611973, 0.144783955, -0.166473119, 0.199908612, -0.250000958, 0.333334491});
 }
 
-static Reduced reduce(MathBuilder &b, Value x) {
+SplitF32 splitF32(MathBuilder &b, Value x) {
   Value isSubnormal = b.less(x, b.fp(0x1p-126));
   Value scaled = b.bitcast(b.i32(), b.select(isSubnormal, b.mul(x, b.fp(0x1p23)), x));
   Value bias = b.select(isSubnormal, b.fp(-23.0), b.fp(0.0));
@@ -59,14 +55,14 @@ static Value sumParts(MathBuilder &b, Value f, Value k) {
 }
 
 Value logF32(MathBuilder &b, Value x) {
-  auto [f, k] = reduce(b, x);
+  auto [f, k] = splitF32(b, x);
   return withSpecialCases(b, x, sumParts(b, f, k));
 }
 
 /// log(x) * scale, with log2 * scale = exponentHigh + exponentLow. log(1 + f) is kept as a sum of two floats, for the
 /// product rounds again.
 static Value logOfBase(MathBuilder &b, Value x, double scale, double exponentHigh, double exponentLow) {
-  auto [f, k] = reduce(b, x);
+  auto [f, k] = splitF32(b, x);
   Value square = b.mul(f, f);
   Value minusHalf = b.fp(-0.5);
   Value high = b.fma(minusHalf, square, f);

@@ -55,13 +55,6 @@ static Value inlineOrLibrary(MathBuilder &b, Value x, StringRef stem, StringRef 
   return inlined ? inlined : libraryF64(b, x, stem, ulpSuffix);
 }
 
-/// Likewise where there is a library. On GPU f32 is rounded from f64, as for the other functions without instructions.
-template <typename Inline>
-static Value inlineOnCpu(MathBuilder &b, Value x, StringRef stem, StringRef ulpSuffix, Inline expand) {
-  bool isInline = b.options().hasLibrary || !b.elementType().isF32();
-  return isInline ? inlineOrLibrary(b, x, stem, ulpSuffix, expand) : b.callLibrary(stem, ulpSuffix, x);
-}
-
 static Value clampF(MathBuilder &b, math::ClampFOp op) {
   Value raised = b.select(b.less(op.getValue(), op.getMin()), op.getMin(), op.getValue());
   return b.select(b.less(op.getMax(), raised), op.getMax(), raised);
@@ -127,12 +120,15 @@ static Value expandFloatOp(MathBuilder &b, Operation *op, ValueRange x) {
       .Case([&](math::Log10Op) { return inlineOrLibrary(b, x[0], "log10", "u10", log10F32); })
       .Case([&](math::SinOp) { return inlineOrLibrary(b, x[0], "sin", "u10", sinF32); })
       .Case([&](math::CosOp) { return inlineOrLibrary(b, x[0], "cos", "u10", cosF32); })
-      .Case([&](math::PowFOp) { return library("pow"); })
-      .Case([&](math::ErfcOp) { return inlineOnCpu(b, x[0], "erfc", "u15", erfcF32); })
-      .Case([&](math::TanOp) { return inlineOnCpu(b, x[0], "tan", "u10", tanF32); })
+      .Case([&](math::PowFOp) {
+        bool isInline = !b.options().hasLibrary && b.elementType().isF32();
+        return isInline ? powF32(b, x[0], x[1]) : library("pow");
+      })
+      .Case([&](math::ErfcOp) { return inlineOrLibrary(b, x[0], "erfc", "u15", erfcF32); })
+      .Case([&](math::TanOp) { return inlineOrLibrary(b, x[0], "tan", "u10", tanF32); })
       .Case([&](math::AsinOp) { return library("asin"); })
       .Case([&](math::AcosOp) { return library("acos"); })
-      .Case([&](math::AtanOp) { return inlineOnCpu(b, x[0], "atan", "u10", atanF32); })
+      .Case([&](math::AtanOp) { return inlineOrLibrary(b, x[0], "atan", "u10", atanF32); })
       .Case([&](math::Atan2Op) { return library("atan2"); })
       .Case([&](math::SinhOp) { return inlineOrLibrary(b, x[0], "sinh", "u10", sinhF32); })
       .Case([&](math::CoshOp) { return inlineOrLibrary(b, x[0], "cosh", "u10", coshF32); })

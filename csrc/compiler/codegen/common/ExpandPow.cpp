@@ -80,7 +80,10 @@ Value fpowi(MathBuilder &b, Value base, Value exponent) {
   // |base|^exponent, then the sign by parity: a large odd exponent may round to an even float.
   Type integerElement = getElementTypeOrSelf(exponent.getType());
   Value one = b.bits(integerElement, 1), zero = b.bits(integerElement, 0);
-  Value magnitude = b.callLibrary("pow", "u10", ValueRange{b.abs(base), b.sitofp(exponent)});
+  Value power = b.sitofp(exponent);
+  bool isInline = !b.options().hasLibrary && b.elementType().isF32();
+  Value magnitude =
+      isInline ? powF32(b, b.abs(base), power) : b.callLibrary("pow", "u10", ValueRange{b.abs(base), power});
   Value isOdd = b.compareI(arith::CmpIPredicate::ne, b.andI(exponent, one), zero);
   return b.select(isOdd, b.copySign(magnitude, base), magnitude);
 }

@@ -163,7 +163,7 @@ static Value tanOfRegister(MathBuilder &b, Value x) {
 
 /// One function for all registers and all calls: in place, ten tangents took a kernel three times as long to compile.
 Value tanF32(MathBuilder &b, Value x) {
-  if (!b.options().hasInlineTrig)
+  if (!b.options().hasInlineTrig || !b.options().hasLibrary)
     return b.callLibrary("tan", "u10", x);
   return b.isVector() ? b.callOutlinedByRegister("tanf32_", x, tanOfRegister) : tanOfRegister(b, x);
 }

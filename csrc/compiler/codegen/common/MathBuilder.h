@@ -161,6 +161,16 @@ mlir::Value asinhF32(MathBuilder &b, mlir::Value x);
 mlir::Value acoshF32(MathBuilder &b, mlir::Value x);
 /// @}
 
+/// A positive finite number is 2^exponent * (1 + fraction), the fraction in [-1/4, 1/2).
+struct SplitF32 {
+  mlir::Value fraction, exponent; // both f32
+};
+SplitF32 splitF32(MathBuilder &b, mlir::Value x);
+/// 2^x * (1 + factorLow) for x from -200 to 150 or NaN.
+mlir::Value exp2InTwo(MathBuilder &b, mlir::Value x, mlir::Value factorLow);
+/// One unit in the last place.
+mlir::Value powF32(MathBuilder &b, mlir::Value x, mlir::Value y);
+
 /// f64 on AVX-512, below one unit in the last place, in half the time that Sleef takes: for `fillsAvx512F64`. Arguments
 /// of sine and cosine that are not moderate are the library's.
 /// @{

@@ -7,17 +7,18 @@
 // CHECK-NOT: .extern
 // CHECK: .func (.param .b32 func_retval0) tile_sin
 // CHECK: .visible .entry
+// CHECK-NOT: f64
+// CHECK: call.uni (retval0), tile_sin
 // CHECK: cvt.f64.f32
 // CHECK: fma.rn.f64
 // CHECK: cvt.rn.f32.f64
-// CHECK: call.uni (retval0), tile_sin
 // CHECK: ret;
 tile.kernel @powers(%x: !tile.ptr<f32>) {
   %zero = arith.constant 0 : i64
   %v = tile.load %x[%zero] strides [1] : !tile.ptr<f32> -> tensor<64xf32>
   %p = math.powf %v, %v : tensor<64xf32>
   %s = math.sin %p : tensor<64xf32>
-  %r = arith.remf %s, %v : tensor<64xf32>
+  %r = math.asin %s : tensor<64xf32>
   tile.store %r, %x[%zero] strides [1] : tensor<64xf32>, !tile.ptr<f32>
   tile.return
 }
