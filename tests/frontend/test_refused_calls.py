@@ -121,6 +121,26 @@ def test_shapes_and_dtypes_that_eager_mode_refuses(name: str, dynamic: bool) -> 
         torch.compile(function, backend="tile", dynamic=dynamic)(*arguments)
 
 
+# A call, and tensors of other sizes for the same graph.
+LATER: list[tuple[Function, tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]] = [
+    (lambda x, y: x.slice_scatter(y * 2, 0, 1, 3), (torch.zeros(8, 4), PAIR[:, :4]), (torch.zeros(8, 4), ROWS[:3, :4])),
+    (lambda x, y: x.select_scatter(y * 2, 0, 1), (ROWS, WEIGHT), (torch.zeros(4, 7), WEIGHT)),
+    (lambda x, i, y: x.index_put((i,), y * 2), (ROWS, INDEX, PAIR), (ROWS, torch.arange(3), PAIR)),
+    (lambda x, i, y: x.index_reduce(0, i, y * 2, "amax"), (ROWS, INDEX, PAIR), (ROWS, torch.arange(3), PAIR)),
+]
+
+
+@tile_only
+@pytest.mark.parametrize(("function", "fitting", "other"), LATER)
+def test_a_later_call_whose_sizes_do_not_fit(
+    function: Function, fitting: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]
+) -> None:
+    compiled_function = compiled(function, dynamic=True)
+    assert_same(compiled_function(*fitting), function(*fitting))
+    with pytest.raises(RuntimeError):
+        compiled_function(*other)
+
+
 @tile_only
 @pytest.mark.parametrize("name", REFUSED)
 def test_calls_that_eager_mode_refuses(name: str) -> None:

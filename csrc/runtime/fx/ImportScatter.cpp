@@ -172,15 +172,13 @@ static const char *refuseSource(Call &call, const Value &x, int64_t dim, const V
     return "the source has another dtype";
   std::vector<SizeExpr> sizes = x.type.sizes;
   sizes[static_cast<size_t>(dim)] = index.type.sizes[0];
-  return call.importer.sizes.areEqual(source.type.sizes, sizes) ? nullptr
-                                                                : "the source has other sizes than its places";
+  return call.requireSizes(source.type.sizes, sizes) ? nullptr : "the source has other sizes than its places";
 }
 
 /// The sizes of what indices of the dimensions `dims` read or write: their common sizes stand in the place of the
 /// dimensions, or first where these do not follow one another. None where the indices do not broadcast.
 static std::optional<std::vector<SizeExpr>> sizesAt(Call &call, const Value &x, std::span<const Value> indices,
                                                     std::span<const int64_t> dims) {
-  const Sizes &known = call.importer.sizes;
   std::vector<SizeExpr> common;
   for (const Value &index : indices) {
     const std::vector<SizeExpr> &sizes = index.type.sizes;
@@ -192,7 +190,7 @@ static std::optional<std::vector<SizeExpr>> sizesAt(Call &call, const Value &x, 
         common[first + d] = sizes[d];
   }
   for (const Value &index : indices)
-    if (!known.broadcastTo(index.type.sizes, common))
+    if (!call.requireSizes(index.type.sizes, common, /*mayBroadcast=*/true))
       return std::nullopt;
   bool isOneRun = dims.back() - dims.front() + 1 == static_cast<int64_t>(dims.size());
   std::vector<SizeExpr> result;
@@ -239,7 +237,7 @@ const char *importIndexPut(Call &call) {
   if (const char *reason = refuseOrder(call, accumulate ? "add" : "", indices))
     return reason;
   std::optional<std::vector<SizeExpr>> places = sizesAt(call, *x, indices, dims);
-  if (!places || !call.importer.sizes.broadcastTo(values->type.sizes, *places))
+  if (!places || !call.requireSizes(values->type.sizes, *places, /*mayBroadcast=*/true))
     return "the values do not broadcast to their places";
   // Eager mode rounds 16-bit sums once on a GPU, and after each element on the CPU.
   Value start = accumulate && call.importer.isOnGpu() ? widened(call, *x) : *x;

@@ -463,10 +463,11 @@ static const char *setScattered(Call &call, const Value &x, const Value &source,
   SizeContext &context = importer.sizes.context;
   auto at = static_cast<size_t>(dim);
   std::vector<SizeExpr> replaced = x.type.sizes;
-  if (source.type.rank() == replaced.size())
+  if (length)
+    replaced[at] = length;
+  else if (source.type.rank() == replaced.size())
     replaced[at] = source.type.sizes[at];
-  bool mayFit = !length || importer.sizes.facts().equal(length, replaced[at]) != Proof::No;
-  if (!mayFit || !importer.sizes.areEqual(source.type.sizes, replaced))
+  if (!call.requireSizes(source.type.sizes, replaced))
     return "the source has other sizes than what it replaces";
   SizeExpr size = x.type.sizes[at], end = context.add(start, source.type.sizes[at]);
   SizeExpr rest = context.sub(size, end);

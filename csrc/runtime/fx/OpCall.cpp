@@ -79,6 +79,26 @@ static int64_t wrapDim(int64_t dim, size_t rank) {
   return dim < 0 ? dim + extent : dim;
 }
 
+bool Call::requireSizes(std::span<const SizeExpr> from, std::span<const SizeExpr> to, bool mayBroadcast) {
+  if (mayBroadcast ? from.size() > to.size() : from.size() != to.size())
+    return false;
+  to = to.last(from.size());
+  std::vector<std::pair<SizeExpr, SizeExpr>> unknown;
+  for (size_t d = 0; d < from.size(); ++d) {
+    if (from[d] == to[d] || (mayBroadcast && from[d].isConstant(1)))
+      continue;
+    Proof areEqual = importer.sizes.facts().equal(from[d], to[d]);
+    if (areEqual == Proof::No)
+      return false;
+    if (areEqual == Proof::Unknown)
+      unknown.emplace_back(from[d], to[d]);
+  }
+  for (auto [size, expected] : unknown)
+    importer.emitCheck(importer.sizes.equals(size, expected), "a source does not fit its places: expected a size of " +
+                                                                  expected.str() + ", got " + size.str());
+  return true;
+}
+
 int64_t Call::dim(size_t i, size_t rank) const { return wrapDim(arguments[i].cast<int64_t>(), rank); }
 
 std::vector<int64_t> Call::dims(size_t i, size_t rank) const {

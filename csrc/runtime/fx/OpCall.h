@@ -5,6 +5,7 @@
 #include "runtime/fx/OpTable.h"
 
 #include <optional>
+#include <span>
 
 namespace torch_tile::runtime::fx {
 
@@ -36,6 +37,10 @@ public:
   std::vector<int64_t> dims(size_t i, size_t rank) const;
   std::string text(size_t i) const { return pybind11::str(arguments[i]).cast<std::string>(); }
   double number(size_t i) const { return arguments[i].cast<double>(); }
+
+  /// False if a tensor of sizes `from` is known not to have the sizes `to`, or not to broadcast to them; where only the
+  /// run will tell, it checks them.
+  bool requireSizes(std::span<const SizeExpr> from, std::span<const SizeExpr> to, bool mayBroadcast = false);
 
   //===-- results -----------------------------------------------------------------------------------------------===//
 

@@ -185,20 +185,6 @@ bool Sizes::isDefined(SizeExpr size) const {
   });
 }
 
-bool Sizes::areEqual(std::span<const SizeExpr> a, std::span<const SizeExpr> b) const {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](SizeExpr x, SizeExpr y) { return x == y || factsOfSymbols.equal(x, y) == Proof::Yes; });
-}
-
-bool Sizes::broadcastTo(std::span<const SizeExpr> from, std::span<const SizeExpr> to) const {
-  if (from.size() > to.size())
-    return false;
-  to = to.last(from.size());
-  return std::equal(from.begin(), from.end(), to.begin(), [&](SizeExpr x, SizeExpr y) {
-    return x.isConstant(1) || x == y || factsOfSymbols.equal(x, y) == Proof::Yes;
-  });
-}
-
 SizeExpr Sizes::equals(SizeExpr a, SizeExpr b) {
   SizeExpr difference = context.sub(a, b), one = context.constant(1);
   return context.sub(one, context.min(one, context.max(difference, context.neg(difference))));

@@ -6,7 +6,6 @@
 
 #include <pybind11/pybind11.h>
 
-#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -49,10 +48,6 @@ public:
   SizeExpr constant(int64_t value) { return context.constant(value); }
   const std::vector<Symbol> &symbols() const { return list; }
   const SizeFacts &facts() const { return factsOfSymbols; }
-  /// Whether they are known to be the same, one by one.
-  bool areEqual(std::span<const SizeExpr> a, std::span<const SizeExpr> b) const;
-  /// Whether a tensor of sizes `from` is known to broadcast to sizes `to`.
-  bool broadcastTo(std::span<const SizeExpr> from, std::span<const SizeExpr> to) const;
 
   SizeContext context;
 
