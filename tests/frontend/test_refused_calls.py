@@ -95,7 +95,6 @@ MISFITS: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
     "layer_norm_of_float64": (lambda x, w: F.layer_norm(x, (6,), w), (ROWS.double(), WEIGHT)),
     "batch_norm": (lambda x, w: F.batch_norm(x, w[:6], w[:6].abs()), (ROWS, DOUBLE)),
     "group_norm": (lambda x, w: F.group_norm(x, 2, w), (ROWS, DOUBLE)),
-    "binary_cross_entropy": (lambda x, y: F.binary_cross_entropy(x.sigmoid(), y), (WEIGHT, _COUNTS % 2)),
     "cross_entropy": (lambda x, i, w: F.cross_entropy(x, i, w), (ROWS, _COUNTS[:4], DOUBLE)),
     "cross": (lambda x, y: torch.linalg.cross(x, y), (torch.randn(2, 3), torch.randn(2, 3, dtype=torch.float64))),
     "heaviside": (torch.heaviside, (WEIGHT, DOUBLE)),
@@ -128,6 +127,30 @@ LATER: list[tuple[Function, tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]]
     (lambda x, i, y: x.index_put((i,), y * 2), (ROWS, INDEX, PAIR), (ROWS, torch.arange(3), PAIR)),
     (lambda x, i, y: x.index_reduce(0, i, y * 2, "amax"), (ROWS, INDEX, PAIR), (ROWS, torch.arange(3), PAIR)),
 ]
+
+
+@tile_only
+def test_a_slice_that_ends_before_it_begins_is_not_written() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor, start: int, end: int) -> torch.Tensor:
+        z = x.clone()
+        z[start:end] = y
+        return z * 2
+
+    compiled_function = compiled(function, dynamic=True)
+    for start, end in ((2, 5), (5, 3), (3, 3)):
+        x, y = torch.randn(9, 6), torch.randn(6)
+        assert_same(compiled_function(x, y, start, end), function(x, y, start, end))
+
+
+@tile_only
+def test_losses_and_masks_of_two_dtypes_that_eager_mode_takes() -> None:
+    x = torch.randn(9)
+    for function, other in (
+        (lambda x, y: F.soft_margin_loss(x, y), torch.randn(9, dtype=torch.float64)),
+        (lambda x, y: F.soft_margin_loss(x, y), torch.tensor([1, -1, 1] * 3)),
+        (lambda x, y: torch.where(x > 0, x, x).bfloat16().index_put((x > 0,), y.bfloat16()), torch.tensor(0.5)),
+    ):
+        assert_same(torch.compile(function, backend=BACKEND)(x, other).float(), function(x, other).float())
 
 
 @tile_only

@@ -226,10 +226,11 @@ const char *importIndexPut(Call &call) {
   }
   if (indices.empty())
     return "it has no index";
+  bool isMask = indices.size() == 1 && indices[0].type.dtype == at::kBool && indices[0].type.rank() > 0;
   // ATen refuses values of another dtype, but where it fills a mask with one number.
-  if (values->type.dtype != x->type.dtype)
+  if (values->type.dtype != x->type.dtype && !(isMask && !accumulate && values->type.rank() == 0))
     return "values of another dtype";
-  if (indices.size() == 1 && indices[0].type.dtype == at::kBool && indices[0].type.rank() > 0)
+  if (isMask)
     return setMasked(call, *x, indices[0], dims[0], *values, accumulate);
   for (const Value &index : indices)
     if (!isIndexType(index.type.dtype))

@@ -496,7 +496,8 @@ const char *importSliceScatter(Call &call) {
   if (!start)
     return "the sign of the start is not known";
   SizeExpr end = call.isNone(4) ? size : clampPosition(call.importer, call.size(4), size);
-  SizeExpr length = end ? call.importer.sizes.context.sub(end, start) : SizeExpr();
+  SizeContext &context = call.importer.sizes.context;
+  SizeExpr length = end ? context.max(context.constant(0), context.sub(end, start)) : SizeExpr();
   return setScattered(call, *x, *source, dim, start, length);
 }
 

@@ -83,12 +83,15 @@ bool Call::requireSizes(std::span<const SizeExpr> from, std::span<const SizeExpr
   if (mayBroadcast ? from.size() > to.size() : from.size() != to.size())
     return false;
   to = to.last(from.size());
+  const SizeFacts &facts = importer.sizes.facts();
+  SizeExpr one = importer.sizes.constant(1);
+  auto mayBeOne = [&](SizeExpr size) { return facts.equal(size, one) != Proof::No; };
   std::vector<std::pair<SizeExpr, SizeExpr>> unknown;
   for (size_t d = 0; d < from.size(); ++d) {
     if (from[d] == to[d] || (mayBroadcast && from[d].isConstant(1)))
       continue;
-    Proof areEqual = importer.sizes.facts().equal(from[d], to[d]);
-    if (areEqual == Proof::No)
+    Proof areEqual = facts.equal(from[d], to[d]);
+    if (areEqual == Proof::No || (areEqual == Proof::Unknown && mayBroadcast && (mayBeOne(from[d]) || mayBeOne(to[d]))))
       return false;
     if (areEqual == Proof::Unknown)
       unknown.emplace_back(from[d], to[d]);

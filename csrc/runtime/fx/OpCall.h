@@ -38,8 +38,8 @@ public:
   std::string text(size_t i) const { return pybind11::str(arguments[i]).cast<std::string>(); }
   double number(size_t i) const { return arguments[i].cast<double>(); }
 
-  /// False if a tensor of sizes `from` is known not to have the sizes `to`, or not to broadcast to them; where only the
-  /// run will tell, it checks them.
+  /// False if a tensor of sizes `from` is known not to have the sizes `to`, or not to broadcast to them, or if a size
+  /// may be 1 when the graph runs. Emits checks of the sizes that only a run tells.
   bool requireSizes(std::span<const SizeExpr> from, std::span<const SizeExpr> to, bool mayBroadcast = false);
 
   //===-- results -----------------------------------------------------------------------------------------------===//

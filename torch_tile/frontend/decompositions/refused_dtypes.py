@@ -89,10 +89,8 @@ _LEFT: dict[Any, Callable[[torch.dtype], bool]] = {
 # Overloads whose kernels take operands of one dtype, or, the norms, a 16-bit input with float32 parameters.
 _OF_ONE = (
     aten._cdist_forward.default,
-    aten.binary_cross_entropy.default,
     aten.heaviside.default,
     aten.linalg_cross.default,
-    aten.soft_margin_loss.default,
 )
 _AT_PLACES = (aten.nll_loss2d_forward.default, aten.nll_loss_forward.default)  # beside integers
 _NORMS = (
@@ -111,13 +109,12 @@ def _unless_mixed(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def decomposition(*args: Any, **kwargs: Any) -> Any:
         first, *rest = [x.dtype for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-        allowed = {first}
-        if op in _AT_PLACES:
-            allowed |= {torch.int64, torch.uint8}
-        if op in _NORMS and first.itemsize == 2:
-            allowed |= {torch.float32}
-        is_refused = op in _NORMS and not first.is_floating_point
-        return NotImplemented if is_refused or not allowed.issuperset(rest) else function(*args, **kwargs)
+        allowed = {first, torch.int64, torch.uint8} if op in _AT_PLACES else {first}
+        is_one = allowed.issuperset(rest)
+        if op in _NORMS:  # all parameters are float32, or none
+            has_wide = first.itemsize == 2 and {torch.float32}.issuperset(rest)
+            is_one = first.is_floating_point and (is_one or has_wide)
+        return function(*args, **kwargs) if is_one else NotImplemented
 
     return decomposition
 
