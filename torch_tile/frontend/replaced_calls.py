@@ -23,20 +23,19 @@ def replaced(gm: Any, *choices: Callable[[Node], Call | None]) -> Iterator[None]
     """
     before: list[tuple[Node, Call]] = []
     nodes = gm.graph.nodes if isinstance(gm, GraphModule) else ()
-    for node in nodes:
-        if node.op != "call_function":
-            continue
-        call = next(filter(None, (choice(node) for choice in choices)), None)
-        if call is not None:
-            before.append((node, (node.target, node.args, node.kwargs)))
-            node.target, node.args, node.kwargs = call
-    if not before:
-        yield
-        return
-    gm.recompile()
     try:
+        for node in nodes:
+            if node.op != "call_function":
+                continue
+            call = next(filter(None, (choice(node) for choice in choices)), None)
+            if call is not None:
+                before.append((node, (node.target, node.args, node.kwargs)))
+                node.target, node.args, node.kwargs = call
+        if before:
+            gm.recompile()
         yield
     finally:
         for node, call in before:
             node.target, node.args, node.kwargs = call
-        gm.recompile()
+        if before:
+            gm.recompile()

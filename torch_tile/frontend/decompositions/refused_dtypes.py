@@ -93,7 +93,8 @@ _OF_ONE = (
     aten.linalg_cross.default,
 )
 _AT_PLACES = (aten.nll_loss2d_forward.default, aten.nll_loss_forward.default)  # beside integers
-_NORMS = (
+# Forward batch norms.
+BATCH_NORMS = (
     aten._batch_norm_with_update.default,
     aten._batch_norm_with_update_functional.default,
     aten._native_batch_norm_legit.default,
@@ -101,8 +102,8 @@ _NORMS = (
     aten._native_batch_norm_legit_functional.default,
     aten._native_batch_norm_legit_no_training.default,
     aten.native_batch_norm.default,
-    aten.native_group_norm.default,
 )
+_NORMS = (*BATCH_NORMS, aten.native_group_norm.default)
 
 
 def _unless_mixed(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:

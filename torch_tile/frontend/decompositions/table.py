@@ -32,7 +32,7 @@ from torch_tile.frontend.decompositions.padding import padding
 from torch_tile.frontend.decompositions.pointwise import pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
 from torch_tile.frontend.decompositions.products import products
-from torch_tile.frontend.decompositions.refused_dtypes import without_refused_dtypes
+from torch_tile.frontend.decompositions.refused_dtypes import BATCH_NORMS, without_refused_dtypes
 from torch_tile.frontend.decompositions.thresholds import thresholds
 from torch_tile.frontend.decompositions.value_checks import value_checks
 from torch_tile.frontend.decompositions.variances import of_norm, variances
@@ -173,16 +173,6 @@ _FASTER_IN_LIBRARY = (
 )
 # Likewise, but not of float64.
 _FASTER_IN_LIBRARY_BELOW_FLOAT64 = (aten.special_i1.default, aten.special_i1e.default)
-# Forward batch norms, whose result ATen lays out in the memory format that the operand suggests.
-_BATCH_NORMS = (
-    aten._batch_norm_with_update.default,
-    aten._batch_norm_with_update_functional.default,
-    aten._native_batch_norm_legit.default,
-    aten._native_batch_norm_legit.no_stats,
-    aten._native_batch_norm_legit_functional.default,
-    aten._native_batch_norm_legit_no_training.default,
-    aten.native_batch_norm.default,
-)
 
 
 def _memory_format(x: torch.Tensor) -> torch.memory_format:
@@ -295,7 +285,8 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
             if getattr(op, "_overloadname", "") in ("default", "dim")
         )
     table.update(get_decompositions([aten.std_mean]))
-    table.update((op, _laid_out(of_norm(table[op]))) for op in _BATCH_NORMS if op in table)
+    # ATen lays their result out in the memory format that the operand suggests.
+    table.update((op, _laid_out(of_norm(table[op]))) for op in BATCH_NORMS if op in table)
     table[aten.native_group_norm.default] = of_norm(table[aten.native_group_norm.default])
     table[aten.channel_shuffle.default] = _shuffle_laid_out(table[aten.channel_shuffle.default])
     for family in (

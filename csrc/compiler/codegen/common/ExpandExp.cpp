@@ -44,7 +44,7 @@ static Value exp2Tail(MathBuilder &b, Value r) {
   return b.polynomial(r, {0.000153533206, 0.00133989262, 0.00961843786, 0.0555033235, 0.240226479, 0.693147203});
 }
 
-/// 2^n as two factors of about equal size, since n in [-174, 130] exceeds the exponent range.
+/// 2^n as two factors of about equal size, since n in [-256, 255] exceeds the exponent range.
 static std::pair<Value, Value> powersOfTwo(MathBuilder &b, Value shifted) {
   Value exponent = b.shl(b.bitcast(b.i32(), shifted), b.integer(23));
   Value half = b.andI(b.shrs(exponent, b.integer(1)), b.integer(int32_t(0xff800000)));

@@ -20,7 +20,6 @@ constexpr double kLog2E = 0x1.71547652b82fep+0;
 constexpr double kLog10E = 0x1.bcb7b1526e50ep-2;
 constexpr double kLog10Of2 = 0x1.34413509f79ffp-2;
 constexpr double kLog10Of2High = 0x1.344p-2;
-
 } // namespace
 
 /// (log(1 + f) - f + f^2/2) / f^3.

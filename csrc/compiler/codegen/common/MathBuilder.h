@@ -168,7 +168,7 @@ struct SplitF32 {
 SplitF32 splitF32(MathBuilder &b, mlir::Value x);
 /// 2^x * (1 + factorLow) for x from -200 to 150 or NaN.
 mlir::Value exp2InTwo(MathBuilder &b, mlir::Value x, mlir::Value factorLow);
-/// One unit in the last place.
+/// 1.25 units in the last place.
 mlir::Value powF32(MathBuilder &b, mlir::Value x, mlir::Value y);
 
 /// f64 on AVX-512, below one unit in the last place, in half the time that Sleef takes: for `fillsAvx512F64`. Arguments
