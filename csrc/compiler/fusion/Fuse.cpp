@@ -12,6 +12,8 @@ void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<Fu
   if (options.machine.joinsScatters)
     splitScatters(func, decisions);
   inlineProducers(func, options, decisions);
+  if (options.enabled)
+    simplifyMasks(func);
   splitReductions(func, options, decisions);
   if (options.machine.splitsScans)
     splitScans(func, decisions);

@@ -9,6 +9,7 @@ namespace torch_tile::fusion {
 #define GEN_PASS_DEF_INLINEPRODUCERS
 #define GEN_PASS_DEF_MERGELOADS
 #define GEN_PASS_DEF_REUSEBUFFERS
+#define GEN_PASS_DEF_SIMPLIFYMASKS
 #define GEN_PASS_DEF_SPLITREDUCTIONS
 #define GEN_PASS_DEF_SPLITSCANS
 #define GEN_PASS_DEF_SPLITSCATTERS
@@ -45,6 +46,10 @@ struct MergeLoadsPass : impl::MergeLoadsBase<MergeLoadsPass> {
 
 struct ReuseBuffersPass : impl::ReuseBuffersBase<ReuseBuffersPass> {
   void runOnOperation() override { reuseBuffers(getOperation()); }
+};
+
+struct SimplifyMasksPass : impl::SimplifyMasksBase<SimplifyMasksPass> {
+  void runOnOperation() override { simplifyMasks(getOperation()); }
 };
 
 struct SplitReductionsPass : impl::SplitReductionsBase<SplitReductionsPass> {

@@ -57,6 +57,17 @@ def SplitScatters : Pass<"graph-split-scatters", "::mlir::graph::FuncOp"> {
   }];
 }
 
+def SimplifyMasks : Pass<"graph-simplify-masks", "::mlir::graph::FuncOp"> {
+  let summary = "Leaves out choices and masks of padded values that nothing sees";
+  let description = [{
+    Before / after: `%b = select %m, %a, 0; %c = mulf %b, %x; select %m, %c, 0`  ->  `%c = mulf %a, %x; select %m, %c, 0`; `load %x ["i"] mask (i < 255)` of 256 elements  ->  `load %x ["i"]`, chosen by the mask where that is seen.
+    Needs:    everything generatable is graph.loops (graph-lower-to-loops).
+    Keeps:    masks that few points meet, whose loads would read in vain, and choices before integer divisions.
+    Numerics: none.
+    Why here: after inlining, which puts a mask on each load and each value of a padded producer.
+  }];
+}
+
 def SplitReductions : Pass<"graph-split-reductions", "::mlir::graph::FuncOp"> {
   let summary = "Splits reductions that would run with few programs into partial results and a second reduction";
   let description = [{

@@ -61,6 +61,26 @@ static SizeExpr withoutWraps(const SizeFacts &facts, SizeExpr expr) {
   return sum;
 }
 
+/// The stages that compute each member's values, in order: its own, and those whose members read them, which compute
+/// them again.
+static std::vector<SmallVector<int>> stagesOfMembers(const FusedLoops &loops) {
+  std::vector<SmallVector<int>> stages(loops.members.size());
+  for (size_t k = loops.members.size(); k-- > 0;) {
+    const FusedMember &member = loops.members[k];
+    stages[k].push_back(member.stage);
+    llvm::sort(stages[k]);
+    stages[k].erase(llvm::unique(stages[k]), stages[k].end());
+    if (!member.isFull)
+      continue;
+    for (Operation &inner : *LoopsOp(member.op).bodyBlock())
+      if (auto load = dyn_cast<LoadOp>(inner))
+        if (const FusedMember *from = loops.producer(load.getSource());
+            from && from->isFull && !LoopsOp(from->op).isReduction())
+          stages[from - loops.members.data()].append(stages[k]);
+  }
+  return stages;
+}
+
 GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops(loops), machine(machine) {
   for (const Axis &axis : loops.axes)
     extents.push_back(std::max<int64_t>(1, loops.facts().estimate(axis.extent)));
@@ -74,13 +94,13 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
   for (const Axis &axis : loops.axes)
     steps.emplace_back(loops, axis.name, points);
   auto add = [&](Operation *load, Value buffer, SizeExpr offset, Type type, bool isFull, ValueRange scalars,
-                 int stage) {
+                 ArrayRef<int> stages) {
     Stream stream;
     stream.elementBytes = torch_tile::fusion::elementBytes(type);
     stream.isLoad = load != nullptr;
     stream.isFull = isFull;
     stream.isScattered = !load && !scalars.empty();
-    stream.stage = stage;
+    stream.stages.assign(stages.begin(), stages.end());
     stream.buffer = buffer;
     stream.isUnaligned = isUnaligned(buffer, loops.facts());
     stream.offset = offset;
@@ -125,17 +145,26 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     }
     streams.push_back(std::move(stream));
   };
-  for (const FusedMember &member : loops.members) {
+  stageWork.assign(loops.numStages, 0);
+  firstWork.assign(loops.numStages, 0);
+  std::vector<SmallVector<int>> allStages = stagesOfMembers(loops);
+  for (auto [member, stages] : llvm::zip_equal(loops.members, allStages)) {
     LoopsOp op = member.op;
+    if (member.isFull) {
+      double work = torch_tile::fusion::bodyCost(op).work;
+      for (int stage : stages)
+        stageWork[stage] += work;
+      firstWork[member.stage] += work;
+    }
     for (Operation &inner : *op.bodyBlock())
       if (auto load = dyn_cast<LoadOp>(inner); load && !loops.producer(load.getSource()))
-        add(load, load.getSource(), loops.exprOf(load), load.getType(), member.isFull, load.getScalars(), member.stage);
+        add(load, load.getSource(), loops.exprOf(load), load.getType(), member.isFull, load.getScalars(), stages);
     WriteAtOp write = op.getWriteAt();
     ValueRange places = write ? ValueRange(write.getScalars()) : ValueRange();
     for (Value result : op.getOutputs())
       if (llvm::is_contained(loops.outputs, result))
         add(nullptr, result, loops.offsetOf(result), cast<GraphTensorType>(result.getType()).getElementType(),
-            member.isFull && !op.isReduction(), places, member.stage);
+            member.isFull && !op.isReduction(), places, {member.stage});
     if (!op.isReduction())
       continue;
     numValues = std::max<int64_t>(numValues, op.getNumResults());

@@ -179,11 +179,11 @@ double GpuModel::predictNs(const Schedule &schedule) {
   for (int stage = 0; stage < numStages; ++stage) {
     SmallVector<const Stream *> full;
     for (const Stream &stream : streams) {
-      if (stream.stage != stage)
+      if (!llvm::is_contained(stream.stages, stage))
         continue;
       bool isKept =
           stream.isLoad && holdsRow && stage > 0 && stream.isFull && llvm::any_of(streams, [&](const Stream &other) {
-            return other.isLoad && other.stage < stage && isSame(other, stream);
+            return other.isLoad && other.stages.front() < stage && isSame(other, stream);
           });
       bool isRepeated = stream.isLoad && llvm::any_of(full, [&](const Stream *other) {
                           return other->isLoad && isSame(*other, stream);
@@ -218,7 +218,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
       if (stream.isLoad && whole < machine.residentShare * (double)machine.cacheBytes)
         once = std::min(once, whole);
       bool isAgain = stream.isLoad && llvm::any_of(streams, [&](const Stream &other) {
-                       return other.isLoad && other.stage < stage && other.buffer == stream.buffer;
+                       return other.isLoad && other.stages.front() < stage && other.buffer == stream.buffer;
                      });
       double underWay = running * sectorsOf(stream, program) * (double)sectorBytes;
       if (!isAgain || underWay > 0.7 * (double)machine.cacheBytes)
@@ -251,7 +251,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
     cacheBytes += bytesOf(box) > room ? requested : std::min(requested, outer * bytesOf(box));
     if (!full.empty())
       instructions += programs * iterations * slots *
-                      ((double)loops.work() + std::max(1.0, combineWorkOf(schedule, perThread, holdsRow))) / numStages;
+                      ((holdsRow ? firstWork : stageWork)[stage] +
+                       std::max(1.0, combineWorkOf(schedule, perThread, holdsRow)) / numStages);
   }
 
   double rate = (double)machine.multiprocessors * machine.cyclesPerNs;

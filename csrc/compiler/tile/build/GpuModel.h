@@ -51,7 +51,8 @@ private:
     bool isBorder = false;
     double chosen = 1;     // elements among which indices choose: those that no axis with a stride tells apart
     int64_t firstByte = 0; // where all axes are at 0, as far as that is known
-    int stage = 0;
+    /// In which it is there, in order: also those that compute its member again.
+    llvm::SmallVector<int> stages;
     mlir::Value buffer;
     llvm::SmallVector<mlir::Value> scalars; // that the offset is made of, beside axes
     SizeExpr offset;
@@ -88,6 +89,8 @@ private:
   llvm::SmallVector<int64_t> flatExtents; // of the axes that the flat one is made of
   std::vector<Stream> streams;
   int64_t numValues = 1;
+  /// Instructions of a point by stage; without what an earlier stage has computed, which a thread may hold.
+  llvm::SmallVector<double> stageWork, firstWork;
   /// Instructions of the combiners of all reductions for a point; without what is known where counts are constants.
   double combineWork = 0, joinWork = 0;
   /// Of what is computed of the reductions' results.

@@ -36,6 +36,12 @@ Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
     return usual;
   std::vector<Schedule> candidates = gpuCandidates(loops, model);
   candidates.push_back(usual);
+  // The rows of the rules with other pieces: neighbours that a thread puts together from whole words, or one at a time.
+  for (int64_t lanes : {0, 4, 2, 1})
+    if (lanes != usual.pieceLanes && !usual.alignedLanes && usual.heldBytes == 0) {
+      candidates.push_back(usual);
+      candidates.back().pieceLanes = lanes;
+    }
   for (Schedule &candidate : candidates)
     candidate.predictedNs = model.predictNs(candidate);
   llvm::stable_sort(candidates, [](const Schedule &a, const Schedule &b) { return a.predictedNs < b.predictedNs; });

@@ -211,7 +211,50 @@ private:
     }
     return buffers;
   }
-  int64_t numHeld() { return std::max<int64_t>(1, heldBuffers().size()); }
+  /// Elements that a thread holds for each of a row: of what is read, or of what is computed of that, whichever is
+  /// less.
+  int64_t numHeld() {
+    if (!held)
+      held = std::max<int64_t>(1, std::min<int64_t>(heldBuffers().size(), numHandedOn()));
+    return *held;
+  }
+
+  /// Values along rows that exist before a reduction is complete, and are used together with what is made of it.
+  int64_t numHandedOn() {
+    DenseMap<Value, Value> same; // loads of what other members make
+    DenseSet<Value> isLate, isEarly, handedOn;
+    auto valueOf = [&](Value value) { return same.lookup_or(value, value); };
+    auto visit = [&](Operation &op) {
+      bool late = llvm::any_of(op.getOperands(), [&](Value v) { return isLate.contains(valueOf(v)); });
+      for (Value operand : op.getOperands())
+        if (late && isEarly.contains(valueOf(operand)))
+          handedOn.insert(valueOf(operand));
+      bool early = !late && llvm::any_of(op.getOperands(), [&](Value v) { return isEarly.contains(valueOf(v)); });
+      for (Value result : op.getResults())
+        if (late)
+          isLate.insert(result);
+        else if (early)
+          isEarly.insert(result);
+    };
+    for (const FusedMember &member : loops.members) {
+      LoopsOp op = member.op;
+      for (Operation &inner : op.bodyBlock()->without_terminator()) {
+        auto load = dyn_cast<LoadOp>(inner);
+        const FusedMember *from = load ? loops.producer(load.getSource()) : nullptr;
+        if (from && (!from->isFull || LoopsOp(from->op).isReduction())) {
+          isLate.insert(load.getResult());
+        } else if (from) {
+          unsigned number = cast<OpResult>(load.getSource()).getResultNumber();
+          same[load.getResult()] = valueOf(LoopsOp(from->op).bodyBlock()->getTerminator()->getOperand(number));
+        } else if (load && member.isFull && member.stage < lastFullStage()) {
+          isEarly.insert(load.getResult());
+        } else {
+          visit(inner);
+        }
+      }
+    }
+    return handedOn.size();
+  }
 
   /// Whether a maximum and the sum of exponentials relative to it are among what is computed of rows.
   bool hasOnlineSum() {
@@ -557,6 +600,7 @@ private:
   int64_t sharedBytes;
   Schedule schedule;
   int64_t widestBytes = 1, vector = 1;
+  std::optional<int64_t> held;
   /// Neighbours that all large accesses along the lanes have in whole words.
   int64_t narrowLanes = 1;
   /// Likewise those of them that are masked: others are put together from whole words where tiles have one row.
