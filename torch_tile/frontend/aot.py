@@ -104,10 +104,10 @@ def compile_with_autograd(
         check_calls(gm)
         refuse_views_of_copies(gm, _is_training(inputs))
         check_level()
-        choices = [tensor_indices.choose, interpolations.choose]
+        choices = [interpolations.choose]
         if limits.is_on(settings, "circular_pads"):
             choices.append(circular_pads.choose)
-        calls = replaced(gm, *choices)
+        calls = replaced(gm, choices, outside=[tensor_indices.choose])
         with traced_without_gradients(gm), written_scalars.kept(gm), number_reads.allowed(), calls:
             return _compile_with_attention(gm, inputs, settings)
 

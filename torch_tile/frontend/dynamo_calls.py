@@ -7,10 +7,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 _OPERATORS = {getattr(operator, name) for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow")}
+
+
+def graphs_of(gm: Any) -> Iterator[GraphModule]:
+    """A graph of Dynamo's and the bodies of its higher-order operators; nothing of anything else."""
+    if isinstance(gm, GraphModule):
+        yield from (module for module in gm.modules() if isinstance(module, GraphModule))
 
 
 def name_of(node: Node) -> str:

@@ -119,7 +119,8 @@ def _decompose(subgraph: GraphModule, decompositions: dict[Any, Any]) -> GraphMo
         raise _CannotTell("it holds tensors or subgraphs")
     placeholders = subgraph.graph.find_nodes(op="placeholder")
     values = [node.meta["val"] for node in placeholders]
-    with fake_mode(values):
+    # Below autograd, whose keys have decompositions of their own: of what is to be left whole, too.
+    with fake_mode(values), torch._C._AutoDispatchBelowAutograd():
         traced: GraphModule = make_fx(subgraph.forward, decompositions)(*values)
     for new, old in zip(traced.graph.find_nodes(op="placeholder"), placeholders, strict=True):
         new.meta.setdefault("val", old.meta["val"])

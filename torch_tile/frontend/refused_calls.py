@@ -19,7 +19,7 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from torch_tile.errors import UnsupportedError
 from torch_tile.frontend import interpolations
-from torch_tile.frontend.dynamo_calls import name_of, tensors_in, written_by
+from torch_tile.frontend.dynamo_calls import graphs_of, name_of, tensors_in, written_by
 
 _FLOATS_ONLY = ("hardshrink",)
 _MISTAKEN = ("multilabel_margin_loss",)
@@ -133,32 +133,35 @@ def _is_made_without_gradients(x: torch.Tensor) -> bool:
 
 
 def check_calls(gm: Any) -> None:
-    """Looks at the calls of a graph of Dynamo's.
+    """Looks at the calls of a graph of Dynamo's, and of the bodies of its higher-order operators.
 
     Raises:
         UnsupportedError: eager mode refuses one of them, or computes something else.
     """
-    if not isinstance(gm, GraphModule):
-        return
-    _check_results(gm)
-    for node in gm.graph.nodes:
-        if node.op not in ("call_function", "call_method"):
-            continue
-        name = name_of(node)
-        if name in _FLOATS_ONLY and any(not x.dtype.is_floating_point for x in tensors_in(node.args[:1])):
-            raise UnsupportedError("import", f"{name} of a tensor that has no floating-point dtype")
-        if name.startswith("quantize_per") and any(not x.is_quantized for x in tensors_in(node)):
-            raise UnsupportedError("import", f"{name}, whose result tracing takes for a tensor of floats")
-        if name.partition(".")[0] in _MISTAKEN:
-            raise UnsupportedError("import", f"{name}, of which tracing makes another function")
-        if reason := _mixes_dtypes(node, name):
-            raise UnsupportedError("import", reason)
-        if interpolations.keeps_a_size(node) and interpolations.choose(node) is None:
-            raise UnsupportedError("import", f"{name} by a factor that keeps a size, which eager mode does not sample")
-        changed = node.args[:1] if name == "setitem" else written_by(node)
-        if name not in _CHANGES_OF_VIEWS and any(_is_expanded(x) for x in tensors_in(changed)):
-            # Functionalization adds up what was written, even where eager mode takes the write.
-            raise UnsupportedError("import", f"{name} writes elements that share memory")
-        for written in tensors_in(written_by(node)):
-            if any(_overlap_in_part(written, x) for x in tensors_in((node.args, node.kwargs))):
-                raise UnsupportedError("import", f"{name} reads part of the memory that it writes")
+    if isinstance(gm, GraphModule):
+        _check_results(gm)
+    for module in graphs_of(gm):
+        for node in module.graph.nodes:
+            if node.op in ("call_function", "call_method"):
+                _check_call(node)
+
+
+def _check_call(node: Node) -> None:
+    name = name_of(node)
+    if name in _FLOATS_ONLY and any(not x.dtype.is_floating_point for x in tensors_in(node.args[:1])):
+        raise UnsupportedError("import", f"{name} of a tensor that has no floating-point dtype")
+    if name.startswith("quantize_per") and any(not x.is_quantized for x in tensors_in(node)):
+        raise UnsupportedError("import", f"{name}, whose result tracing takes for a tensor of floats")
+    if name.partition(".")[0] in _MISTAKEN:
+        raise UnsupportedError("import", f"{name}, of which tracing makes another function")
+    if reason := _mixes_dtypes(node, name):
+        raise UnsupportedError("import", reason)
+    if interpolations.keeps_a_size(node) and interpolations.choose(node) is None:
+        raise UnsupportedError("import", f"{name} by a factor that keeps a size, which eager mode does not sample")
+    changed = node.args[:1] if name == "setitem" else written_by(node)
+    if name not in _CHANGES_OF_VIEWS and any(_is_expanded(x) for x in tensors_in(changed)):
+        # Functionalization adds up what was written, even where eager mode takes the write.
+        raise UnsupportedError("import", f"{name} writes elements that share memory")
+    for written in tensors_in(written_by(node)):
+        if any(_overlap_in_part(written, x) for x in tensors_in((node.args, node.kwargs))):
+            raise UnsupportedError("import", f"{name} reads part of the memory that it writes")

@@ -17,6 +17,8 @@ namespace {
 /// The share of points under a mask from which on its load reads at all of them: what it reads in vain is at most a
 /// third of what it needs, and a mask on GPU is a branch.
 constexpr double mostPoints = 0.75;
+/// Points for each element of a tensor from which on it is read from the nearest cache, whatever is read in vain.
+constexpr int64_t manyReaders = 16;
 /// Of masks that are compared.
 constexpr int mostDepth = 8;
 
@@ -33,7 +35,8 @@ public:
       }
     SmallVector<LoadOp> loads(op.bodyBlock()->getOps<LoadOp>());
     for (LoadOp load : loads)
-      if (load.getMask() && isWithin(load) && (shareOf(load.getMask()) >= mostPoints || isReadAnyway(load)))
+      if (load.getMask() && isWithin(load) &&
+          (isSmall(load) || shareOf(load.getMask()) >= mostPoints || isReadAnyway(load)))
         unmask(load);
   }
 
@@ -96,6 +99,16 @@ private:
       auto [index, size] = pair;
       return facts.range(index).min >= 0 && facts.less(index, size) == Proof::Yes;
     });
+  }
+
+  bool isSmall(LoadOp load) {
+    int64_t points = 1;
+    for (AxisAttr axis : op.axisList()) {
+      std::optional<int64_t> extent = axis.getExtent().constant();
+      points *= extent.value_or(0);
+    }
+    std::optional<int64_t> elements = cast<GraphTensorType>(load.getSource().getType()).numElements().constant();
+    return elements && *elements <= points / manyReaders;
   }
 
   /// Of all points, those at which a comparison of an index with a number holds; 0 where that is not known.

@@ -36,8 +36,8 @@ constexpr int64_t heavyBlocks = 4, heavyRegisters = 64;
 constexpr int64_t ownRegisters = 16;
 /// Rows that one warp reduces share a block: more of them are under way at once.
 constexpr int64_t warpsOfBlock = 4;
-/// Pieces of 16 bytes that a thread has under way where it reads once, and where it holds what it reads.
-constexpr int64_t piecesReadOnce = 8, piecesHeld = 4;
+/// Pieces of 16 bytes that a thread has under way of what it reads once, of all of that together, and of what it holds.
+constexpr int64_t piecesReadOnce = 8, mostPieces = 16, piecesHeld = 4;
 /// Threads that keep a device busy; rows take more threads than they need where there are few of them.
 constexpr int64_t wantedThreads = 1 << 18;
 /// Threads of a row that is read again, from the second-level cache, and tiles that are under way together.
@@ -314,6 +314,14 @@ private:
            });
   }
 
+  /// Of each load along the lanes, pieces that a thread has under way.
+  int64_t piecesOfEach() {
+    int64_t loads = llvm::count_if(accesses, [&](const FusedLoops::Access &access) {
+      return access.load && access.isFull && variesAlongLanes(access);
+    });
+    return std::clamp<int64_t>(mostPieces / std::max<int64_t>(1, loads), 1, piecesReadOnce);
+  }
+
   int64_t numReducedAxes() const {
     return llvm::count_if(loops.axes, [](const Axis &axis) { return axis.reduced; });
   }
@@ -363,7 +371,7 @@ private:
       int64_t threads = threadsFor(words / (isReadAgain ? 2 : piecesReadOnce), isReadAgain ? usualRowThreads : 256);
       while (threads * numResults() < wantedThreads && threads * 2 <= std::min(pieces, maxThreads))
         threads *= 2;
-      int64_t limit = isReadAgain ? persistentElements / numHeld() : piecesReadOnce * vector;
+      int64_t limit = isReadAgain ? persistentElements / numHeld() : piecesOfEach() * vector;
       while (lanes > limit * threads && isReadAgain && threads < maxThreads)
         threads *= 2;
       if (schedule.alignedLanes) { // whole pieces of all threads
@@ -378,7 +386,7 @@ private:
         schedule.numThreads = threads;
         // Rows of outer reduced axes follow one another: several are under way at once.
         int64_t perThread = llvm::divideCeil(lanes, threads);
-        schedule.unroll = isReadAgain ? 1 : std::clamp<int64_t>(floorPower(piecesReadOnce * vector / perThread), 1, 4);
+        schedule.unroll = isReadAgain ? 1 : std::clamp<int64_t>(floorPower(piecesOfEach() * vector / perThread), 1, 4);
         schedule.programsPerBlock = threads == warpSize ? warpsOfBlock : 1;
         return;
       }
@@ -399,7 +407,7 @@ private:
     // What carries several numbers joins tiles before it adds them to those.
     bool joins = !isReadAgain && joinsMoments();
     // As many tiles as it takes, of about equal size, so that the last one is not nearly empty.
-    int64_t most = isReadAgain || joins ? 1 : piecesReadOnce;
+    int64_t most = isReadAgain || joins ? 1 : piecesOfEach();
     int64_t perThread = llvm::divideCeil(pieces, schedule.numThreads);
     int64_t rounds = llvm::divideCeil(perThread, most);
     schedule.lanes = schedule.numThreads * vector * std::max<int64_t>(1, llvm::divideCeil(perThread, rounds));
