@@ -18,13 +18,16 @@ from typing import Any
 
 import torch
 from torch._dynamo.exc import TorchDynamoException
+from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx import GraphModule
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from torch_tile.config import Settings
 from torch_tile.counters import counters
 from torch_tile.debug import record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import TileError, UnsupportedError
+from torch_tile.frontend.dynamo_calls import graphs_of
 from torch_tile.frontend.random_states import keeping_random_states
 
 log = logging.getLogger(__name__)
@@ -112,11 +115,18 @@ def contained(
     compile: Callable[[], Callable[..., Any]], gm: Any, inputs: Sequence[Any], settings: Settings
 ) -> Callable[..., Any]:
     """What `compile` makes of a graph of Dynamo's, or the graph itself."""
+    depth = torch._C._functorch.get_dynamic_layer_stack_depth()
     try:
         return compile()
     except Exception as error:
+        # A graph enters and leaves the levels of vmap and grad by calls: a failure between them leaves it in one.
+        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
         if is_passed_on(error, settings):
             raise
+        if isinstance(error, GuardOnDataDependentSymNode) and len(list(graphs_of(gm))) > 1:
+            # The graph itself may not run: torch traces the bodies of its higher-order operators then, and meets the
+            # same number. Dynamo breaks the graph at them instead.
+            raise DataDependentOutputException(torch.ops.aten._local_scalar_dense.default) from error
         fall_back(_graph_name(), "graph", error, gm, inputs)
     function: Callable[..., Any] = keeping_random_states(gm).forward
     return function

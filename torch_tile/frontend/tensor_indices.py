@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from torch_tile.frontend.dynamo_calls import tensors_in
 from torch_tile.frontend.replaced_calls import Call
 
 _BYTES = (torch.bool, torch.uint8)  # masks
@@ -23,6 +24,14 @@ def _is_number(index: Any) -> bool:
     if not isinstance(index, torch.Tensor) or index.dim() > 0:
         return False
     return not (index.is_floating_point() or index.is_complex() or index.dtype in _BYTES)
+
+
+def _is_batched(x: torch.Tensor) -> bool:
+    while torch._C._functorch.is_functorch_wrapped_tensor(x):
+        if torch._C._functorch.is_batchedtensor(x):
+            return True
+        x = torch._C._functorch.get_unwrapped(x)
+    return False
 
 
 def _consumed(part: Any) -> int:
@@ -65,6 +74,8 @@ def choose(node: Node) -> Call | None:
     if node.target not in _REPLACEMENTS:
         return None
     parts = node.args[1] if isinstance(node.args[1], tuple) else (node.args[1],)
+    if any(map(_is_batched, tensors_in(node.args[1]))):
+        return None  # vmap has rules for an index that differs from one sample to the next
     values = [p.meta.get("example_value") if isinstance(p, Node) else p for p in parts]
     is_simple = all((isinstance(v, _SIMPLE) and not isinstance(v, bool)) or v is None or v is Ellipsis for v in values)
     if not is_simple or not any(map(_is_number, values)):

@@ -371,7 +371,9 @@ private:
       int64_t threads = threadsFor(words / (isReadAgain ? 2 : piecesReadOnce), isReadAgain ? usualRowThreads : 256);
       while (threads * numResults() < wantedThreads && threads * 2 <= std::min(pieces, maxThreads))
         threads *= 2;
-      int64_t limit = isReadAgain ? persistentElements / numHeld() : piecesOfEach() * vector;
+      // A warp takes its row as a whole: a loop would wait for each of its tiles.
+      int64_t once = (threads == warpSize ? piecesReadOnce : piecesOfEach()) * vector;
+      int64_t limit = isReadAgain ? persistentElements / numHeld() : once;
       while (lanes > limit * threads && isReadAgain && threads < maxThreads)
         threads *= 2;
       if (schedule.alignedLanes) { // whole pieces of all threads
@@ -386,7 +388,7 @@ private:
         schedule.numThreads = threads;
         // Rows of outer reduced axes follow one another: several are under way at once.
         int64_t perThread = llvm::divideCeil(lanes, threads);
-        schedule.unroll = isReadAgain ? 1 : std::clamp<int64_t>(floorPower(piecesOfEach() * vector / perThread), 1, 4);
+        schedule.unroll = isReadAgain ? 1 : std::clamp<int64_t>(floorPower(once / perThread), 1, 4);
         schedule.programsPerBlock = threads == warpSize ? warpsOfBlock : 1;
         return;
       }
