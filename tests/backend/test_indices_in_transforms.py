@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.compiling import tile_only
 
-X, I = torch.arange(15.0).view(5, 3), torch.tensor([1, 2, 0, 1, 2])
+X, PLACES = torch.arange(15.0).view(5, 3), torch.tensor([1, 2, 0, 1, 2])
 ONE = torch.tensor(2)
 
 
@@ -22,11 +22,11 @@ def zeroed(y, i):
 region = torch.compiler.nested_compile_region(lambda x, i: x * x[i])
 
 PROGRAMS = {
-    "index of each sample": (lambda x, i: vmap(lambda y, j: y[j])(x, i), (X, I)),
-    "with a new dimension": (lambda x, i: vmap(lambda y, j: y[j, None])(x, i), (X, I)),
+    "index of each sample": (lambda x, i: vmap(lambda y, j: y[j])(x, i), (X, PLACES)),
+    "with a new dimension": (lambda x, i: vmap(lambda y, j: y[j, None])(x, i), (X, PLACES)),
     "index of the largest": (lambda x: vmap(lambda r: r[r.argmax()])(x), (X,)),
     "samples are indices": (lambda x: vmap(lambda k: x[k])(torch.arange(3)), (X,)),
-    "written at each sample's index": (lambda x, i: vmap(zeroed)(x, i), (X, I)),
+    "written at each sample's index": (lambda x, i: vmap(zeroed)(x, i), (X, PLACES)),
     "one index for all samples": (lambda x, i: vmap(lambda y: y[i] * 2)(x), (X, ONE)),
     "written at one index": (lambda x, i: vmap(lambda y: zeroed(y, i))(x), (X, ONE)),
     "gradient of a read": (lambda x, i: grad(lambda y: (y[i] * y).sum())(x), (X[0], ONE)),
