@@ -83,3 +83,15 @@ def test_remainder(function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor
     mixed = torch.cat((x[:64], special[:5])).to(dtype)
     expected = exact_remainder(function, mixed, torch.tensor(0.75, dtype=dtype))
     assert_same(compiled(lambda a: function(a, 0.75))(mixed), expected, rtol=0, atol=0)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs a type wider than float64")
+def test_spherical_bessel():
+    """A series near 0, which has all terms that float64 can tell: on both sides of where it begins."""
+    x = torch.linspace(-1, 1, 20000, dtype=torch.float64)
+    wide = x.numpy().astype(np.longdouble)
+    exact = np.sin(wide) / wide
+    error = np.abs(compiled(torch.special.spherical_bessel_j0)(x).numpy() - exact) / exact
+    assert error.max() < 2 * np.finfo(np.float64).eps
+    special = torch.tensor(SPECIAL, dtype=torch.float64)
+    assert_same(compiled(torch.special.spherical_bessel_j0)(special), torch.special.spherical_bessel_j0(special))

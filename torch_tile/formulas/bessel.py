@@ -180,7 +180,9 @@ def _k1(x: torch.Tensor, is_scaled: bool) -> torch.Tensor:
 
 def _spherical_j0(x: torch.Tensor) -> torch.Tensor:
     square = x * x
-    series = 1.0 + square * (-1.0 / 6.0 + square * (1.0 / 120.0 + square * (-1.0 / 5040.0 + square * (1.0 / 362880.0))))
+    series: torch.Tensor | float = 0.0
+    for power in (14, 12, 10, 8, 6, 4, 2, 0):  # the next term is below float64's rounding for |x| < 0.5
+        series = series * square + (-1.0) ** (power // 2) / math.factorial(power + 1)
     value = torch.where(x.abs() < 0.5, series, torch.sin(x) / x)
     return torch.where(x.isinf(), 0.0, value)
 
