@@ -27,7 +27,7 @@ from torch_tile.counters import counters
 from torch_tile.debug import record
 from torch_tile.debug.dump import Dump
 from torch_tile.errors import TileError, UnsupportedError
-from torch_tile.frontend.dynamo_calls import graphs_of
+from torch_tile.frontend.dynamo_calls import graphs_of, name_of
 from torch_tile.frontend.random_states import keeping_random_states
 
 log = logging.getLogger(__name__)
@@ -123,13 +123,18 @@ def contained(
         torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
         if is_passed_on(error, settings):
             raise
-        if isinstance(error, GuardOnDataDependentSymNode) and len(list(graphs_of(gm))) > 1:
-            # The graph itself may not run: torch traces the bodies of its higher-order operators then, and meets the
-            # same number. Dynamo breaks the graph at them instead.
+        if isinstance(error, GuardOnDataDependentSymNode) and _calls_regions(gm):
+            # The graph itself does not run either: torch traces its regions then, and meets the same number. Dynamo
+            # breaks the graph at them instead.
             raise DataDependentOutputException(torch.ops.aten._local_scalar_dense.default) from error
         fall_back(_graph_name(), "graph", error, gm, inputs)
     function: Callable[..., Any] = keeping_random_states(gm).forward
     return function
+
+
+def _calls_regions(gm: Any) -> bool:
+    """Whether a graph has a call of `torch.compiler.nested_compile_region`."""
+    return any(name_of(node) == "invoke_subgraph" for module in graphs_of(gm) for node in module.graph.nodes)
 
 
 def _graph_name() -> str:

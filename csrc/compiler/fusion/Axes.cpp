@@ -11,6 +11,12 @@ using namespace mlir;
 
 namespace torch_tile::fusion {
 
+llvm::SmallVector<Axis> axesOf(graph::LoopsOp op) {
+  return llvm::map_to_vector(op.axisList(), [](graph::AxisAttr axis) {
+    return Axis{axis.getName().str(), axis.getExtent(), axis.getReduced()};
+  });
+}
+
 SizeExpr AxisSubstitution::apply(SizeContext &sizes, SizeExpr expr) const {
   if (values.empty() || expr.isConstant())
     return expr;

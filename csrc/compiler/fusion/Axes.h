@@ -15,6 +15,8 @@ struct Axis {
   bool reduced = false;
 };
 
+llvm::SmallVector<Axis> axesOf(mlir::graph::LoopsOp op);
+
 /// What to put in the place of axes, all at once.
 class AxisSubstitution {
 public:

@@ -35,13 +35,6 @@ public:
   }
 
 private:
-  static SmallVector<Axis> axesOf(LoopsOp op) {
-    SmallVector<Axis> axes;
-    for (AxisAttr axis : op.axisList())
-      axes.push_back({axis.getName().str(), axis.getExtent(), axis.getReduced()});
-    return axes;
-  }
-
   /// Whether integers can be computed as the expression says, and with no more work than reading them.
   bool isIndex(SizeExpr e) { return treeSize(e) <= maxNodes && staysInRange(facts, e); }
 

@@ -122,8 +122,8 @@ void splitScatters(mlir::graph::FuncOp func, std::vector<FusionDecision> &decisi
 /// Substitutes pointwise producers into the loads of their consumers where that saves memory traffic.
 void inlineProducers(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
-/// Leaves out choices by a mask whose results are only seen where the same mask holds, and masks that hold at most
-/// points, of loads that lie within their tensor at all of them.
+/// Leaves out choices by a mask whose results are only seen where the same mask holds, and masks that most
+/// points meet, of loads that lie within their tensor at all points.
 ///
 /// Numerics: none. Where the mask does not hold, what nobody sees differs.
 void simplifyMasks(mlir::graph::FuncOp func);

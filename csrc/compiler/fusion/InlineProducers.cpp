@@ -29,13 +29,6 @@ constexpr size_t mostPaddedTaps = 9, mostCopiedTaps = 16;
 /// Computing a value anew for every element of a larger consumer pays only for less work than this.
 constexpr int cheapBroadcastWork = 2;
 
-SmallVector<Axis> axesOf(LoopsOp op) {
-  SmallVector<Axis> axes;
-  for (AxisAttr axis : op.axisList())
-    axes.push_back({axis.getName().str(), axis.getExtent(), axis.getReduced()});
-  return axes;
-}
-
 class Inliner {
 public:
   Inliner(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions)

@@ -50,11 +50,6 @@ public:
   }
 
 private:
-  static SmallVector<Axis> axesOf(LoopsOp op) {
-    return llvm::map_to_vector(
-        op.axisList(), [](AxisAttr axis) { return Axis{axis.getName().str(), axis.getExtent(), axis.getReduced()}; });
-  }
-
   static std::optional<Bound> boundOf(Value value) {
     if (auto flipped = value ? value.getDefiningOp<arith::XOrIOp>() : arith::XOrIOp();
         flipped && matchPattern(flipped.getRhs(), m_One())) {

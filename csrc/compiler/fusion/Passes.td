@@ -60,7 +60,8 @@ def SplitScatters : Pass<"graph-split-scatters", "::mlir::graph::FuncOp"> {
 def SimplifyMasks : Pass<"graph-simplify-masks", "::mlir::graph::FuncOp"> {
   let summary = "Leaves out choices and masks of padded values that nothing sees";
   let description = [{
-    Before / after: `%b = select %m, %a, 0; %c = mulf %b, %x; select %m, %c, 0`  ->  `%c = mulf %a, %x; select %m, %c, 0`; `load %x ["i"] mask (i < 255)` of 256 elements  ->  `load %x ["i"]`, chosen by the mask where that is seen.
+    Before / after: `%b = select %m, %a, 0; select %m, (negf %b), 0`  ->  `select %m, (negf %a), 0`;
+                    `load %x ["i"] mask (i < 255)` of 256 elements  ->  `load %x ["i"]`.
     Needs:    everything generatable is graph.loops (graph-lower-to-loops).
     Keeps:    masks that few points meet, whose loads would read in vain, and choices before integer divisions.
     Numerics: none.

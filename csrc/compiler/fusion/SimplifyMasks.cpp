@@ -8,6 +8,9 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <algorithm>
+#include <limits>
+
 using namespace mlir;
 using namespace mlir::graph;
 
@@ -16,10 +19,10 @@ namespace {
 
 /// The share of points under a mask from which on its load reads at all of them: what it reads in vain is at most a
 /// third of what it needs, and a mask on GPU is a branch.
-constexpr double mostPoints = 0.75;
+constexpr double leastShare = 0.75;
 /// Points for each element of a tensor from which on it is read from the nearest cache, whatever is read in vain.
 constexpr int64_t manyReaders = 16;
-/// Of masks that are compared.
+/// Operations between a mask and what it is computed of that are followed.
 constexpr int mostDepth = 8;
 
 class MaskSimplifier {
@@ -36,16 +39,11 @@ public:
     SmallVector<LoadOp> loads(op.bodyBlock()->getOps<LoadOp>());
     for (LoadOp load : loads)
       if (load.getMask() && isWithin(load) &&
-          (isSmall(load) || shareOf(load.getMask()) >= mostPoints || isReadAnyway(load)))
+          (isSmall(load) || shareOf(load.getMask()) >= leastShare || isReadAnyway(load)))
         unmask(load);
   }
 
 private:
-  static SmallVector<Axis> axesOf(LoopsOp op) {
-    return llvm::map_to_vector(
-        op.axisList(), [](AxisAttr axis) { return Axis{axis.getName().str(), axis.getExtent(), axis.getReduced()}; });
-  }
-
   static bool isSame(Value left, Value right, int depth = mostDepth) {
     if (left == right)
       return true;
@@ -103,10 +101,8 @@ private:
 
   bool isSmall(LoadOp load) {
     int64_t points = 1;
-    for (AxisAttr axis : op.axisList()) {
-      std::optional<int64_t> extent = axis.getExtent().constant();
-      points *= extent.value_or(0);
-    }
+    for (const Axis &axis : axesOf(op))
+      points *= axis.extent.constant().value_or(0);
     std::optional<int64_t> elements = cast<GraphTensorType>(load.getSource().getType()).numElements().constant();
     return elements && *elements <= points / manyReaders;
   }

@@ -2,11 +2,11 @@
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/tile/build/GpuModel.h"
+#include "compiler/tile/build/HeldValues.h"
 #include "compiler/tile/build/OnlineSum.h"
 #include "compiler/tile/build/ScheduleCost.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -189,71 +189,12 @@ private:
     return width;
   }
 
-  /// The last stage that goes over the reduced axes: rows are read again if it is not the first.
-  int lastFullStage() const {
-    int last = 0;
-    for (const FusedMember &member : loops.members)
-      if (member.isFull)
-        last = std::max(last, member.stage);
-    return last;
-  }
-
-  /// What a thread keeps of a row from one stage to the next: what is read before the last stage.
-  llvm::SmallSetVector<Value, 4> heldBuffers() {
-    llvm::SmallSetVector<Value, 4> buffers;
-    for (const FusedMember &member : loops.members) {
-      if (!member.isFull || member.stage >= lastFullStage())
-        continue;
-      LoopsOp op = member.op;
-      for (Operation &inner : *op.bodyBlock())
-        if (auto load = dyn_cast<LoadOp>(inner); load && !loops.producer(load.getSource()))
-          buffers.insert(load.getSource());
-    }
-    return buffers;
-  }
   /// Elements that a thread holds for each of a row: of what is read, or of what is computed of that, whichever is
   /// less.
   int64_t numHeld() {
     if (!held)
-      held = std::max<int64_t>(1, std::min<int64_t>(heldBuffers().size(), numHandedOn()));
+      held = std::max<int64_t>(1, std::min<int64_t>(heldBuffers(loops).size(), numHandedOn(loops)));
     return *held;
-  }
-
-  /// Values along rows that exist before a reduction is complete, and are used together with what is made of it.
-  int64_t numHandedOn() {
-    DenseMap<Value, Value> same; // loads of what other members make
-    DenseSet<Value> isLate, isEarly, handedOn;
-    auto valueOf = [&](Value value) { return same.lookup_or(value, value); };
-    auto visit = [&](Operation &op) {
-      bool late = llvm::any_of(op.getOperands(), [&](Value v) { return isLate.contains(valueOf(v)); });
-      for (Value operand : op.getOperands())
-        if (late && isEarly.contains(valueOf(operand)))
-          handedOn.insert(valueOf(operand));
-      bool early = !late && llvm::any_of(op.getOperands(), [&](Value v) { return isEarly.contains(valueOf(v)); });
-      for (Value result : op.getResults())
-        if (late)
-          isLate.insert(result);
-        else if (early)
-          isEarly.insert(result);
-    };
-    for (const FusedMember &member : loops.members) {
-      LoopsOp op = member.op;
-      for (Operation &inner : op.bodyBlock()->without_terminator()) {
-        auto load = dyn_cast<LoadOp>(inner);
-        const FusedMember *from = load ? loops.producer(load.getSource()) : nullptr;
-        if (from && (!from->isFull || LoopsOp(from->op).isReduction())) {
-          isLate.insert(load.getResult());
-        } else if (from) {
-          unsigned number = cast<OpResult>(load.getSource()).getResultNumber();
-          same[load.getResult()] = valueOf(LoopsOp(from->op).bodyBlock()->getTerminator()->getOperand(number));
-        } else if (load && member.isFull && member.stage < lastFullStage()) {
-          isEarly.insert(load.getResult());
-        } else {
-          visit(inner);
-        }
-      }
-    }
-    return handedOn.size();
   }
 
   /// Whether a maximum and the sum of exponentials relative to it are among what is computed of rows.
@@ -270,7 +211,7 @@ private:
     if ((lanes % vector != 0 && !schedule.alignedLanes) || numReducedAxes() != 1 || !(isTooLong || hasSum))
       return false;
     int64_t tile = maxThreads * std::min(vector, mostHeldLanes), bytes = 0;
-    for (Value buffer : heldBuffers()) {
+    for (Value buffer : heldBuffers(loops)) {
       bool isRow =
           llvm::any_of(accesses, [&](auto &access) { return access.buffer == buffer && variesAlongLanes(access); });
       auto type = cast<GraphTensorType>(buffer.getType());
@@ -337,7 +278,7 @@ private:
   /// A row, or what is left of it after outer reduced axes, lies along the threads of a program.
   void chooseRows() {
     std::optional<int64_t> known = knownExtent();
-    bool isReadAgain = lastFullStage() > 0;
+    bool isReadAgain = lastFullStage(loops) > 0;
     if (known) {
       // Whole rows, so that nothing is masked; short ones fill a power of two.
       int64_t lanes = *known + schedule.mostSkipped(), width = vector;
@@ -513,7 +454,7 @@ private:
     // Arithmetic that takes about as long as the memory: the second piece of a thread comes while it computes the
     // first.
     int64_t pieces = arithmetic() >= muchWork * std::max<int64_t>(widestBytes, 2) ? 2 : 1;
-    if (pieces * vector * liveWords() > heavyRegisters - ownRegisters)
+    if (pieces * vector * liveWords(loops) > heavyRegisters - ownRegisters)
       pieces = 1; // what does not fit would go to memory and back
     int64_t tile = pointwiseThreads * vector * pieces;
     schedule.numThreads = pointwiseThreads;
@@ -554,46 +495,6 @@ private:
         if (op.getNumResults() == 1 && isa<FloatType>(op.getResult(0).getType()) && !isa<LoadOp>(op))
           work += torch_tile::fusion::costOf(&op);
     return work;
-  }
-
-  /// Words of 4 bytes that a point holds at most between its loads, which are under way together, and its stores.
-  int64_t liveWords() {
-    auto words = [](Value value) -> int64_t {
-      Type type = value.getType();
-      return type.isIntOrFloat() ? llvm::divideCeil(type.getIntOrFloatBitWidth() / 8, 4) : 0;
-    };
-    // A load of what another member makes is that value.
-    DenseMap<Value, Value> same;
-    auto valueOf = [&](Value value) { return same.lookup_or(value, value); };
-    DenseMap<Value, std::pair<int64_t, int64_t>> lives; // first and last position
-    int64_t position = 0;
-    for (const FusedMember &member : loops.members)
-      for (Operation &op : *LoopsOp(member.op).bodyBlock()) {
-        ++position;
-        for (Value operand : op.getOperands())
-          if (auto it = lives.find(valueOf(operand)); it != lives.end())
-            it->second.second = position;
-        for (Value result : op.getResults()) {
-          auto load = dyn_cast<LoadOp>(op);
-          const FusedMember *producer = load ? loops.producer(load.getSource()) : nullptr;
-          if (producer) {
-            LoopsOp maker = producer->op;
-            unsigned number = cast<OpResult>(load.getSource()).getResultNumber();
-            same[result] = valueOf(maker.bodyBlock()->getTerminator()->getOperand(number));
-          } else if (!isa<arith::ConstantOp>(op)) {
-            lives[result] = {load ? 0 : position, position};
-          }
-        }
-      }
-    SmallVector<int64_t> change(position + 2);
-    for (auto &[value, life] : lives) {
-      change[life.first] += words(value);
-      change[life.second] -= words(value); // a result may lie where its last operand did
-    }
-    int64_t live = 0, most = 0;
-    for (int64_t difference : change)
-      most = std::max(most, live += difference);
-    return most;
   }
 
   /// The innermost other axis: its points are near in memory.
