@@ -41,6 +41,19 @@ graph.func @lanes(%x: !graph.tensor<[6, 9], f32>, %i: !graph.tensor<[6, 64], i64
 
 // -----
 
+// One value for all rows: nothing is contiguous along i0, so the programs share it, and lanes lie along the indices.
+// CHECK-LABEL: graph.func @one_value(
+// CHECK:         axes [i0 = 256, reduce r0 = 64]
+// CHECK-SAME:    vector axis r0 lanes 16 blocked axis i0
+graph.func @one_value(%x: !graph.tensor<[256, 1024], f32>, %i: !graph.tensor<[64], i64>, %v: !graph.tensor<[], f32>) -> !graph.tensor<[256, 1024], f32> attributes {symbols = []} {
+  %e = graph.expand %v : (!graph.tensor<[], f32>) -> !graph.tensor<[256, 64], f32, [0, 0]>
+  %0 = graph.index_put %x, %e, %i {combine = "add", dims = array<i64: 1>}
+    : (!graph.tensor<[256, 1024], f32>, !graph.tensor<[256, 64], f32, [0, 0]>, !graph.tensor<[64], i64>) -> !graph.tensor<[256, 1024], f32>
+  graph.return %0 : !graph.tensor<[256, 1024], f32>
+}
+
+// -----
+
 // Along the lanes: a scan of each tile, and its last lane carried to the next tile in all lanes.
 // CHECK-LABEL: graph.func @row_scan(
 // CHECK:         %[[CARRIED:.*]] = scf.for {{.*}} iter_args(%[[BEFORE:.*]] = %{{.*}}) -> (tensor<16xf64>)

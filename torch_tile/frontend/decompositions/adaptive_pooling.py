@@ -13,17 +13,39 @@ from torch_tile.frontend.decompositions.pooling import MOST_TAPS, laid_out, pool
 
 aten = torch.ops.aten
 
+# Elements of windows of one length that are written out one by one. Windows of 5 x 5 take as long dimension after
+# dimension, larger ones up to 9 times less.
+_MOST_UNROLLED = 16
 # By the number of dimensions.
 _AVERAGES = {2: aten.avg_pool2d.default, 3: aten.avg_pool3d.default}
 _MAXIMA = {2: aten.max_pool2d_with_indices.default, 3: aten.max_pool3d_with_indices.default}
+
+
+class _Spread:
+    """A dimension of n elements as one of m windows and one of the longest window's elements."""
+
+    def __init__(self, position: torch.Tensor, inside: torch.Tensor, trailing: int) -> None:
+        """`position` and `inside` are of shape [m, longest]; `trailing` dimensions follow."""
+        self.position, self.trailing = position, trailing
+        self.inside = inside.view([*inside.shape, *[1] * trailing])
+
+    @property
+    def dim(self) -> int:
+        """The dimension of a window's elements."""
+        return -1 - self.trailing
+
+    def of(self, x: torch.Tensor) -> torch.Tensor:
+        indices = [None] * (x.dim() - 1 - self.trailing) + [self.position]
+        result: torch.Tensor = aten._unsafe_index.Tensor(x, indices)
+        return result
 
 
 class _Windows:
     def __init__(self, sizes: Sequence[int], counts: Sequence[int], device: torch.device) -> None:
         self.sizes, self.counts, self.device = list(sizes), list(counts), device
         self.rank = len(self.sizes)
-        # By dimension and offset: taps share them, so few operators are traced.
-        self.of_tap: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+        self.of_dim: dict[int, _Spread] = {}
+        # By dimension and offset: windows share them, so few operators are traced.
         self.of_element: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
 
     @staticmethod
@@ -50,33 +72,28 @@ class _Windows:
     def end(self, dim: int, window: Any) -> Any:
         return torch.div((window + 1) * self.sizes[dim] + self.counts[dim] - 1, self.counts[dim], rounding_mode="floor")
 
-    def taps(self) -> list[tuple[int, ...]]:
-        """Offsets into a window; the longest has them all."""
-        each = [
-            range(max(-((-(i + 1) * n) // m) - (i * n) // m for i in range(m)))
-            for n, m in zip(self.sizes, self.counts, strict=True)
-        ]
-        return list(itertools.product(*each))
+    def tap_count(self) -> int:
+        """Elements of the longest window."""
+        return math.prod(self.longest(dim) for dim in range(self.rank))
 
-    def tap(self, x: torch.Tensor, at: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The element of each window at an offset, whether the window has it, and its place in the operand."""
-        indices: list[Any] = [None] * (x.dim() - self.rank)
-        valid: Any = None
+    def longest(self, dim: int) -> int:
+        n, m = self.sizes[dim], self.counts[dim]
+        return max(-((-(i + 1) * n) // m) - (i * n) // m for i in range(m))
+
+    def spread(self, dim: int) -> _Spread:
+        if dim not in self.of_dim:
+            window = torch.arange(self.counts[dim], device=self.device).unsqueeze(-1)
+            position = self.start(dim, window) + torch.arange(self.longest(dim), device=self.device)
+            inside = position < self.end(dim, window)
+            self.of_dim[dim] = _Spread(position.clamp(max=self.sizes[dim] - 1), inside, self.rank - dim - 1)
+        return self.of_dim[dim]
+
+    def places(self) -> Any:
+        """Of all elements, counted row by row."""
         place: Any = 0
         for dim in range(self.rank):
-            inside, position = self._tap_along(dim, at[dim])
-            valid = inside if valid is None else valid & inside
-            place = place * self.sizes[dim] + position
-            indices.append(position)
-        return aten._unsafe_index.Tensor(x, indices), valid, place
-
-    def _tap_along(self, dim: int, offset: int) -> tuple[torch.Tensor, torch.Tensor]:
-        if (dim, offset) not in self.of_tap:
-            window = torch.arange(self.counts[dim], device=self.device)
-            position = self.start(dim, window) + offset
-            inside = self.along(dim, position < self.end(dim, window))
-            self.of_tap[dim, offset] = inside, self.along(dim, position.clamp(max=self.sizes[dim] - 1))
-        return self.of_tap[dim, offset]
+            place = place * self.sizes[dim] + self.along(dim, torch.arange(self.sizes[dim], device=self.device))
+        return place
 
     def lengths(self) -> Any:
         total: Any = 1
@@ -85,25 +102,27 @@ class _Windows:
             total = total * self.along(dim, self.end(dim, window) - self.start(dim, window))
         return total
 
+    def most_covering(self, dim: int) -> int:
+        """Windows that hold one element, at most."""
+        n, m = self.sizes[dim], self.counts[dim]
+        return max(-((-(i + 1) * m) // n) - (i * m) // n for i in range(n))
+
     def covering(self) -> list[tuple[int, ...]]:
         """Windows that may hold an element, counted on from the first that does."""
-        each = [
-            range(max(-((-(i + 1) * m) // n) - (i * m) // n for i in range(n)))
-            for n, m in zip(self.sizes, self.counts, strict=True)
-        ]
-        return list(itertools.product(*each))
+        return list(itertools.product(*(range(self.most_covering(dim)) for dim in range(self.rank))))
 
     def window(self, values: Sequence[torch.Tensor], on: Sequence[int]) -> tuple[list[torch.Tensor], torch.Tensor]:
         """For each element of the operand the values of its `on`-next window, and whether that holds it."""
         indices: list[Any] = [None] * (values[0].dim() - self.rank)
         valid: Any = None
         for dim in range(self.rank):
-            holds, place = self._window_along(dim, on[dim])
+            holds, place = self.window_along(dim, on[dim])
             valid = holds if valid is None else valid & holds
             indices.append(place)
         return [aten._unsafe_index.Tensor(value, indices) for value in values], valid
 
-    def _window_along(self, dim: int, offset: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def window_along(self, dim: int, offset: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Whether the `offset`-next window holds an element, and the window, by the elements along `dim`."""
         if (dim, offset) not in self.of_element:
             n, m = self.sizes[dim], self.counts[dim]
             position = torch.arange(n, device=self.device)
@@ -117,24 +136,20 @@ def _average(x: torch.Tensor, output_size: Any) -> Any:
     windows = _Windows.of(x, output_size)
     if windows is None or not x.dtype.is_floating_point:
         return NotImplemented
-    taps = windows.taps()
-    if len(taps) > MOST_TAPS:
-        if any(n % m for n, m in zip(windows.sizes, windows.counts, strict=True)):
-            return NotImplemented
-        # Long windows of one length are reduced along dimensions of their own.
+    if (kernel := windows.equal_length()) is not None:
+        if windows.tap_count() <= _MOST_UNROLLED:
+            return pooling()[_AVERAGES[windows.rank]](x, kernel)
+        # Longer windows are reduced along dimensions of their own.
         split = list(x.shape[: x.dim() - windows.rank])
         for n, m in zip(windows.sizes, windows.counts, strict=True):
             split += [m, n // m]
         dims = [len(split) - 1 - 2 * k for k in range(windows.rank)]
         return laid_out(x.contiguous().view(split).mean(dims), x, windows.rank)
-    if (kernel := windows.equal_length()) is not None:
-        return pooling()[_AVERAGES[windows.rank]](x, kernel)
-    total: Any = None
-    wide = x.to(wide_dtype(x.dtype))
-    for at in taps:
-        value, valid, _ = windows.tap(wide, at)
-        value = value if not any(at) else torch.where(valid, value, 0.0)
-        total = value if total is None else total + value
+    # Dimension after dimension: of a window of a x b elements a + b are read.
+    total = x.to(wide_dtype(x.dtype))
+    for dim in range(windows.rank):
+        spread = windows.spread(dim)
+        total = torch.where(spread.inside, spread.of(total), 0.0).sum(spread.dim)
     return laid_out((total / windows.lengths()).to(x.dtype), x, windows.rank)
 
 
@@ -151,15 +166,19 @@ def _average_backward(rank: int) -> Callable[..., Any]:
                 share = share.unsqueeze(lead + 2 * dim + 1)
                 spread += [windows.counts[dim], kernel[dim]]
             return laid_out(share.expand(spread).reshape(x.shape).to(grad.dtype), x, rank)
-        if len(windows.covering()) > MOST_TAPS:
+        if sum(windows.most_covering(dim) for dim in range(rank)) > MOST_TAPS:
             return NotImplemented
-        divided = grad.to(wide_dtype(grad.dtype)) / windows.lengths()
-        total: Any = None
-        for on in windows.covering():
-            (value,), valid = windows.window([divided], on)
-            value = torch.where(valid, value, 0.0)
-            total = value if total is None else total + value
-        return laid_out(total.to(grad.dtype), x, rank)
+        share = grad.to(wide_dtype(grad.dtype)) / windows.lengths()
+        # The innermost dimension first, so that the last and largest step goes along whole rows.
+        for dim in reversed(range(rank)):
+            total: Any = None
+            for offset in range(windows.most_covering(dim)):
+                holds, window = windows.window_along(dim, offset)
+                indices = [None] * (share.dim() - rank + dim) + [window.flatten()]
+                value = torch.where(holds, aten._unsafe_index.Tensor(share, indices), 0.0)
+                total = value if total is None else total + value
+            share = total
+        return laid_out(share.to(grad.dtype), x, rank)
 
     return adaptive_avg_pool_backward
 
@@ -168,31 +187,35 @@ def _maximum(x: torch.Tensor, output_size: Any) -> Any:
     windows = _Windows.of(x, output_size)
     if windows is None or not x.dtype.is_floating_point:
         return NotImplemented
-    taps = windows.taps()
-    if len(taps) > MOST_TAPS:
-        return NotImplemented
-    if (kernel := windows.equal_length()) is not None:
+    kernel = windows.equal_length()
+    if kernel is not None and windows.tap_count() <= _MOST_UNROLLED:
         return tuple(laid_out(each, x, windows.rank) for each in pooling()[_MAXIMA[windows.rank]](x, kernel))
-    best: Any = None
-    index: Any = None
-    for at in taps:
-        value, valid, place = windows.tap(x, at)
-        if best is None:
-            best, index = value, place
-            continue
-        takes = valid & ((value > best) | torch.isnan(value))
-        best, index = torch.where(takes, value, best), torch.where(takes, place, index)
-    return laid_out(best, x, windows.rank), laid_out(index.expand(best.shape), x, windows.rank)
+    value, place = x, windows.places()
+    for dim in range(windows.rank):
+        spread = windows.spread(dim)
+        each, at = spread.of(value), spread.of(place)
+        best = torch.where(spread.inside, each, -math.inf).amax(spread.dim, keepdim=True)
+        # As in ATen: of equal elements the first, of NaNs the last.
+        first = torch.where(spread.inside & (each == best), at, math.prod(windows.sizes)).amin(spread.dim)
+        last = torch.where(spread.inside & torch.isnan(each), at, -1).amax(spread.dim)
+        value = best.squeeze(spread.dim)
+        place = torch.where(torch.isnan(value), last, first)
+    return laid_out(value, x, windows.rank), laid_out(place, x, windows.rank)
 
 
 def _maximum_backward(rank: int) -> Callable[..., Any]:
     def adaptive_max_pool_backward(grad: torch.Tensor, x: torch.Tensor, indices: torch.Tensor) -> Any:
         windows = _Windows.of(x, grad.shape[grad.dim() - rank :])
-        if windows is None or len(windows.covering()) > MOST_TAPS:
+        if windows is None:
             return NotImplemented
-        place: Any = 0
-        for dim in range(rank):
-            place = place * windows.sizes[dim] + windows.along(dim, torch.arange(windows.sizes[dim], device=x.device))
+        if x.device.type == "cpu":
+            # There are fewer windows than elements, and a processor adds to few elements of a row fastest.
+            zeros = x.new_zeros([*x.shape[: x.dim() - rank], math.prod(windows.sizes)], dtype=wide_dtype(grad.dtype))
+            added = zeros.scatter_add(-1, indices.flatten(-rank), grad.to(zeros.dtype).flatten(-rank))
+            return laid_out(added.view(x.shape).to(grad.dtype), x, rank)
+        if len(windows.covering()) > MOST_TAPS:
+            return NotImplemented
+        place = windows.places()
         total: Any = None
         for on in windows.covering():
             (value, index), valid = windows.window([grad.to(wide_dtype(grad.dtype)), indices], on)

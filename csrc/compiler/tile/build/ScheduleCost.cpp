@@ -85,6 +85,10 @@ int ScheduleCost::chooseVectorAxis() {
     // Only the innermost of the axes that keep their order may lie along the lanes.
     if (isOrdered && loops.axes[k].reduced)
       continue;
+    // A scatter's lanes along an axis that nothing is contiguous along have a line of the cache each, and take from the
+    // programs what they could share.
+    if (isOrdered && loops.axes[best].reduced && !loops.isScan() && !isContiguousSomewhere(loops.axes[k]))
+      continue;
     double cost = vectorCost(loops.axes[k]);
     if (cost < 0.8 * bestCost) {
       best = k;
