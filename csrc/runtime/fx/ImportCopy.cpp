@@ -1,6 +1,10 @@
 // Copies of tensors, and writes of them into inputs of the graph.
 #include "runtime/fx/OpCall.h"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 namespace py = pybind11;
 
 namespace torch_tile::runtime::fx {
@@ -37,13 +41,20 @@ const char *importCopy(Call &call) {
   return nullptr;
 }
 
-/// Whether a node is a graph input, or a part of one.
+/// Views that are memory of their operand at every stage: those that part_writes/paths.py follows.
+static constexpr std::array<std::string_view, 13> views = {
+    "aten.slice.Tensor",      "aten.select.int",      "aten.diagonal.default", "aten.as_strided.default",
+    "aten.view.default",      "aten.permute.default", "aten.t.default",        "aten.transpose.int",
+    "aten.unsqueeze.default", "aten.squeeze.default", "aten.squeeze.dim",      "aten.squeeze.dims",
+    "aten.alias.default"};
+
+/// Whether a node is a graph input, or a view of one.
 static bool isPartOfInput(py::handle node) {
   auto op = node.attr("op").cast<std::string>();
   if (op != "call_function")
     return op == "placeholder";
   auto name = py::str(node.attr("target")).cast<std::string>();
-  return (name == "aten.slice.Tensor" || name == "aten.select.int") &&
+  return std::find(views.begin(), views.end(), name) != views.end() &&
          isPartOfInput(node.attr("args").attr("__getitem__")(0));
 }
 

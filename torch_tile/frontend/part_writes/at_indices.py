@@ -18,7 +18,8 @@ from torch_tile.config import Settings
 from torch_tile.debug import limits
 from torch_tile.frontend.emit import emit_before
 from torch_tile.frontend.part_writes import chains
-from torch_tile.frontend.part_writes.chains import SCATTERS, Write, argument, value_of
+from torch_tile.frontend.part_writes.chains import SCATTERS, Write, argument
+from torch_tile.frontend.part_writes.paths import name_parts, value_of
 
 aten = torch.ops.aten
 
@@ -51,7 +52,7 @@ def _start(start: Any, size: Any) -> int | Node | None:
 
 def _range_of(node: Node) -> tuple[int, _Range] | None:
     """Dimension and range of one scatter."""
-    if node.target is aten.diagonal_scatter.default:
+    if node.target in (aten.diagonal_scatter.default, aten.as_strided_scatter.default):
         return None
     base, source = value_of(node.args[0]), value_of(node.args[1])
     dim = int(argument(node, 2, "dim", 0)) % base.dim()
@@ -66,6 +67,8 @@ def _range_of(node: Node) -> tuple[int, _Range] | None:
 
 def _ranges_of(write: Write) -> dict[int, _Range] | None:
     """By dimension of the base."""
+    if not write.is_of_scatters():
+        return None
     base = value_of(write.base)
     ranges: dict[int, _Range] = {}
     dims = list(range(base.dim()))
@@ -128,6 +131,7 @@ def write_at_indices(gm: GraphModule, settings: Settings) -> int:
     """Rewrites chains of scatters of slices on the CPU that are cheaper as writes; returns how many writes."""
     if not limits.is_on(settings, "slice_writes") or not any(node.target in SCATTERS for node in gm.graph.nodes):
         return 0
+    name_parts(gm.graph)
     chains.simplify(gm)
     chains.erase_unused(gm)
     order = chains.Order(gm)

@@ -13,7 +13,8 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from torch_tile.frontend.decompositions.views import are_numbers, diagonal_scatter, may_overlap
 from torch_tile.frontend.emit import emit_before
-from torch_tile.frontend.part_writes.chains import SCATTERS, argument, diagonal_of, value_of
+from torch_tile.frontend.part_writes.chains import SCATTERS, argument, diagonal_of
+from torch_tile.frontend.part_writes.paths import value_of
 
 aten = torch.ops.aten
 
