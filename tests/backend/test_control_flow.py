@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch._higher_order_ops import associative_scan, while_loop
 from torch._higher_order_ops import map as map_over
@@ -53,6 +54,20 @@ def test_cond() -> None:
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_gradient_of_cond(sign: float) -> None:
     _check_gradients(_branches, torch.rand(3, 5) * sign, torch.rand(3, 5))
+
+
+def _normalized_branches(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """torch's decompositions of norms are written with views of `prims`."""
+
+    def normalized(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return F.group_norm(x, 2, weight).relu() + F.instance_norm(x) + F.layer_norm(x, x.shape[1:])
+
+    return torch.cond(x.sum() > 0, normalized, lambda x, weight: x * weight[:, None], (x, weight))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_gradient_of_norms_in_branches(sign: float) -> None:
+    _check_gradients(_normalized_branches, torch.rand(3, 4, 5) * sign, torch.rand(4))
 
 
 def test_cond_on_a_size_and_nested() -> None:

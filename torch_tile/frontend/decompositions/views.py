@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._decomp import get_decompositions
 
-aten = torch.ops.aten
+aten, prims = torch.ops.aten, torch.ops.prims
 
 _EXPANDED, _UNKNOWN = 1, 2  # of torch._debug_has_internal_overlap
 
@@ -141,6 +141,18 @@ def _roll(x: torch.Tensor, shifts: Any, dims: Any = ()) -> torch.Tensor:
     return x
 
 
+# Views that torch's own decompositions are written with. A body of a higher-order operator that AOTAutograd traces for
+# its gradient goes through its functionalization again, which refuses views of other namespaces than `aten`.
+_PRIMS = (
+    prims.broadcast_in_dim.default,
+    prims.collapse_view.default,
+    prims.split_dim.default,
+    prims.squeeze.default,
+    prims.transpose.default,
+    prims.view_of.default,
+)
+
+
 def views() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
@@ -150,4 +162,5 @@ def views() -> dict[Any, Callable[..., Any]]:
         aten.slice_backward.default: _slice_backward,
         aten.slice_scatter.default: _slice_scatter,
         aten.view_copy.default: _view_copy,
+        **{op: op.impl_aten for op in _PRIMS},
     }
