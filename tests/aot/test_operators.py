@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import torch_tile
-from tests.compiling import compiled, count, fresh
+from tests.compiling import assert_same, compiled, count, fresh
 from torch_tile.errors import UnsupportedError
 
 NUMBERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -51,6 +51,24 @@ def test_complex_numbers(name: str, tmp_path: Path) -> None:
         assert found.dtype == expected.dtype
         torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
     assert count("pycalls") == 0 and count("fallbacks") == 0
+
+
+CHECKED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "inv": lambda x: torch.linalg.inv(x) * 2,
+    "cholesky": lambda x: torch.linalg.cholesky(x) + torch.linalg.cholesky(x.mT * 2),
+}
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_checks_of_values(name: str, tmp_path: Path) -> None:
+    """Exported programs order a check among other effects by a token, which is no argument of the package."""
+    model, x = Applied(CHECKED[name]), torch.eye(3) * 2
+    path = torch_tile.aot.package(torch.export.export(model, (x,)), tmp_path / "m.tile")
+    loaded = torch_tile.aot.load(path)
+    assert_same(loaded(x), model(x))
+    for call in (model, loaded):
+        with pytest.raises(torch.linalg.LinAlgError, match=f"linalg.{name}"):
+            call(torch.zeros(3, 3))
 
 
 class Grouped(torch.nn.Module):

@@ -26,7 +26,7 @@ from torch_tile.frontend.definitions import runs_in_python
 from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.freezing import optimize, scale_weights
 from torch_tile.frontend.fx_passes import run_passes
-from torch_tile.frontend.higher_order import prepare_higher_order
+from torch_tile.frontend.higher_order import prepare_higher_order, remove_tokens
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.part_writes.at_indices import write_at_indices
 from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
@@ -152,9 +152,20 @@ def _make_mutation_explicit(exported: ExportedProgram, gm: GraphModule) -> tuple
                 copied.meta["val"] = place.meta["val"]
         elif made.kind is OutputKind.USER_OUTPUT:
             results.append(value)
+        elif made.kind is OutputKind.TOKEN and isinstance(value, Node):
+            if value.op != "placeholder":
+                raise _unsupported(
+                    f"{_effect_of(value)} has an effect that a program without Python cannot keep in order"
+                )
         else:
             raise _unsupported(f"the exported program has an output of kind {made.kind.name}")
     return results, written
+
+
+def _effect_of(token: Node) -> str:
+    """The operator that a token comes from."""
+    source: Any = token.args[0] if token.args else token
+    return str(source.args[1]) if isinstance(source, Node) and len(source.args) > 1 else str(token.target)
 
 
 def _set_outputs(gm: GraphModule, results: list[Any]) -> list[Any]:
@@ -217,6 +228,7 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
     gm = GraphModule(exported.graph_module, copy.deepcopy(exported.graph_module.graph))
     gm.meta.update(exported.graph_module.meta)
     use_operators_of_aten(gm, device)
+    remove_tokens(gm)
     results, written = _make_mutation_explicit(exported, gm)
     outputs = _set_outputs(gm, results)
 
@@ -226,6 +238,8 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
     for spec, node in zip(exported.graph_signature.input_specs, placeholders, strict=True):
         if spec.kind in _FROM_STATE:
             sources[node.name] = Constant(str(spec.target), _state(exported, spec), node.name in written)
+        elif spec.kind is InputKind.TOKEN and not node.users:
+            gm.graph.erase_node(node)
         elif spec.kind is not InputKind.USER_INPUT:
             raise _unsupported(f"the exported program has an input of kind {spec.kind.name}")
         elif isinstance(spec.arg, (TensorArgument, SymIntArgument)) and not isinstance(node.meta["val"], int):

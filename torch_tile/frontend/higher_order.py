@@ -71,7 +71,7 @@ class _Preparation:
         if any(is_flex_attention(node) for node in gm.graph.nodes):
             lower_flex_attention(gm, self.decompositions, self.smaller)
         _write_in_place(gm)
-        _remove_tokens(gm)
+        remove_tokens(gm)
         for node in gm.graph.nodes:
             if _name(node) not in _CONTROL_FLOW:
                 continue
@@ -130,7 +130,7 @@ def _decompose(subgraph: GraphModule, decompositions: dict[Any, Any]) -> GraphMo
 #: with_effects
 
 
-def _remove_tokens(gm: GraphModule) -> None:
+def remove_tokens(gm: GraphModule) -> None:
     """`with_effects(token, op, ...)` becomes `op(...)`, marked: the importer keeps such calls in order."""
     graph = gm.graph
     for node in list(graph.nodes):
