@@ -162,5 +162,5 @@ def views() -> dict[Any, Callable[..., Any]]:
         aten.slice_backward.default: _slice_backward,
         aten.slice_scatter.default: _slice_scatter,
         aten.view_copy.default: _view_copy,
-        **{op: op.impl_aten for op in _PRIMS},
+        **{op: op.impl_aten for op in _PRIMS},  # type: ignore[attr-defined]
     }
