@@ -101,6 +101,14 @@ tile.kernel @scatter_combiner(%v: tensor<16xf32>, %p: !tile.ptr<f32>, %o: tensor
 
 // -----
 
+tile.kernel @no_partner(%a: tensor<4x6xf32>) {
+  // expected-error @+1 {{expected a mask of at least 1, of whose highest bit twice divides 24 elements, got 8}}
+  %t = tile.shuffle_xor %a by 8 : tensor<4x6xf32>
+  tile.return
+}
+
+// -----
+
 tile.kernel @interleaved_types(%a: tensor<16xf32>, %b: tensor<8xf32>) {
   // expected-error @+1 {{expected tiles of one axis and one type, got 'tensor<16xf32>', 'tensor<8xf32>'}}
   %t:2 = tile.interleave %a, %b : (tensor<16xf32>, tensor<8xf32>) -> (tensor<16xf32>, tensor<8xf32>)

@@ -141,6 +141,8 @@ tile.kernel @rearranging(%s: f32, %n: i32) {
   // CHECK: tile.take %{{.*}}[%{{.*}}] axis 1 : tensor<4x16xf32>, tensor<4x8xi32> -> tensor<4x8xf32>
   %take = tile.take %t[%i] axis 1 : tensor<4x16xf32>, tensor<4x8xi32> -> tensor<4x8xf32>
   %flat = tile.reshape %i : tensor<4x8xi32> -> tensor<32xi32>
+  // CHECK: tile.shuffle_xor %{{.*}} by 6 : tensor<4x16xf32>
+  %partner = tile.shuffle_xor %t by 6 : tensor<4x16xf32>
   // CHECK: tile.histogram %{{.*}} : tensor<32xi32> -> tensor<8xi32>
   %h = tile.histogram %flat : tensor<32xi32> -> tensor<8xi32>
   // CHECK: tile.dot %{{.*}}, %{{.*}}, %{{.*}} : tensor<16x4xf32>, tensor<4x16xf32> -> tensor<16x16xf32>

@@ -8,13 +8,12 @@ import numpy as np
 
 from torch_tile.language.casts import bitcast
 from torch_tile.language.compile_time_values import unwrap
-from torch_tile.language.core import current, error, method, named, tensor
+from torch_tile.language.core import current, emit, error, method, mlir_type, named, tensor
 from torch_tile.language.ops.math import where
-from torch_tile.language.ops.rearranging import split
 from torch_tile.language.ops.reductions import max, min
 from torch_tile.language.ops.scans import gather
-from torch_tile.language.ops.shapes import _expand, arange, reshape
-from torch_tile.language.values import as_axis, as_int, as_tensor, broadcast_to_dims, constant
+from torch_tile.language.ops.shapes import _expand, arange
+from torch_tile.language.values import as_axis, as_int, as_tensor, broadcast_to_dims
 
 SECTION = "Order"
 
@@ -29,39 +28,45 @@ def _last_axis(x: tensor, dim: Any, what: str) -> int:
     return axis
 
 
-def _swap(x: tensor, stride: int, block: int, descending: bool) -> tensor:
-    """One step of a bitonic network on the last axis: pairs `stride` apart, ordered upward in even blocks."""
-    *outer, size = x.dims
-    pairs = reshape(x, (*outer, size // (2 * stride), 2, stride))
-    order = [*range(len(outer) + 1), len(outer) + 2, len(outer) + 1]
-    low, high = split(pairs.permute(*order))
-    # The order turns with the number of the block in which a pair lies; `low` is indexed by (pair block, offset).
-    turn: Any = descending
-    if block < size:
-        blocks = arange(0, size // (2 * stride)) // (block // (2 * stride))
-        turn = (blocks % 2 == 1) ^ descending
-        turn = _expand(turn, 1)
-        for _ in outer:
-            turn = _expand(turn, 0)
-        turn = broadcast_to_dims(turn, low.dims)
-    else:
-        turn = constant(descending, (low > high).dtype, low.dims)
-    exchange = (low > high) ^ turn
-    # Equal elements stay, so that exchange keeps both of them.
-    exchange = exchange & (low != high)
-    from torch_tile.language.ops.rearranging import join
+def _partner(x: tensor, mask: int) -> tensor:
+    """Element i ^ mask at i, of a tile whose last axis has more elements than `mask`."""
 
-    first, second = where(exchange, high, low), where(exchange, low, high)
-    return reshape(join(first, second).permute(*order), x.dims)
+    def eager() -> Any:
+        places = np.arange(x.dims[-1]) ^ mask
+        return np.asarray(x.value)[..., places]
+
+    def build(run: Any) -> str:
+        return str(run.text(f"tile.shuffle_xor {run.ref(x)} by {mask} : {mlir_type(x)}"))
+
+    return emit(x.dtype, x.dims, eager, build, x.origin)
+
+
+def _swap(x: tensor, at: tensor, stride: int, block: int, descending: bool) -> tensor:
+    """One step of a bitonic network on the last axis, along which `at` counts: pairs `stride` apart, ordered upward in
+    even blocks."""
+    partner = _partner(x, stride)
+    is_high = (at & stride) != 0
+    # The order turns with the number of the block in which a pair lies.
+    turn = is_high ^ ((at & block) != 0) if block < x.dims[-1] else is_high
+    turn = turn ^ descending
+    if x.dtype.is_int():
+        return where((x > partner) ^ turn, partner, x)
+    # Both sides compare the same way round: NaNs have no order. Equal elements stay, zeros of both signs with them.
+    is_ordered = where(is_high, partner > x, x > partner)
+    return where((is_ordered ^ turn ^ is_high) & (x != partner), partner, x)
 
 
 def _bitonic(x: tensor, descending: bool) -> tensor:
-    size = x.dims[-1]
+    *outer, size = x.dims
+    at = arange(0, size)
+    for _ in outer:
+        at = _expand(at, 0)
+    at = broadcast_to_dims(at, x.dims)
     block = 2
     while block <= size:
         stride = block // 2
         while stride:
-            x = _swap(x, stride, block, descending)
+            x = _swap(x, at, stride, block, descending)
             stride //= 2
         block *= 2
     return x

@@ -174,6 +174,8 @@ LogicalResult TileLowering::lowerOp(Operation *op) {
   }
   if (isa<tile::IotaOp, tile::BroadcastOp, tile::ExpandDimsOp, tile::ReshapeOp, tile::TransOp, tile::JoinOp>(op))
     return lowerShape(op);
+  if (auto partners = dyn_cast<tile::ShuffleXorOp>(op))
+    return lowerShuffleXor(partners);
   if (auto interleave = dyn_cast<tile::InterleaveOp>(op))
     return lowerInterleave(interleave);
   return lowerCommonOp(op, "CPU");

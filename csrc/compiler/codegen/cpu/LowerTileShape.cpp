@@ -47,6 +47,23 @@ LogicalResult TileLowering::lowerShape(Operation *op) {
   return success();
 }
 
+LogicalResult TileLowering::lowerShuffleXor(tile::ShuffleXorOp op) {
+  const Rows source = rows(op.getSource());
+  int64_t lanes = lanesOf(op.getType()), mask = op.getMask();
+  if (!llvm::isPowerOf2_64(lanes))
+    return op.emitOpError("expected a power of two of lanes, got ") << lanes;
+  SmallVector<int32_t> within;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    within.push_back(int32_t(lane ^ (mask & (lanes - 1))));
+  Rows result;
+  for (size_t row = 0; row < source.size(); ++row) {
+    Value partner = source[row ^ (size_t)(mask / lanes)];
+    result.push_back(mask & (lanes - 1) ? shuffle(partner, partner, within) : partner);
+  }
+  set(op.getResult(), std::move(result));
+  return success();
+}
+
 bool TileLowering::lowerAsShuffle(tile::ReshapeOp op) {
   auto repeat = op.getSource().getDefiningOp<tile::BroadcastOp>();
   auto inner = repeat ? repeat.getSource().getDefiningOp<tile::ReshapeOp>() : tile::ReshapeOp();

@@ -36,6 +36,7 @@ private:
   mlir::LogicalResult lowerInterleave(mlir::tile::InterleaveOp op);
   /// A reshape to one axis of what is one shuffle of a tile of one axis.
   bool lowerAsShuffle(mlir::tile::ReshapeOp op);
+  mlir::LogicalResult lowerShuffleXor(mlir::tile::ShuffleXorOp op);
   /// The same elements in row-major order in rows of `lanes`.
   Rows rechunk(llvm::ArrayRef<mlir::Value> source, int64_t lanes);
   mlir::Value fence(mlir::Value value);

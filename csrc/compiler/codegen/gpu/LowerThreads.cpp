@@ -332,6 +332,8 @@ LogicalResult ThreadLowering::lowerOp(Operation *op) {
     return lowerSplit(split);
   if (auto take = dyn_cast<tile::TakeOp>(op))
     return lowerTake(take);
+  if (auto partners = dyn_cast<tile::ShuffleXorOp>(op))
+    return lowerShuffleXor(partners);
   if (auto histogram = dyn_cast<tile::HistogramOp>(op))
     return lowerHistogram(histogram);
   if (auto map = dyn_cast<tile::MapOp>(op))

@@ -6,6 +6,8 @@
 using namespace mlir;
 using namespace torch_tile::codegen;
 
+static constexpr int64_t warpSize = 32;
+
 LogicalResult ThreadLowering::lowerCat(tile::CatOp op) {
   auto from = cast<RankedTensorType>(op.getLhs().getType()), to = cast<RankedTensorType>(op.getType());
   int64_t half = from.getNumElements();
@@ -87,6 +89,37 @@ LogicalResult ThreadLowering::lowerTake(tile::TakeOp op) {
   if (failed(result))
     return failure();
   set(op.getResult(), std::move(*result));
+  return success();
+}
+
+/// A partner is in another lane of the piece, in another thread of the warp, or in another piece of the thread; only
+/// what is in another warp goes through shared memory.
+LogicalResult ThreadLowering::lowerShuffleXor(tile::ShuffleXorOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  int64_t mask = op.getMask(), lanes = lanesOf(type), warp = std::min<int64_t>(numHolders(type), warpSize) * lanes,
+          all = numHolders(type) * lanes;
+  bool isWithinWarp = (mask & (all - 1)) < warp;
+  if (linearLayoutOf(type) || !isWithinWarp || isa<tile::PtrType>(type.getElementType())) {
+    auto moved = exchange(op, op.getSource(), type,
+                          [&](Value index) -> Value { return arith::XOrIOp::create(b, index, i32(mask)); });
+    if (failed(moved))
+      return failure();
+    set(op.getResult(), std::move(*moved));
+    return success();
+  }
+  const Rows source = rows(op.getSource());
+  int64_t lane = mask & (lanes - 1), thread = (mask & (all - 1)) / lanes;
+  Rows result;
+  for (size_t piece = 0; piece < source.size(); ++piece) {
+    Value partner = source[piece ^ (size_t)(mask / all)];
+    SmallVector<Value> elements;
+    for (int64_t k = 0; k < lanes; ++k) {
+      Value element = extract(partner, k ^ lane);
+      elements.push_back(thread == 0 ? element : shuffleLanes(element, Shuffle::Xor, thread));
+    }
+    result.push_back(fromScalars(elements));
+  }
+  set(op.getResult(), std::move(result));
   return success();
 }
 

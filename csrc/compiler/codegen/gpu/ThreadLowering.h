@@ -269,6 +269,7 @@ private:
   mlir::LogicalResult lowerJoin(mlir::tile::JoinOp op);
   mlir::LogicalResult lowerSplit(mlir::tile::SplitOp op);
   mlir::LogicalResult lowerTake(mlir::tile::TakeOp op);
+  mlir::LogicalResult lowerShuffleXor(mlir::tile::ShuffleXorOp op);
   mlir::LogicalResult lowerHistogram(mlir::tile::HistogramOp op);
   mlir::LogicalResult lowerMap(mlir::tile::MapOp op);
   mlir::LogicalResult lowerExtract(mlir::tile::ExtractOp op);

@@ -233,6 +233,14 @@ template <typename OpT> static LogicalResult verifyFold(OpT op) {
 
 LogicalResult ReduceOp::verify() { return verifyFold(*this); }
 
+LogicalResult ShuffleXorOp::verify() {
+  int64_t count = cast<RankedTensorType>(getType()).getNumElements(), mask = getMask();
+  if (mask < 1 || count % (2 * (int64_t)llvm::bit_floor((uint64_t)mask)) != 0)
+    return emitOpError("expected a mask of at least 1, of whose highest bit twice divides ")
+           << count << " elements, got " << mask;
+  return success();
+}
+
 LogicalResult ScanOp::verify() {
   if (getSources().getTypes() != getResultTypes())
     return emitOpError("expected results of the sources' types, got ")

@@ -144,6 +144,22 @@ def Tile_TakeOp : Tile_Op<"take", [Pure]> {
   let assemblyFormat = "$source `[` $indices `]` `axis` $axis attr-dict `:` type($source) `,` type($indices) `->` type($result)";
 }
 
+def Tile_ShuffleXorOp : Tile_Op<"shuffle_xor", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "element i of the result is element i ^ mask of the source; elements are counted row by row";
+  let description = [{
+    One step of a network that sorts. Every element has a partner, so the number of elements is a multiple of twice the
+    mask's highest bit.
+
+    ```mlir
+    %partner = tile.shuffle_xor %x by 4 : tensor<2x16xf32>
+    ```
+  }];
+  let arguments = (ins Tile_Tile:$source, I64Attr:$mask);
+  let results = (outs Tile_Tile:$result);
+  let assemblyFormat = "$source `by` $mask attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
 def Tile_HistogramOp : Tile_Op<"histogram", [Pure]> {
   let summary = "how often each of 0, 1, ... (as many as the result is long) occurs where `mask` is true; other values are not counted";
   let arguments = (ins RankedTensorOf<[AnyInteger]>:$source, Optional<RankedTensorOf<[I1]>>:$mask);

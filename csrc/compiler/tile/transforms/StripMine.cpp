@@ -58,7 +58,7 @@ bool StripMiner::isAnchor(Operation *op) {
 
 bool StripMiner::isPiecewise(Operation *op) {
   return isa<arith::ConstantOp, IotaOp, SplatOp, BroadcastOp, ExpandDimsOp, ReshapeOp, TransOp, JoinOp, SplitOp, TakeOp,
-             LoadOp, GatherOp, UniformOp, ExtractOp, PtrAddOp, PtrToIntOp, IntToPtrOp, PtrCastOp>(op) ||
+             ShuffleXorOp, LoadOp, GatherOp, UniformOp, ExtractOp, PtrAddOp, PtrToIntOp, IntToPtrOp, PtrCastOp>(op) ||
          OpTrait::hasElementwiseMappableTraits(op);
 }
 
@@ -102,7 +102,7 @@ int64_t StripMiner::recomputeCost(Value value) {
     cost = isa<SplatElementsAttr>(constant.getValue()) ? 0 : -1;
   } else if (isa<IotaOp, SplatOp>(op)) {
     cost = 0;
-  } else if (isa<TransOp, SplitOp>(op)) {
+  } else if (isa<TransOp, SplitOp, ShuffleXorOp>(op)) {
     cost = 1;
   } else if (isa<BroadcastOp>(op)) {
     cost = std::max<int64_t>(1, sum(1));
@@ -134,7 +134,7 @@ bool StripMiner::needsScratch(Operation *user, Value operand) {
     return take.getSource() == operand;
   if (auto dot = dyn_cast<DotOp>(user))
     return dot.getLhs() == operand || dot.getRhs() == operand;
-  return isa<BroadcastOp, TransOp, SplitOp, ScanOp>(user);
+  return isa<BroadcastOp, TransOp, SplitOp, ShuffleXorOp, ScanOp>(user);
 }
 
 /// Users come after their operands, so one walk backwards finds for each value all anchors that need it. What a nested

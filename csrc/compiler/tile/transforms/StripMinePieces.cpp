@@ -325,7 +325,26 @@ FailureOr<Value> StripMiner::createPiece(OpResult value, Value start, int64_t la
   }
   if (isa<SplitOp>(op))
     return pieceOfSplit(value, start, lanes);
+  if (auto shuffle = dyn_cast<ShuffleXorOp>(op))
+    return pieceOfShuffleXor(shuffle, start, lanes);
   return pieceOfClone(value, start, lanes);
+}
+
+/// A piece of as many elements as twice the lower bits of the mask at least has partners within one piece.
+FailureOr<Value> StripMiner::pieceOfShuffleXor(ShuffleXorOp op, Value start, int64_t lanes) {
+  auto scratch = inScratch(op.getSource());
+  if (failed(scratch))
+    return failure();
+  Type element = tileOf(op.getResult()).getElementType();
+  int64_t mask = op.getMask(), within = mask & (lanes - 1), beyond = mask & ~(lanes - 1);
+  Value offset = beyond == 0 ? start : arith::XOrIOp::create(b, start, i64(beyond)).getResult();
+  Value loaded = LoadOp::create(b, pieceType(scratchElement(element), lanes), *scratch, offset, ValueRange{},
+                                lanes == 1 ? ArrayRef<int64_t>{} : ArrayRef<int64_t>{1}, ValueRange{}, Value(), Value());
+  if (within != 0)
+    loaded = ShuffleXorOp::create(b, loaded, within);
+  if (isa<PtrType>(element))
+    loaded = IntToPtrOp::create(b, pieceType(element, lanes), loaded);
+  return loaded;
 }
 
 /// Every second element of the source, from the first or the second on.

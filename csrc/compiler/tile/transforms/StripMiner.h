@@ -66,6 +66,7 @@ private:
   FailureOr<Value> pieceOfLoad(LoadOp op, Value start, int64_t lanes);
   FailureOr<Value> pieceOfGather(GatherOp op, Value start, int64_t lanes);
   FailureOr<Value> pieceOfTake(TakeOp op, Value start, int64_t lanes);
+  FailureOr<Value> pieceOfShuffleXor(ShuffleXorOp op, Value start, int64_t lanes);
   FailureOr<Value> pieceOfClone(OpResult value, Value start, int64_t lanes);
   /// Where a piece starts in a structured access, and what is left of it.
   struct Block1D {
