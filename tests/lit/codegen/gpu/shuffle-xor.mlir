@@ -5,7 +5,7 @@
 // CHECK-LABEL: // pieces = 
 // CHECK: .visible .entry
 // CHECK-NOT: shfl
-// CHECK-NOT: bar.sync
+// CHECK-NOT: st.shared
 // CHECK: ret
 tile.kernel @pieces(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>) attributes {tile.threads = 32 : i64} {
   %c0 = arith.constant 0 : i64
@@ -18,7 +18,7 @@ tile.kernel @pieces(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>) attributes {tile.thr
 // CHECK-LABEL: // warp = 
 // CHECK: .visible .entry
 // CHECK: shfl.sync.bfly
-// CHECK-NOT: bar.sync
+// CHECK-NOT: st.shared
 // CHECK: ret
 tile.kernel @warp(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>) attributes {tile.threads = 128 : i64} {
   %c0 = arith.constant 0 : i64
@@ -31,7 +31,7 @@ tile.kernel @warp(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>) attributes {tile.threa
 // CHECK-LABEL: // warps = 
 // CHECK: .visible .entry
 // CHECK-NOT: shfl
-// CHECK: bar.sync
+// CHECK: st.shared
 // CHECK: ret
 tile.kernel @warps(%x: !tile.ptr<f32>, %y: !tile.ptr<f32>) attributes {tile.threads = 128 : i64} {
   %c0 = arith.constant 0 : i64
