@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.compiling import compiled, count, fresh, tile_only
+from tests.compiling import assert_same, compiled, count, fresh, tile_only
 
 pytestmark = tile_only
 
@@ -62,3 +62,32 @@ def test_each_result_of_a_list_is_checked() -> None:
 def test_an_operator_that_tells_the_truth() -> None:
     result = compiled(lambda x: lies(x.sin(), torch.float32) + 1)(torch.ones(3))
     torch.testing.assert_close(result, torch.ones(3).sin() + 1)
+
+
+def test_zeros_without_memory() -> None:
+    """The tangent of what does not depend on the input: a tensor whose memory no kernel may read."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch._efficientzerotensor((6,)).clone() + x
+
+    def second_derivatives(x: torch.Tensor) -> torch.Tensor:
+        index = torch.arange(5, -1, -1)
+        return torch.func.hessian(lambda x: (x.index_select(0, index) * x).square().sum())(x)
+
+    x = torch.randn(6)
+    for each in (function, second_derivatives):
+        assert_same(compiled(each)(x), each(x))
+
+
+def test_mask_of_no_elements() -> None:
+    """Of a tensor without elements ATen's dropout gives a mask of another dtype than its fake implementation."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x, 0.5)
+
+    operands = [torch.randn(0, 9, requires_grad=True) for _ in range(2)]
+    results = [compiled(function, fallback_random=True)(operands[0]), function(operands[1])]
+    for result in results:
+        result.sum().backward()
+    assert_same(results[0].detach(), results[1].detach())
+    assert_same(operands[0].grad, operands[1].grad)

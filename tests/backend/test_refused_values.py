@@ -175,3 +175,22 @@ def test_value_out_of_range_in_training() -> None:
         torch.autograd.grad(f(inside), inside)[0] for f in (program, lambda x: F.binary_cross_entropy(x, target))
     ]
     torch.testing.assert_close(*results)
+
+
+# ===-- pads --------------------------------------------------------------------------------------------------------===
+
+PADS: dict[str, Function] = {
+    "cut_and_padded": lambda x: F.pad(x, (-8, 9)),
+    "cut_at_both_ends": lambda x: F.pad(x, (-4, -4)),
+    "cut_at_the_end": lambda x: F.pad(x, (3, -8)),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", PADS)
+@pytest.mark.filterwarnings("ignore:torch_tile. graph")
+def test_pads_that_cut_more_than_there_is(name: str, dynamic: bool) -> None:
+    program = torch.compile(PADS[name], backend="tile", dynamic=dynamic)
+    assert_refused(program, PADS[name], torch.randn(1, 2, 7))
+    x = torch.randn(1, 2, 11)
+    assert torch.equal(program(x), PADS[name](x))

@@ -67,6 +67,11 @@ def pointer_times(x_ptr, n, B: tl.constexpr):
     a = x_ptr * 2  # here
 
 
+@wrong("`<` expected numbers, got <[16], int32> and None")
+def order_of_nothing(x_ptr, n, B: tl.constexpr):
+    a = tl.arange(0, 16) < None  # here
+
+
 @wrong("pointers cannot be added")
 def pointer_sum(x_ptr, n, B: tl.constexpr):
     a = x_ptr + x_ptr  # here

@@ -10,7 +10,16 @@ from torch_tile.language.casts import cast
 from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import current, emit, error, mlir_type, tensor
 from torch_tile.language.dtypes import dtype_of_number, float32, int1, int64, int_type, tile_type
-from torch_tile.language.values import as_tensor, broadcast_to_dims, common_shape, constant, operand, promote, unify
+from torch_tile.language.values import (
+    as_tensor,
+    broadcast_to_dims,
+    common_shape,
+    constant,
+    describe,
+    operand,
+    promote,
+    unify,
+)
 
 
 def _truncating_quotient(a: Any, b: Any) -> Any:
@@ -40,7 +49,7 @@ BINARY: dict[str, tuple[Any, str, str, str]] = {
     "minimum_nan": (np.minimum, "arith.minimumf", "", ""),
 }
 SYMBOLS = {"floordiv": "//", "truediv": "/", "truediv_rn": "/", "mod": "%", "and": "&", "or": "|", "xor": "^"}
-SYMBOLS |= {"shl": "<<", "shr": ">>"}
+SYMBOLS |= {"shl": "<<", "shr": ">>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 # On GPU `/` may be off by two units in the last place, as in Triton; the second is the nearest float.
 _QUOTIENTS = ("truediv", "truediv_rn")
 COMPARE = {
@@ -277,7 +286,10 @@ def shift(kind: str, x: Any, y: Any) -> tensor:
 
 
 def compare_or_none(kind: str, x: Any, y: Any) -> Any:
-    if unwrap(y) is None or isinstance(unwrap(y), str):
+    other = unwrap(y)
+    if other is None or isinstance(other, str):
+        if kind not in ("eq", "ne"):
+            raise error(f"`{SYMBOLS[kind]}` expected numbers, got {x.type} and {describe(other)}")
         return kind == "ne"
     return compare(kind, x, y)
 

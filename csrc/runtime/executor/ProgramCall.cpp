@@ -514,8 +514,10 @@ void Call::setResults(const std::vector<Result> &results, const Program::LateSym
       continue;
     }
     slot = value.toTensor();
-    // Kernels read memory as it is.
-    if (C10_UNLIKELY(slot.defined() && slot.is_neg())) {
+    // Kernels read memory as it is, and a tangent that is zero has none.
+    if (C10_UNLIKELY(slot.defined() && slot._is_zerotensor())) {
+      resolve(slot);
+    } else if (C10_UNLIKELY(slot.defined() && slot.is_neg())) {
       slot = resolved(slot);
       negatives.push_back({value.toTensor(), slot, false});
     }
@@ -558,6 +560,9 @@ void Call::checkResult(const Result &result, size_t number, const char *callee) 
   at::Tensor &tensor = slots[result.slot];
   if (!tensor.defined())
     return;
+  // Some of ATen's operators give whatever is at hand where there are no elements.
+  if (C10_UNLIKELY(result.hasType && tensor.numel() == 0 && tensor.scalar_type() != toScalarType(result.type)))
+    tensor = tensor.to(toScalarType(result.type));
   TORCH_CHECK(!result.hasType || tensor.scalar_type() == toScalarType(result.type), "result ", number, " of '", callee,
               "' expected torch.", scalarTypeName(toScalarType(result.type)),
               ", as its fake implementation says, got torch.", scalarTypeName(tensor.scalar_type()));

@@ -16,9 +16,20 @@ from torch.fx.experimental.symbolic_shapes import guard_or_false
 aten = torch.ops.aten
 
 
+def _check_what_is_left(size: Any, low: Any, high: Any) -> None:
+    """ATen cuts at the beginning, then at the end, then pads: more than the size cannot be cut off, whatever is added."""
+    if guard_or_false(low < 0):
+        size = size + low
+        torch._check(size >= 0, lambda: "narrow(): length must be non-negative.")
+    if guard_or_false(high < 0):
+        torch._check(size + high >= 0, lambda: "narrow(): length must be non-negative.")
+
+
 def _constant_pad_nd(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
     """ATen copies what is left of x with the order of its strides if no amount is above 0; torch's reference does so
     if all amounts are below 0."""
+    for k in range(len(pad) // 2):
+        _check_what_is_left(x.shape[x.dim() - 1 - k], pad[2 * k], pad[2 * k + 1])
     if all(isinstance(amount, int) for amount in pad) or is_contiguous_or_false(x):
         return NotImplemented
     if not all(guard_or_false(amount <= 0) for amount in pad):

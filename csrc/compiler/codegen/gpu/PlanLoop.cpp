@@ -62,7 +62,8 @@ static bool movesElements(Operation *op) {
   if (isa<tile::ReduceOp, tile::BroadcastOp, tile::ExpandDimsOp>(op))
     return !hasLinearLayout(op->getOperand(0));
   return isa<tile::ConvertLayoutOp, tile::ReshapeOp, tile::ScanOp, tile::CatOp, tile::JoinOp, tile::SplitOp,
-             tile::TakeOp, tile::ShuffleXorOp, tile::HistogramOp, tile::ExtractOp, tile::AtomicRmwOp, tile::AtomicCasOp>(op);
+             tile::TakeOp, tile::ShuffleXorOp, tile::HistogramOp, tile::ExtractOp, tile::AtomicRmwOp,
+             tile::AtomicCasOp>(op);
 }
 
 namespace {

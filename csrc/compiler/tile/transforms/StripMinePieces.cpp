@@ -338,8 +338,9 @@ FailureOr<Value> StripMiner::pieceOfShuffleXor(ShuffleXorOp op, Value start, int
   Type element = tileOf(op.getResult()).getElementType();
   int64_t mask = op.getMask(), within = mask & (lanes - 1), beyond = mask & ~(lanes - 1);
   Value offset = beyond == 0 ? start : arith::XOrIOp::create(b, start, i64(beyond)).getResult();
-  Value loaded = LoadOp::create(b, pieceType(scratchElement(element), lanes), *scratch, offset, ValueRange{},
-                                lanes == 1 ? ArrayRef<int64_t>{} : ArrayRef<int64_t>{1}, ValueRange{}, Value(), Value());
+  Value loaded =
+      LoadOp::create(b, pieceType(scratchElement(element), lanes), *scratch, offset, ValueRange{},
+                     lanes == 1 ? ArrayRef<int64_t>{} : ArrayRef<int64_t>{1}, ValueRange{}, Value(), Value());
   if (within != 0)
     loaded = ShuffleXorOp::create(b, loaded, within);
   if (isa<PtrType>(element))
