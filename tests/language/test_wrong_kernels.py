@@ -72,6 +72,11 @@ def order_of_nothing(x_ptr, n, B: tl.constexpr):
     a = tl.arange(0, 16) < None  # here
 
 
+@wrong("`<` expected numbers or two pointers, got <[16], int32> and pointer<fp32>; load through the pointer")
+def order_of_address(x_ptr, n, B: tl.constexpr):
+    a = tl.arange(0, 16) < x_ptr  # here
+
+
 @wrong("pointers cannot be added")
 def pointer_sum(x_ptr, n, B: tl.constexpr):
     a = x_ptr + x_ptr  # here

@@ -31,6 +31,7 @@ from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.part_writes.at_indices import write_at_indices
 from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
 from torch_tile.frontend.pycalls import first_in_python
+from torch_tile.frontend.sorts.replace import replace_sorts
 from torch_tile.frontend.storage_views import refuse_views_beyond_writes
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
 from torch_tile.package_file import ELEMENT_TYPES, INT64_MAX, Argument
@@ -303,7 +304,8 @@ def _print(
     gm = separate_biases(gm, settings)
     refuse_views_beyond_writes(gm)
     write_at_indices(gm, settings)
-    gm = write_into_inputs(replace_language_kernels(replace_triton_kernels(gm, settings)), settings)
+    gm = replace_sorts(replace_language_kernels(replace_triton_kernels(gm, settings)), settings)
+    gm = write_into_inputs(gm, settings)
     graph = _C.print_graph(gm)
     if graph.pycalls:
         raise _unsupported(f"the model calls an operator through Python: {first_in_python(gm, graph)}")

@@ -26,6 +26,7 @@ PASSES = {
     "narrow_products": "products on GPU compute weights of few bits on the way",
     "pad_products": "products on GPU get rows that begin at multiples of 16 bytes",
     "slice_writes": "assignments to parts of a large tensor write these parts alone",
+    "sorts": "sorts of short rows are kernels",
     "written_attention": "products with a softmax between are one kernel",
     "common_subexpressions": "equal computations of a joint graph are merged",
     "channels_last": "convolutions get inputs with channels last",

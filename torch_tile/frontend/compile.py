@@ -41,6 +41,7 @@ from torch_tile.frontend.pycalls import first_in_python, make_pycalls
 from torch_tile.frontend.random_states import give_random_results
 from torch_tile.frontend.reload import ask_remote, count, give_remote, names_of, sink
 from torch_tile.frontend.restrided_inputs import beginning_where_inputs_do, restrided_inputs
+from torch_tile.frontend.sorts.replace import replace_sorts
 from torch_tile.frontend.storage_views import refuse_views_beyond_writes
 from torch_tile.frontend.tracked_views import tracking, views_to_track
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
@@ -223,7 +224,7 @@ def _prepare_and_compile(
         gm = fuse_products(gm, settings, _compiling_alone(kind, settings))
         gm, num_narrow = fuse_narrow_products(gm, settings) if smaller == 0 else (gm, 0)
         gm = separate_biases(pad_products(gm, settings), settings)
-        gm = write_into_inputs(gm, settings)
+        gm = write_into_inputs(replace_sorts(gm, settings), settings)
         try:
             return gm, _print_and_compile(gm, kind, settings, dump, stages)
         except OutOfResources as error:

@@ -49,7 +49,7 @@ BINARY: dict[str, tuple[Any, str, str, str]] = {
     "minimum_nan": (np.minimum, "arith.minimumf", "", ""),
 }
 SYMBOLS = {"floordiv": "//", "truediv": "/", "truediv_rn": "/", "mod": "%", "and": "&", "or": "|", "xor": "^"}
-SYMBOLS |= {"shl": "<<", "shr": ">>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+SYMBOLS |= {"shl": "<<", "shr": ">>", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 # On GPU `/` may be off by two units in the last place, as in Triton; the second is the nearest float.
 _QUOTIENTS = ("truediv", "truediv_rn")
 COMPARE = {
@@ -187,6 +187,12 @@ def compare(kind: str, x: Any, y: Any) -> tensor:
     else:
         a, b = as_tensor(x), as_tensor(y)
         if a.dtype.is_ptr() or b.dtype.is_ptr():
+            # An address is compared with another one or with a number that is written down: 0.
+            if any(isinstance(v, tensor) and not v.dtype.is_ptr() for v in (x, y)):
+                raise error(
+                    f"`{SYMBOLS[kind]}` expected numbers or two pointers, got {a.type} and {b.type}; load through the "
+                    "pointer first, with tl.load"
+                )
             a, b = cast(a, int64), cast(b, int64)
         else:
             a, b = unify(x, y)

@@ -20,9 +20,9 @@ def _check_what_is_left(size: Any, low: Any, high: Any) -> None:
     """ATen cuts at the beginning, then at the end, then pads: more than the size cannot be cut off, whatever is added."""
     if guard_or_false(low < 0):
         size = size + low
-        torch._check(size >= 0, lambda: "narrow(): length must be non-negative.")
+        torch._check(size >= 0, lambda: "narrow(): length must be non-negative.")  # type: ignore[no-untyped-call]
     if guard_or_false(high < 0):
-        torch._check(size + high >= 0, lambda: "narrow(): length must be non-negative.")
+        torch._check(size + high >= 0, lambda: "narrow(): length must be non-negative.")  # type: ignore[no-untyped-call]
 
 
 def _constant_pad_nd(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:

@@ -56,12 +56,36 @@ def _swap(x: tensor, at: tensor, stride: int, block: int, descending: bool) -> t
     return where((is_ordered ^ turn ^ is_high) & (x != partner), partner, x)
 
 
+def sort_with_places(keys: tensor, places: tensor) -> tuple[tensor, tensor]:
+    """Integers along the last axis in ascending order, and with each the place that it had, an integer; equal ones in
+    the order of their places."""
+    *outer, size = keys.dims
+    at = broadcast_to_dims(_count(size, len(outer)), keys.dims)
+    block = 2
+    while block <= size:
+        stride = block // 2
+        while stride:
+            other, place = _partner(keys, stride), _partner(places, stride)
+            is_after = (keys > other) | ((keys == other) & (places > place))
+            turn = ((at & stride) != 0) ^ ((at & block) != 0) if block < size else (at & stride) != 0
+            takes = is_after ^ turn
+            keys, places = where(takes, other, keys), where(takes, place, places)
+            stride //= 2
+        block *= 2
+    return keys, places
+
+
+def _count(size: int, outer: int) -> tensor:
+    """The index along the last of `outer` + 1 axes."""
+    at = arange(0, size)
+    for _ in range(outer):
+        at = _expand(at, 0)
+    return at
+
+
 def _bitonic(x: tensor, descending: bool) -> tensor:
     *outer, size = x.dims
-    at = arange(0, size)
-    for _ in outer:
-        at = _expand(at, 0)
-    at = broadcast_to_dims(at, x.dims)
+    at = broadcast_to_dims(_count(size, len(outer)), x.dims)
     block = 2
     while block <= size:
         stride = block // 2
