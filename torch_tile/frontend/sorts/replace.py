@@ -33,7 +33,7 @@ _DTYPES = (
     *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
 )
 # Elements of a row, at most: a network takes some log2(n)^2 / 2 exchanges of all elements.
-_LONGEST = {"cpu": 1024, "cuda": 2048}
+_LONGEST = {"cpu": 1024, "cuda": 1024}
 # Elements that are sorted before compiling a kernel, half a second, is worth it on a processor.
 _FEWEST = 1 << 16
 # Elements of a program, and its warps: four elements of a thread, and rows of 128 within one warp.
