@@ -48,7 +48,7 @@ def check(function: Callable[..., Any], *arguments: Any, externs: int = 0, **opt
 
 
 @pytest.mark.parametrize("is_descending", [False, True], ids=["ascending", "descending"])
-@pytest.mark.parametrize("length", [2, 7, 64, 100])
+@pytest.mark.parametrize("length", [2, 100])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_rows(dtype: torch.dtype, length: int, is_descending: bool) -> None:
     x = rows(dtype, 9, length)
