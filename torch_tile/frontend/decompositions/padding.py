@@ -17,7 +17,7 @@ aten = torch.ops.aten
 
 
 def _check_what_is_left(size: Any, low: Any, high: Any) -> None:
-    """ATen cuts at the beginning, then at the end, then pads: no more than the size can be cut off, whatever is added."""
+    """ATen cuts at the beginning, then at the end, then pads: no more than the size can be cut off."""
     if guard_or_false(low < 0):
         size = size + low
         torch._check(size >= 0, lambda: "narrow(): length must be non-negative.")  # type: ignore[no-untyped-call]
