@@ -89,7 +89,11 @@ def _is_worth_it(sort: _Sort) -> bool:
     length, longest = value.shape[sort.dim], _LONGEST.get(value.device.type)
     if longest is None or not isinstance(length, int) or not 2 <= length <= longest or sort.kept < 1:
         return False
-    if value.dtype not in _DTYPES or not _used(sort.node) or any(user.target is not operator.getitem for user in sort.node.users):
+    if (
+        value.dtype not in _DTYPES
+        or not _used(sort.node)
+        or any(user.target is not operator.getitem for user in sort.node.users)
+    ):
         return False
     # What ATen lays out in other ways.
     if not all(result.is_contiguous() for result in sort.results()):
