@@ -5,6 +5,7 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
@@ -73,6 +74,33 @@ static void optimize(Module &module, TargetMachine &machine) {
     }
 }
 
+/// ptxas (12.6 to 13.0) makes of a - b, where a is the high half of a product of 32 bits and both are widened to 64,
+/// one instruction that adds -b to the product, and takes its carry for the borrow: where b is 0 the difference is too
+/// small by 2^32. Products whose high half is widened are written as products of 64 bits, which ptxas leaves alone.
+static std::string withWideProducts(StringRef ptx) {
+  static constexpr StringLiteral product = "\tmul.hi.u32 \t", widening = "\tcvt.u64.u32 \t";
+  StringSet<> widened;
+  SmallVector<StringRef, 0> lines;
+  ptx.split(lines, '\n');
+  for (StringRef line : lines)
+    if (line.consume_front(widening))
+      widened.insert(line.split(", ").second.drop_back()); // without the semicolon
+  std::string text;
+  raw_string_ostream stream(text);
+  for (auto [number, line] : enumerate(lines)) {
+    stream << (number == 0 ? "" : "\n");
+    StringRef operands = line;
+    if (!operands.consume_front(product) || !widened.contains(operands.split(", ").first)) {
+      stream << line;
+      continue;
+    }
+    auto [result, factors] = operands.split(", ");
+    stream << "\t{ .reg .b32 %low; .reg .b64 %wide; mul.wide.u32 \t%wide, " << factors << " mov.b64 \t{%low, " << result
+           << "}, %wide; }";
+  }
+  return text;
+}
+
 mlir::FailureOr<std::string> torch_tile::codegen::emitPtx(mlir::ModuleOp module, TargetMachine &machine,
                                                           const EmitPtxOptions &options) {
   auto stepDone = [&](const char *step) {
@@ -108,5 +136,5 @@ mlir::FailureOr<std::string> torch_tile::codegen::emitPtx(mlir::ModuleOp module,
     return module.emitError("the target cannot emit PTX"), mlir::failure();
   passes.run(*translated);
   stepDone("emit");
-  return ptx.str().str();
+  return withWideProducts(ptx);
 }
