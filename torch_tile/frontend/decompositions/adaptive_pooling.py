@@ -100,8 +100,7 @@ class _Windows:
         total: Any = 1
         for dim in range(self.rank):
             n, m = self.sizes[dim], self.counts[dim]
-            # Window i begins at i * (n // m) + (i * rest) // m. Differences of quotients of 64 bits came out wrong by
-            # 2^32 on an H100; none is needed.
+            # Window i begins at i * (n // m) + (i * rest) // m and may end an element later than its length says.
             rest = n % m
             dtype = torch.int32 if m * m < 2**31 else torch.int64
             window = torch.arange(m, dtype=dtype, device=self.device)
