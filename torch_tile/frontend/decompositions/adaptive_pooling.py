@@ -100,7 +100,8 @@ class _Windows:
         total: Any = 1
         for dim in range(self.rank):
             n, m = self.sizes[dim], self.counts[dim]
-            # Window i begins at i * (n // m) + (i * rest) // m and may end an element later than its length says.
+            # Beside n // m elements a window holds one for its rest, and another where the rests of the windows so far
+            # end within an element.
             rest = n % m
             dtype = torch.int32 if m * m < 2**31 else torch.int64
             window = torch.arange(m, dtype=dtype, device=self.device)
