@@ -127,8 +127,8 @@ def name_parts(graph: torch.fx.Graph) -> None:
             graph.erase_node(of)
 
 
-def _step_of_part(of: Node, place: int) -> Step | None:
-    if of.op != "call_function" or place < 0:
+def _step_of_part(of: Node, place: Any) -> Step | None:
+    if of.op != "call_function" or not isinstance(place, int) or place < 0:  # names are of launches' results
         return None
     dim = of.args[-1] if len(of.args) == (2 if of.target is aten.unbind.int else 3) else of.kwargs.get("dim", 0)
     if of.target is aten.unbind.int:
