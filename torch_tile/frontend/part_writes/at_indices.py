@@ -140,7 +140,7 @@ def write_at_indices(gm: GraphModule, settings: Settings) -> int:
         if value_of(chain[0].base).device.type != "cpu" or order.copy_back(chain) is not None:
             continue  # into_inputs.py
         ranges = [written for write in chain if (written := _ranges_of(write)) is not None]
-        if len(ranges) == len(chain) and _is_worth_it(chain, ranges) and order.is_in_place(chain):
+        if len(ranges) == len(chain) and _is_worth_it(chain, ranges) and order.is_in_place(chain, None):
             chosen += zip(chain, ranges, strict=True)
     count = sum(_replace(gm, write, ranges) for write, ranges in chosen)
     chains.erase_unused(gm)

@@ -211,10 +211,9 @@ class Order:
                 return copy
         return None
 
-    def is_in_place(self, chain: list[Write]) -> bool:
-        """Whether nothing reads what a write replaces, once it is replaced. After the `copy_` to an input, its memory
-        holds the last value anyway."""
-        copy = self.copy_back(chain)
+    def is_in_place(self, chain: list[Write], copy: Node | None) -> bool:
+        """Whether nothing reads what a write replaces, once it is replaced. After the `copy_` to an input (see
+        `copy_back`), its memory holds the last value anyway."""
         for write in chain:
             is_input = copy is not None and write is chain[0]
             end = self.position[copy] if copy is not None and is_input else len(self.position)

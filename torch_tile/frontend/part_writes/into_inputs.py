@@ -124,7 +124,7 @@ def _chosen(gm: GraphModule, order: chains.Order) -> list[tuple[list[Write], Nod
         if copy is None or any(reader.op == "output" for reader in chains.readers_of(chain[-1].node)):
             continue  # the result is a tensor of its own
         given: Any = copy.args[0]
-        if _can_write(chain, given) and _is_worth_it(chain) and order.is_in_place(chain):
+        if _can_write(chain, given) and _is_worth_it(chain) and order.is_in_place(chain, copy):
             found.append((chain, copy))
     return found
 
