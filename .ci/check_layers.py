@@ -132,8 +132,8 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
 
 # Part of torch_tile -> parts it may import beside itself.
 FOUNDATION = [
-    "_C", "cache_artifacts", "code_names", "config", "counters", "disk_cache", "errors", "forks", "inductor_options",
-    "inductor_settings", "knobs", "package_file", "remote_cache",
+    "_C", "cache_artifacts", "code_names", "config", "counters", "disk_cache", "errors", "file_contents", "forks",
+    "inductor_options", "inductor_settings", "knobs", "package_file", "remote_cache",
 ]  # fmt: skip
 MIDDLE = ["frontend", "language", "interpreter", "debug"]
 PYTHON: dict[str, list[str]] = {
@@ -142,6 +142,7 @@ PYTHON: dict[str, list[str]] = {
     "code_names": [],
     "errors": [],
     "counters": [],
+    "file_contents": [],
     "forks": [],
     "knobs": ["errors"],
     "package_file": [],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,13 +22,13 @@ from torch._functorch._aot_autograd.autograd_cache import (
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, is_traceable_wrapper_subclass
 
-from torch_tile import _C
+from torch_tile import _C, file_contents
 from torch_tile.config import Settings
 from torch_tile.frontend import definitions
 from torch_tile.frontend.common_subexpressions import storage_of
 from torch_tile.frontend.fused_dtypes import fused_dtypes
 
-_SOURCES = Path(__file__).parent.parent
+_SOURCES = str(Path(__file__).parent.parent)
 # Of the package: nothing there changes what is compiled.
 _IRRELEVANT_FOLDERS = frozenset({"__pycache__", "debug", "interpreter"})
 
@@ -135,19 +134,9 @@ def compiler_version() -> str:
 
 
 @functools.cache
-def _fingerprint() -> list[tuple[str, int, int]]:
+def _fingerprint() -> tuple[str, str]:
     """Changes whenever a source of this package or the extension does, installed or edited in place."""
-    found = []
-    pending = [str(_SOURCES)]
-    while pending:
-        with os.scandir(pending.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir() and entry.name not in _IRRELEVANT_FOLDERS:
-                    pending.append(entry.path)
-                elif entry.name.endswith(".py"):
-                    found.append((entry.path, entry.stat()))
-    found.append((_C.__file__, os.stat(_C.__file__)))
-    return sorted((os.path.relpath(path, _SOURCES), s.st_size, s.st_mtime_ns) for path, s in found)
+    return file_contents.of_sources(_SOURCES, _IRRELEVANT_FOLDERS), file_contents.of_file(_C.__file__)
 
 
 def _classes_of(value: Any) -> Iterator[type]:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch._library import custom_ops, simple_registry
 
+from torch_tile import file_contents
 from torch_tile.code_names import MISSING, cell_content, is_present, names_read
 
 # Above this a definition reaches too much to be digested in each compile.
@@ -373,12 +374,11 @@ def runs_in_python(name: str, device: str) -> bool:
     return name in custom_ops.OPDEFS or not keys.isdisjoint(_python_keys(name))
 
 
-def _stat(file: str) -> str:
+def _content(file: str) -> str:
     try:
-        status = os.stat(file)
+        return f"{os.path.basename(file)} {file_contents.of_file(file)}"
     except OSError:
         return f"{os.path.basename(file)} missing"
-    return f"{os.path.basename(file)} {status.st_size} {status.st_mtime_ns}"
 
 
 def _version(value: Any) -> list[str]:
@@ -386,7 +386,7 @@ def _version(value: Any) -> list[str]:
     if module is None or is_known(value):
         return []
     file = getattr(module, "__file__", None)
-    return [str(getattr(module, "__version__", "")), _stat(file) if file else ""]
+    return [str(getattr(module, "__version__", "")), _content(file) if file else ""]
 
 
 def _loaded_libraries() -> list[str]:
@@ -396,4 +396,4 @@ def _loaded_libraries() -> list[str]:
         file = getattr(module, "__file__", None)
         if file and file.endswith(".so") and _root(name) not in _KNOWN_MODULES:
             files.add(file)
-    return [_stat(file) for file in sorted(files)]
+    return sorted(map(_content, files))

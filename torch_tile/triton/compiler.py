@@ -12,7 +12,7 @@ from typing import Any
 from triton._C.libtriton import ir, passes
 from triton.backends.compiler import BaseBackend, GPUTarget
 
-from torch_tile import config
+from torch_tile import config, file_contents
 
 BINARY = "tilebin"
 
@@ -58,10 +58,8 @@ def _compiler_version() -> str:
     from torch_tile import _C
 
     folder = Path(__file__).parent
-    sources = sorted([*folder.glob("*.py"), *(folder.parent / "formulas").glob("*.py")])
-    stats = [(file.name, stat.st_size, stat.st_mtime_ns) for file in sources for stat in [file.stat()]]
-    digest = hashlib.sha256(str(stats).encode()).hexdigest()
-    return f"{_C.version()['compiler']} {digest}"
+    sources = [file_contents.of_sources(str(each)) for each in (folder, folder.parent / "formulas")]
+    return f"{_C.version()['compiler']} {' '.join(sources)}"
 
 
 def compiler_options(distinct_arguments: bool) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
+from torch_tile import file_contents
 from torch_tile.triton.compiler import compiler_options, split_binary
 
 
@@ -177,7 +178,7 @@ def do_bench(
 
 @functools.cache
 def installed_triton() -> str:
-    """What identifies the installed Triton: its wheel's list of files with their hashes, or else its files' times."""
+    """What identifies the installed Triton: its wheel's list of files with their hashes, or what its files hold."""
     import importlib.metadata
     from pathlib import Path
 
@@ -185,15 +186,18 @@ def installed_triton() -> str:
 
     digest = hashlib.sha256(triton.__version__.encode())
     try:
-        record = importlib.metadata.distribution("triton").read_text("RECORD")
+        record = importlib.metadata.distribution("triton").read_text("RECORD") or ""
     except importlib.metadata.PackageNotFoundError:
-        record = None
-    if record:
-        digest.update(record.encode())
-    else:
-        for file in sorted(Path(triton.__file__).parent.rglob("*")):
-            stat = file.stat()
-            digest.update(f"{file}{stat.st_size}{stat.st_mtime_ns}".encode())
+        record = ""
+    # Scripts hold the path of their interpreter, and compiled files the times of their sources.
+    listed = sorted(line for line in record.splitlines() if line.startswith("triton/") and ".pyc," not in line)
+    if listed:
+        digest.update("\n".join(listed).encode())
+    else:  # edited in place: the list names none of its files
+        folder = Path(triton.__file__).parent
+        digest.update(file_contents.of_sources(str(folder)).encode())
+        for file in sorted([*folder.rglob("*.so"), *folder.rglob("bin/*")]):
+            digest.update(f"{file.relative_to(folder)} {file_contents.of_file(str(file))}\n".encode())
     return f"{triton.__version__}-{digest.hexdigest()}"
 
 
