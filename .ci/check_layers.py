@@ -152,7 +152,7 @@ PYTHON: dict[str, list[str]] = {
     "disk_cache": ["_C", "config"],
     "cache_artifacts": ["_C", "config", "disk_cache"],
     "remote_cache": ["_C", "config", "counters", "disk_cache"],
-    "aot": [*FOUNDATION, "frontend", "targets", "__init__"],
+    "aot": [*FOUNDATION, "debug", "frontend", "targets", "__init__"],
     "formulas": [],
     "targets": ["_C", "errors"],
     "frontend": [*FOUNDATION, "debug", "formulas", "language", "targets", "triton"],

@@ -227,6 +227,10 @@ class PackageFile:
     def verify(self) -> None:
         """Compare everything with its checksums."""
 
+    def source_lines(self, variant: int) -> list[tuple[int, str, str, bool]]:
+        """For lines of the text that a program was compiled from: the number, the operator that the user called, the
+        user's line, and whether eager mode raises RuntimeError for an index out of range."""
+
     def load(self, variant: int, device: str, matmul_library: str = "auto") -> PackagedModel: ...
 
 class PackagedModel:
@@ -234,8 +238,13 @@ class PackagedModel:
 
     steps: str
 
-    def run(self, arguments: list[Any]) -> list[Any]:
-        """Arguments and results are tensors and integers; a result may be None."""
+    def run(
+        self,
+        arguments: list[Any],
+        describe: Callable[[BaseException, str, list[list[int]]], BaseException | None] | None = None,
+    ) -> list[Any]:
+        """Arguments and results are tensors and integers; a result may be None. `describe` is what
+        torch_tile.debug.failures.note_steps gives."""
 
     def constant(self, number: int) -> torch.Tensor:
         """A parameter or buffer as it is now."""

@@ -9,13 +9,13 @@ import dataclasses
 import hashlib
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any, cast
 
 import torch
 
 MAGIC = b"TILEPACK"
-VERSION = 1
+VERSION = 2
 HEADER_BYTES = 64
 _ALIGN, _PAGE = 64, 4096
 INT64_MAX = 2**63 - 1
@@ -76,6 +76,7 @@ class Variant:
     needs_torch: bool
     inputs: Sequence[Source]
     packable: Sequence[int]
+    sources: int | None = None
 
 
 class _Bytes:
@@ -121,6 +122,23 @@ class Writer:
         self._file.write(data)
         self._numbers[owner, digest] = len(self._blobs) - 1
         return len(self._blobs) - 1
+
+    def sources(self, lines: Mapping[int, tuple[str, str, bool]]) -> int:
+        """Number of the blob that says for lines of a program's text the operator that the user called, the user's
+        line, and whether eager mode raises RuntimeError for an index out of range."""
+        out = _Bytes()
+        texts = {text: None for operator, place, _ in lines.values() for text in (operator, place) if text}
+        numbers = {"": 0, **{text: number for number, text in enumerate(texts, 1)}}
+        out.unsigned(len(texts))
+        for text in texts:
+            out.text(text)
+        out.unsigned(len(lines))
+        for line, (operator, place, raises_runtime_error) in sorted(lines.items()):
+            out.unsigned(line)
+            out.unsigned(numbers[operator])
+            out.unsigned(numbers[place])
+            out.data.append(raises_runtime_error)
+        return self.blob(bytes(out.data))
 
     def constant(self, name: str, tensor: torch.Tensor, is_written: bool) -> int:
         """Number of a constant; its memory is stored as it lies, with its strides.
@@ -185,6 +203,9 @@ class Writer:
             out.unsigned(len(variant.packable))
             for number in variant.packable:
                 out.unsigned(number)
+            out.data.append(variant.sources is not None)
+            if variant.sources is not None:
+                out.unsigned(variant.sources)
         offset = self._file.tell()
         self._file.write(out.data)
         self._file.seek(0)

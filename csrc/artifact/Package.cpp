@@ -9,7 +9,8 @@ using namespace torch_tile::artifact;
 namespace {
 
 constexpr std::string_view magic = "TILEPACK";
-constexpr uint32_t formatVersion = 1;
+// 2: sources of variants.
+constexpr uint32_t formatVersion = 2, oldestVersion = 1;
 constexpr size_t headerBytes = 64, alignBytes = 64;
 
 uint64_t fixed(std::span<const uint8_t> bytes, size_t offset, size_t size) {
@@ -142,7 +143,7 @@ uint32_t readIndex(ByteReader &in, size_t end, const char *what) {
   return index;
 }
 
-Variant readVariant(ByteReader &in, const Package &package) {
+Variant readVariant(ByteReader &in, const Package &package, uint64_t version) {
   Variant variant;
   variant.target = readText(in);
   variant.features.resize(in.count());
@@ -160,6 +161,8 @@ Variant readVariant(ByteReader &in, const Package &package) {
   variant.packable.resize(in.count());
   for (uint32_t &constant : variant.packable)
     constant = readIndex(in, package.constants.size(), "a constant");
+  if (version >= 2 && in.byte() != 0)
+    variant.sources = readIndex(in, package.blobs.size(), "the blob of source lines");
   return variant;
 }
 
@@ -176,7 +179,7 @@ void checkWritten(ByteReader &in, const Package &package) {
   }
 }
 
-Status readAll(std::span<const uint8_t> index, uint64_t endOfBlobs, Package &package) {
+Status readAll(std::span<const uint8_t> index, uint64_t endOfBlobs, uint64_t version, Package &package) {
   ByteReader in(index);
   package.producer = readText(in);
   package.torchVersion = readText(in);
@@ -189,7 +192,7 @@ Status readAll(std::span<const uint8_t> index, uint64_t endOfBlobs, Package &pac
   readList(package.blobs, [&] { return readBlobEntry(in, endOfBlobs); });
   readList(package.inputs, [&] { return readInput(in); });
   readList(package.constants, [&] { return readConstant(in, package.blobs); });
-  readList(package.variants, [&] { return readVariant(in, package); });
+  readList(package.variants, [&] { return readVariant(in, package, version); });
   if (!in.hasFailed() && !in.isAtEnd())
     in.fail("bytes left over");
   if (!in.hasFailed())
@@ -230,7 +233,7 @@ Status artifact::readPackage(std::span<const uint8_t> file, Package &package) {
   if (file.size() < headerBytes)
     return bad("the package is cut short: it has " + std::to_string(file.size()) + " bytes");
   uint64_t version = fixed(file, 8, 4);
-  if (version != formatVersion)
+  if (version < oldestVersion || version > formatVersion)
     return bad("the package has format " + std::to_string(version) + ", this library reads format " +
                std::to_string(formatVersion) + ": " +
                (version > formatVersion ? "load it with a newer torch-tile" : "package the model again"));
@@ -246,7 +249,7 @@ Status artifact::readPackage(std::span<const uint8_t> file, Package &package) {
   std::span<const uint8_t> index = file.subspan(offset, indexBytes);
   if (crc32(index) != indexCrc)
     return bad("the package is damaged: its index does not have the checksum that the header names");
-  return readAll(index, offset, package);
+  return readAll(index, offset, version, package);
 }
 
 Status artifact::readBlob(std::span<const uint8_t> file, const Blob &blob, std::span<const uint8_t> &bytes) {

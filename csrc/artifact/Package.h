@@ -8,6 +8,7 @@
 #include "artifact/Artifact.h"
 #include "support/Status.h"
 
+#include <optional>
 #include <span>
 
 namespace torch_tile::artifact {
@@ -54,7 +55,8 @@ struct Variant {
   uint32_t program = 0;              // blob
   bool needsTorch = false;           // the program calls operators
   std::vector<InputSource> inputs;
-  std::vector<uint32_t> packable; // constants that are never written, which oneDNN may keep in an order of its own
+  std::vector<uint32_t> packable;  // constants that are never written, which oneDNN may keep in an order of its own
+  std::optional<uint32_t> sources; // blob of the user's lines behind the program's, see SourceLines.h
 };
 
 struct Package {

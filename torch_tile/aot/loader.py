@@ -59,12 +59,18 @@ class LoadedModel:
         Raises:
             ValueError: an argument has another dtype, or a size that the model was not exported for; names both.
             TypeError: the number, names, structure or kinds of arguments are others.
-            RuntimeError: an argument needs a gradient; or what an operator of the model raises.
+            RuntimeError: an argument needs a gradient; or what an operator of the model raises, with a note of the
+                operator and the line of the program that was exported.
         """
         values = self._flat(args, kwargs)
-        results = self._model.run(values)
+        results = self._model.run(values, self._note_step)
         flat = [results[value] if kind == "program" else value for kind, value in self._outputs]
         return flat if self._out_spec is None else pytree.tree_unflatten(flat, self._out_spec)
+
+    def _note_step(self, error: BaseException, step: str, lines: list[list[int]]) -> BaseException | None:
+        from torch_tile.debug.failures import Sources, note_steps
+
+        return note_steps(lambda: Sources.of_rows(self._file.source_lines(self._number)))(error, step, lines)
 
     def _flat(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         if self._in_spec is None:

@@ -17,6 +17,7 @@ from torch.utils._sympy.value_ranges import bound_sympy
 from torch_tile import _C
 from torch_tile.aot.equal_operators import use_operators_of_aten
 from torch_tile.config import Settings
+from torch_tile.debug.failures import Sources
 from torch_tile.errors import UnsupportedError
 from torch_tile.frontend.channels_last import put_channels_last
 from torch_tile.frontend.constant_folding import Constants, Report, fold, freeze_inputs, outside_of_tracing
@@ -64,6 +65,8 @@ class Lowered:
     """Values that arguments must have, by place among all of them."""
     outputs: list[Any]
     """For each result ["program", number] or ["literal", value]."""
+    sources: dict[int, tuple[str, str, bool]]
+    """Of the text's lines, for errors at run time (torch_tile.debug.failures.Sources)."""
 
 
 def _unsupported(text: str) -> UnsupportedError:
@@ -254,8 +257,8 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
             literals[place] = value
             place += 1
             gm.graph.erase_node(node)
-    text, inputs = _print(gm, settings, sources, device)
-    return Lowered(text, arguments, inputs, literals, outputs)
+    text, inputs, lines = _print(gm, settings, sources, device)
+    return Lowered(text, arguments, inputs, literals, outputs, lines)
 
 
 def _dynamic_sizes(gm: GraphModule) -> int:
@@ -267,7 +270,7 @@ def _dynamic_sizes(gm: GraphModule) -> int:
 
 def _print(
     gm: GraphModule, settings: Settings, sources: dict[str, int | Constant], device: str
-) -> tuple[str, list[int | Constant]]:
+) -> tuple[str, list[int | Constant], dict[int, tuple[str, str, bool]]]:
     run_passes(gm, settings)
     constants, report = Constants(gm), Report()
     sizes_before = _dynamic_sizes(gm)
@@ -322,4 +325,4 @@ def _print(
         tensor = stand_ins[id(tensor)][1] if id(tensor) in stand_ins else tensor
         name = names.get((tensor.data_ptr(), tensor.shape), f"computed_{number}")
         inputs.append(Constant(name, tensor, is_packable=settings["freezing"]))
-    return graph.text, inputs
+    return graph.text, inputs, Sources.of(gm, graph).rows()

@@ -210,4 +210,7 @@ def _variant(
         if source.is_packable and number not in packable:
             packable.append(number)
     log.info("%s: %d kernels, %d calls outside", target, facts["kernels"], len(facts["operators"]))
-    return Variant(target, features, architecture, writer.blob(code), bool(facts["needs_torch"]), inputs, packable)
+    sources = writer.sources(lowered.sources)
+    return Variant(
+        target, features, architecture, writer.blob(code), bool(facts["needs_torch"]), inputs, packable, sources
+    )

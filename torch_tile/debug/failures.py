@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,23 @@ class Sources:
         operators.update(_callees_of(graph))
         errors = {line for line, node in known if _raises_runtime_error(node, operators.get(line, ""))}
         return cls(places.places_of(gm, graph), operators, errors)
+
+    def rows(self) -> dict[int, tuple[str, str, bool]]:
+        """For packages: by line the operator, the place, and the class of errors."""
+        return {
+            line: (self.operators.get(line, ""), self.places.get(line, ""), line in self.runtime_errors)
+            for line in {*self.operators, *self.places}
+        }
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[tuple[int, str, str, bool]]) -> Sources:
+        """What a package holds. Its lines are those of the program that was exported, whose files need not be here."""
+        rows = list(rows)
+        return cls(
+            {line: place for line, _, place, _ in rows if place},
+            {line: operator for line, operator, _, _ in rows if operator},
+            {line for line, _, _, raises_runtime_error in rows if raises_runtime_error},
+        )
 
     def packed(self) -> dict[str, Any]:
         """For JSON."""

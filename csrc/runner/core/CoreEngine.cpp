@@ -3,7 +3,7 @@
 #include "runner/core/ThreadPool.h"
 #include "runtime/launch/cpu/CpuGrid.h"
 #include "runtime/launch/cpu/FloatEnvironment.h"
-#include "runtime/launch/cpu/KernelRange.h"
+#include "runtime/package/SourceLines.h"
 
 #include <algorithm>
 #include <cstring>
@@ -249,14 +249,23 @@ Status CoreEngine::runSteps(Call &call) const {
     } else if (auto *view = std::get_if<Alias>(&step.action)) {
       alias(*view, call);
     } else if (auto *kernel = std::get_if<Launch>(&step.action)) {
-      if (Status status = launch(*kernel, call); !status.isOk())
-        return status;
+      if (runtime::KernelFailure failure = launch(*kernel, call); failure.code != 0)
+        return failed(failure.text(), step, failure.line());
     } else if (auto *check = std::get_if<Check>(&step.action)) {
       if (call.values[check->condition] == 0)
-        return Status::internal("call", check->message);
+        return failed(check->message, step);
     }
   }
   return Status::ok();
+}
+
+Status CoreEngine::failed(std::string text, const Step &step, std::optional<int64_t> position) const {
+  std::optional<uint32_t> line;
+  if (position && static_cast<size_t>(*position) < step.lines.size())
+    line = step.lines[static_cast<size_t>(*position)];
+  const Step *steps[] = {&step};
+  std::string note = runtime::SourceLines::of(*file, variant()).note(program, steps, line);
+  return Status::internal("call", text + (note.empty() ? "" : "\n" + note));
 }
 
 void CoreEngine::alias(const Alias &step, Call &call) const {
@@ -267,7 +276,7 @@ void CoreEngine::alias(const Alias &step, Call &call) const {
   call.slots[step.result] = std::move(view);
 }
 
-Status CoreEngine::launch(const Launch &step, Call &call) const {
+runtime::KernelFailure CoreEngine::launch(const Launch &step, Call &call) const {
   std::vector<void *> pointers;
   pointers.reserve(step.pointers.size());
   for (SlotId slot : step.pointers)
@@ -275,7 +284,7 @@ Status CoreEngine::launch(const Launch &step, Call &call) const {
   std::vector<int64_t> integers = dims(step.integers, call);
   runtime::CpuGrid grid{call.values[step.numPrograms], call.values[step.programCostNs], call.values[step.scratchBytes]};
   if (grid.numPrograms <= 0)
-    return Status::ok();
+    return {};
   KernelFn function = kernels[step.kernel]->function;
   KernelArgs args{pointers.data(), integers.data()};
   runtime::KernelFailure first;
@@ -299,7 +308,7 @@ Status CoreEngine::launch(const Launch &step, Call &call) const {
       }
     });
   }
-  return first.code == 0 ? Status::ok() : Status::internal("call", first.text());
+  return first;
 }
 
 /// Results own their memory: what lies in an argument or a constant is copied.

@@ -3,9 +3,11 @@
 
 #include "runner/Engine.h"
 #include "runner/core/Buffers.h"
+#include "runtime/launch/cpu/KernelRange.h"
 #include "runtime/link/ObjectLoader.h"
 
 #include <mutex>
+#include <optional>
 #include <string>
 
 namespace torch_tile::runner {
@@ -38,7 +40,9 @@ private:
   Status setArgument(uint32_t input, const tile_tensor &given, Call &call) const;
   Status refuseOverlaps(std::span<const tile_tensor> inputs) const;
   Status runSteps(Call &call) const;
-  Status launch(const artifact::Launch &step, Call &call) const;
+  runtime::KernelFailure launch(const artifact::Launch &step, Call &call) const;
+  /// Of a step, with what the package knows of it; `position` is that of a line among those of the step.
+  Status failed(std::string text, const artifact::Step &step, std::optional<int64_t> position = {}) const;
   void alias(const artifact::Alias &step, Call &call) const;
   std::vector<int64_t> dims(const std::vector<artifact::ExprId> &ids, const Call &call) const;
   Result makeResult(const artifact::Output &output, const Call &call) const;

@@ -26,22 +26,27 @@ public:
       : file(std::move(file)), model(std::move(model)), numThreads(numThreads) {}
 
   Status run(std::span<const tile_tensor> inputs, std::vector<Result> &results) noexcept override {
+    runtime::FailurePlace failure;
+    auto internal = [&](std::string text) {
+      std::string note = failure.steps.empty() ? "" : model->note(failure);
+      return Status::internal("call", text + (note.empty() ? "" : "\n" + note));
+    };
     try {
       useThreads();
       std::vector<c10::IValue> arguments;
       for (size_t i = 0; i < inputs.size(); ++i)
         arguments.push_back(toArgument(inputs[i], file->package().inputs[i]));
-      for (c10::IValue &value : model->run(arguments, PackagedModel::Results::Copies))
+      for (c10::IValue &value : model->run(arguments, failure, PackagedModel::Results::Copies))
         results.push_back(toResult(std::move(value)));
       return Status::ok();
     } catch (const c10::ValueError &error) {
       return Status::invalidInput("call", error.what_without_backtrace());
     } catch (const c10::Error &error) {
-      return Status::internal("call", error.what_without_backtrace());
+      return internal(error.what_without_backtrace());
     } catch (const std::bad_alloc &) {
       return Status::internal("call", "no memory");
     } catch (const std::exception &error) {
-      return Status::internal("call", error.what());
+      return internal(error.what());
     }
   }
 
@@ -133,7 +138,7 @@ Status make(std::shared_ptr<const PackageFile> file, uint32_t variant, const Eng
 
 extern "C" {
 
-TILE_API void torch_tile_make_torch_engine_2(std::shared_ptr<const torch_tile::runtime::PackageFile> file,
+TILE_API void torch_tile_make_torch_engine_3(std::shared_ptr<const torch_tile::runtime::PackageFile> file,
                                              uint32_t variant, const torch_tile::runner::EngineOptions &options,
                                              std::unique_ptr<torch_tile::runner::Engine> &engine,
                                              torch_tile::Status &status) {

@@ -4,6 +4,7 @@
 #include "runtime/executor/ExternCall.h"
 #include "runtime/executor/RefusedInput.h"
 #include "runtime/launch/gpu/Assemble.h"
+#include "runtime/package/SourceLines.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
@@ -154,7 +155,8 @@ void PackagedModel::copyForeign(std::vector<c10::IValue> &results, std::span<con
     }
 }
 
-std::vector<c10::IValue> PackagedModel::run(std::span<const c10::IValue> arguments, Results wanted) {
+std::vector<c10::IValue> PackagedModel::run(std::span<const c10::IValue> arguments, FailurePlace &failure,
+                                            Results wanted) {
   at::NoGradGuard noGrad;
   const std::vector<PackageInput> &expected = file->package().inputs;
   std::vector<ArgumentView> views;
@@ -182,11 +184,20 @@ std::vector<c10::IValue> PackagedModel::run(std::span<const c10::IValue> argumen
     else
       call.setTensor(i, withStrides(value.toTensor(), source.inputs[i], values));
   }
-  call.run();
+  try {
+    call.run();
+  } catch (const std::exception &error) {
+    failure = failurePlace(call.failedSteps(), error);
+    throw;
+  }
   std::vector<c10::IValue> results = call.results();
   if (wanted == Results::Copies)
     copyForeign(results, arguments);
   return results;
+}
+
+std::string PackagedModel::note(const FailurePlace &failure) const {
+  return SourceLines::of(*file, variant()).note(loaded->artifact(), failure.steps, failure.line);
 }
 
 } // namespace torch_tile::runtime

@@ -1,6 +1,7 @@
 // A packaged model within torch: constants as tensors over the mapped file, arguments checked and put in their places.
 #pragma once
 
+#include "runtime/executor/FailurePlace.h"
 #include "runtime/executor/FrozenInputs.h"
 #include "runtime/executor/Program.h"
 #include "runtime/package/Guards.h"
@@ -12,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace torch_tile::runtime {
@@ -26,8 +28,12 @@ public:
   enum class Results { Views, Copies };
 
   /// One call; arguments are tensors and integers in the order of the package's inputs, results those of the program.
-  /// Any number of threads may call, one after the other where the program writes constants. Throws c10::Error.
-  std::vector<c10::IValue> run(std::span<const c10::IValue> arguments, Results wanted = Results::Views);
+  /// Any number of threads may call, one after the other where the program writes constants. Throws c10::Error;
+  /// `failure` then says which step has failed, and has no steps if that was none.
+  std::vector<c10::IValue> run(std::span<const c10::IValue> arguments, FailurePlace &failure,
+                               Results wanted = Results::Views);
+  /// What the package knows of it.
+  std::string note(const FailurePlace &failure) const;
 
   const artifact::Variant &variant() const { return file->package().variants[number]; }
   const Program &program() const { return *loaded; }

@@ -1,12 +1,11 @@
 #include "runtime/python/FailureNote.h"
 
-#include "runtime/launch/cpu/CpuLaunch.h"
+#include "runtime/package/SourceLines.h"
 
 #include <torch/csrc/Exceptions.h>
 
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace py = pybind11;
@@ -14,34 +13,6 @@ namespace py = pybind11;
 namespace torch_tile::runtime {
 
 using namespace artifact;
-
-/// What a step does; empty for one that cannot fail.
-static std::string stepName(const Artifact &artifact, const Step &step) {
-  if (auto *launch = std::get_if<Launch>(&step.action))
-    return "kernel " + artifact.kernels[launch->kernel].name;
-  if (auto *call = std::get_if<Extern>(&step.action))
-    return call->op + (call->overload.empty() ? "" : "." + call->overload);
-  if (std::holds_alternative<PyCall>(step.action))
-    return "a Python callable of the graph";
-  if (std::holds_alternative<Alias>(step.action))
-    return "a view";
-  if (std::holds_alternative<Check>(step.action))
-    return "a check of sizes";
-  if (std::holds_alternative<Control>(step.action))
-    return "a subgraph";
-  return "";
-}
-
-FailurePlace failurePlace(std::vector<const Step *> steps, const std::exception &error) {
-  FailurePlace place{std::move(steps), {}};
-  auto *check = dynamic_cast<const FailedCheck *>(&error);
-  if (!check || !check->line || place.steps.empty())
-    return place;
-  const std::vector<uint32_t> &lines = place.steps.front()->lines;
-  if (auto position = static_cast<size_t>(*check->line); position < lines.size())
-    place.line = lines[position];
-  return place;
-}
 
 /// An exception that `describe` gives, or None; null if it fails.
 static PyObject *describeFailure(PyObject *describe, PyObject *error, const std::string &name,

@@ -4,10 +4,13 @@
 #include "runtime/model/PackagedModel.h"
 #include "runtime/package/CpuFeatures.h"
 #include "runtime/package/PackageFile.h"
+#include "runtime/package/SourceLines.h"
 #include "runtime/python/Bindings.h"
 #include "runtime/python/Errors.h"
+#include "runtime/python/FailureNote.h"
 
 #include <pybind11/stl.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -119,7 +122,9 @@ std::shared_ptr<PackagedModel> loadModel(std::shared_ptr<PackageFile> file, uint
   return model;
 }
 
-py::list runModel(PackagedModel &model, const py::list &arguments) {
+/// The results; null with a Python exception, and where the model has failed.
+PyObject *runOrRaise(PackagedModel &model, const py::list &arguments, FailurePlace &failure) {
+  HANDLE_TH_ERRORS
   std::vector<c10::IValue> values;
   for (py::handle argument : arguments) {
     if (THPVariable_Check(argument.ptr()))
@@ -130,7 +135,7 @@ py::list runModel(PackagedModel &model, const py::list &arguments) {
   std::vector<c10::IValue> results;
   {
     py::gil_scoped_release released;
-    results = model.run(values);
+    results = model.run(values, failure);
     values.clear();
   }
   py::list outputs;
@@ -142,7 +147,28 @@ py::list runModel(PackagedModel &model, const py::list &arguments) {
     else
       outputs.append(py::none());
   }
-  return outputs;
+  return outputs.release().ptr();
+  END_HANDLE_TH_ERRORS
+}
+
+/// `describe` is called with an exception of a step (FailureNote.h).
+py::list runModel(PackagedModel &model, const py::list &arguments, const py::object &describe) {
+  FailurePlace failure;
+  PyObject *results = runOrRaise(model, arguments, failure);
+  if (!results && !failure.steps.empty() && !describe.is_none())
+    noteFailure(describe.ptr(), model.program().artifact(), failure);
+  if (!results)
+    throw py::error_already_set();
+  return py::reinterpret_steal<py::list>(results);
+}
+
+py::list sourceLinesOf(const PackageFile &file, uint32_t variant) {
+  TORCH_CHECK_VALUE(variant < file.package().variants.size(), "the package has no variant ", variant);
+  py::list rows;
+  const SourceLines sources = SourceLines::of(file, file.package().variants[variant]);
+  for (const auto &[number, line] : sources.lines())
+    rows.append(py::make_tuple(number, line.op, line.place, line.raisesRuntimeError));
+  return rows;
 }
 
 py::bytes blobOf(const PackageFile &file, uint32_t number) {
@@ -176,11 +202,12 @@ void bindPackage(py::module_ &m) {
       .def_property_readonly("constants", &constantsOf)
       .def_property_readonly("variants", &variantsOf)
       .def("blob", &blobOf, py::arg("number"))
+      .def("source_lines", &sourceLinesOf, py::arg("variant"))
       .def("choose", &choose, py::arg("capability") = 0)
       .def("verify", [](const PackageFile &file) { orThrow(verified(file)); })
       .def("load", &loadModel, py::arg("variant"), py::arg("device"), py::arg("matmul_library") = "auto");
   py::class_<PackagedModel, std::shared_ptr<PackagedModel>>(m, "PackagedModel", py::module_local())
-      .def("run", &runModel, py::arg("arguments"))
+      .def("run", &runModel, py::arg("arguments"), py::arg("describe") = py::none())
       .def("constant", [](const PackagedModel &model, uint32_t number) { return model.constant(number); })
       .def_property_readonly("steps", [](const PackagedModel &model) { return print(model.program().artifact()); });
 }
