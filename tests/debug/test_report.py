@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import html
 import itertools
+import json
 import random
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as xml
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,6 +69,7 @@ def test_page_stands_alone_and_shows_all(report: Path) -> None:
     assert "aten::addmm" in text and "torch_tile.partition" in text
     assert text.count('class="of-graph"') == 2
     assert "No call was profiled" not in text and "not fused" in text
+    assert "<td>bypass</td>" in text and "cache hits" not in text  # the stages come from compiling again
     for stage in ("FX graph", "graph dialect", "fusion group", "tile dialect", "LLVM IR", "assembly"):
         assert f'["{stage}",' in text
 
@@ -75,6 +80,50 @@ def test_pictures_in_the_page_are_xml(report: Path) -> None:
     for text in drawn:
         xml.fromstring(text)
     assert len(drawn[0]) < len(drawn[1])
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+CLICKS = """
+<script>
+addEventListener("load", async () => {
+  const graph = document.querySelector(".of-graph");
+  const panel = graph.querySelector("div.panel");
+  graph.querySelector(".box.kernel").dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  const title = panel.querySelector("h3").textContent;
+  graph.querySelectorAll("tr[data-kernel]")[1].click();
+  panel.querySelector("summary").click();
+  await new Promise((done) => setTimeout(done, 300));
+  const said = {
+    boxes: graph.querySelectorAll(".box rect.whole").length, shown: !panel.hidden, title,
+    chosen: panel.querySelector("h3").textContent, source: panel.querySelector(".sources").textContent,
+    panes: [...panel.querySelectorAll("pre")].map((pre) => pre.textContent.length > 20),
+    wide: document.documentElement.scrollWidth > innerWidth,
+  };
+  document.documentElement.dataset.said = JSON.stringify(said);
+});
+</script>
+"""
+
+
+@pytest.mark.skipif(not any(map(shutil.which, BROWSERS)), reason="no browser")
+def test_kernels_open_in_a_browser(report: Path) -> None:
+    text = (report / "out.html").read_text()
+    (report / "clicks.html").write_text(text.replace("</body>", CLICKS + "</body>"))
+    browser = next(filter(None, map(shutil.which, BROWSERS)))
+    done = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={report / 'profile'}",
+         "--window-size=500,900", "--virtual-time-budget=5000", "--dump-dom", (report / "clicks.html").as_uri()],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    match = re.search(r'<html[^>]* data-said="([^"]*)"', done.stdout)
+    assert match, done.stdout[:500] + done.stderr
+    said = json.loads(html.unescape(match[1]))
+    first, second = re.findall(r'<tr data-kernel="\d+".*?<td class="mono">(.*?)<', text.replace("<wbr>", ""))[:2]
+    drawn = re.findall(r"<svg.*?</svg>", text, re.DOTALL)[:2]
+    assert said["boxes"] == sum(svg.count('<g class="box ') for svg in drawn)  # none lost by a click
+    assert said["shown"] and said["title"] == first and said["chosen"] == second
+    assert "train.py:13" in said["source"] and said["panes"] == [True, True] and not said["wide"]
 
 
 def test_a_folder_without_a_trace_says_what_to_do(tmp_path: Path) -> None:
@@ -127,7 +176,7 @@ def test_nothing_overlaps_and_flows_go_down(seed: int) -> None:
         assert max(place[n].y for n in bands[0]) < min(place[n].y for n in bands[1])
 
 
-def _graph(layers: int) -> dict[str, object]:
+def _graph(layers: int) -> dict[str, Any]:
     """A chain of layers, each a kernel and a call, with a residual around them."""
     values = {0: {"text": "f32[8]", "bytes": 32, "input": True, "output": False}}
     steps = []
@@ -168,10 +217,25 @@ def test_times_of_steps_follow_their_order() -> None:
     assert trace.times() == [{0: 2000.0, 1: 1000.0, 2: 4000.0, 3: 1000.0}]
 
 
+def test_equal_kernels_share_a_measurement() -> None:
+    graph = _graph(2)
+    names = ("fused_<norm>", "fused_<norm>_1")
+    graph["program"]["steps"][2]["name"] = names[1]
+    graph["kernels"] = [{"name": name, "hash": "a"} for name in names]
+    spans = [entries.Span(names[0], 0, 2, lane="kernel"), entries.Span(names[0], 5, 9, lane="kernel")]
+    assert entries.Trace(graphs=[graph], call=spans).times() == [{0: 2000.0, 2: 4000.0}]
+
+
 def test_page_without_a_call_or_phases() -> None:
     text = page.write_page(entries.Trace("a </script> title", graphs=[{**_graph(2), "outside": [], "compile_ms": 1.0}]))
     assert "No call was profiled" in text and "a &lt;/script&gt; title" in text
     assert text.count("</script>") == 2
+
+
+def test_hits_are_of_the_caches_that_were_asked() -> None:
+    caches = [{"cache": "graph", "state": state, "graph": "g"} for state in ("hit", "miss", "bypass")]
+    text = page.write_page(entries.Trace(caches=caches))
+    assert "<b>1 of 2</b><span>cache hits</span>" in text and "the cache was not asked" in text
 
 
 def test_timeline_leaves_out_long_pauses() -> None:

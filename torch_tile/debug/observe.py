@@ -87,6 +87,7 @@ def compiled(
         is_cached: whether the disk cache was asked for it.
     """
     end_ns = phases.now_ns()
+    is_cached = is_cached and not trace.is_collecting()  # a report compiles even what the cache has
     state = "hit" if program.loaded_from == "disk" else "miss" if is_cached else "bypass"
     phases.cache_event(
         "graph", state, f"inductor_fx_local_cache_{state}_count" if is_cached else None,

@@ -44,13 +44,21 @@ class Trace:
         """Of each graph the measured nanoseconds of its steps, by number; nothing where no call was profiled.
 
         Steps of one name are told apart by their order. Where another number of them ran than the graphs have, each
-        has the mean.
+        has the mean. Equal kernels may run as the first of them.
         """
+        kernels = [kernel for graph in self.graphs for kernel in graph["kernels"]]
+        names_of: dict[str, list[str]] = {}
+        for kernel in kernels:
+            names_of.setdefault(kernel["hash"], []).append(kernel["name"])
         ran: dict[str, list[float]] = {}
         for span in sorted(self.call, key=lambda span: span.begin):
             if span.lane:
                 ran.setdefault(span.name, []).append((span.end - span.begin) * 1e3)
-        steps = [(g, i, _ran_as(step["name"], ran)) for g, graph in enumerate(self.graphs)
+        equal = {
+            kernel["name"]: next((n for n in names_of[kernel["hash"]] if n in ran), "")
+            for kernel in kernels if kernel["name"] not in ran
+        }  # fmt: skip
+        steps = [(g, i, equal.get(step["name"]) or _ran_as(step["name"], ran)) for g, graph in enumerate(self.graphs)
                  for i, step in enumerate(graph["program"]["steps"])]  # fmt: skip
         count = Counter(name for _, _, name in steps)
         taken: Counter[str] = Counter()

@@ -63,62 +63,51 @@ for (const search of all("input[type=search]")) {
   });
 }
 
-// The picture: drag to move, wheel with Ctrl or buttons to zoom.
-const views = new Map();
-function fit(canvas) {
+// The picture scrolls: by wheel, by touch, by dragging with the mouse. Wheel with Ctrl or buttons zoom.
+const scales = new Map();
+function size(canvas, scale) {
   const svg = canvas.querySelector("svg");
-  const [, , width, height] = (svg.dataset.whole ??= svg.getAttribute("viewBox")).split(" ").map(Number);
-  const box = canvas.getBoundingClientRect();
-  if (!box.width) return;
+  const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
+  svg.style.width = width * scale + "px";
+  svg.style.height = height * scale + "px";
+  scales.set(canvas, scale);
+}
+function fit(canvas) {
+  const width = Number(canvas.querySelector("svg").getAttribute("viewBox").split(" ")[2]);
+  if (!canvas.clientWidth) return;
   // As wide as the picture, but no larger than life and no smaller than can be read.
-  const scale = Math.min(1, Math.max(box.width / width, 0.72));
-  const shown = { w: box.width / scale, h: box.height / scale };
-  canvas.style.height = Math.min(640, Math.max(160, height * scale + 2)) + "px";
-  shown.h = Math.min(640, Math.max(160, height * scale + 2)) / scale;
-  views.set(canvas, { x: (width - shown.w) / 2, y: 0, ...shown });
-  apply(canvas);
+  size(canvas, Math.min(1, Math.max(canvas.clientWidth / width, 0.9)));
+  canvas.scrollTop = 0;
+  // Where not all of it is seen, the first step is.
+  const places = all(".box", canvas).map((box) => box.getBoundingClientRect());
+  const first = places.reduce((a, b) => (b.top < a.top ? b : a), places[0]);
+  if (first) canvas.scrollLeft += (first.left + first.right) / 2 - canvas.getBoundingClientRect().left - canvas.clientWidth / 2;
 }
-function apply(canvas) {
-  const v = views.get(canvas);
-  canvas.querySelector("svg").setAttribute("viewBox", `${v.x} ${v.y} ${v.w} ${v.h}`);
-}
-function zoom(canvas, factor, at = { x: 0.5, y: 0.5 }) {
-  const v = views.get(canvas);
-  const [w, h] = [v.w * factor, v.h * factor];
-  views.set(canvas, { x: v.x + (v.w - w) * at.x, y: v.y + (v.h - h) * at.y, w, h });
-  apply(canvas);
+function zoom(canvas, factor, at = { x: canvas.clientWidth / 2, y: canvas.clientHeight / 2 }) {
+  const [x, y] = [(canvas.scrollLeft + at.x) * factor, (canvas.scrollTop + at.y) * factor];
+  size(canvas, scales.get(canvas) * factor);
+  canvas.scrollTo(x - at.x, y - at.y);
 }
 for (const canvas of all(".canvas")) {
   let from = null;
   let moved = 0;
-  canvas.addEventListener("pointerdown", (event) => { from = event; moved = 0; });
+  canvas.addEventListener("pointerdown", (event) => { from = event.pointerType === "mouse" ? event : null; moved = 0; });
   canvas.addEventListener("pointermove", (event) => {
     if (!from || !(event.buttons & 1)) return;
-    const v = views.get(canvas);
-    const scale = v.w / canvas.clientWidth;
-    moved += Math.abs(event.clientX - from.clientX) + Math.abs(event.clientY - from.clientY);
+    const [x, y] = [event.clientX - from.clientX, event.clientY - from.clientY];
+    moved += Math.abs(x) + Math.abs(y);
     if (moved > 4) { canvas.classList.add("held"); canvas.setPointerCapture(event.pointerId); }
-    views.set(canvas, { ...v, x: v.x - (event.clientX - from.clientX) * scale,
-      y: v.y - (event.clientY - from.clientY) * scale });
+    canvas.scrollBy(-x, -y);
     from = event;
-    apply(canvas);
   });
   const release = () => { from = null; canvas.classList.remove("held"); };
   canvas.addEventListener("pointerup", release);
   canvas.addEventListener("pointercancel", release);
   canvas.addEventListener("wheel", (event) => {
-    const v = views.get(canvas);
-    const box = canvas.getBoundingClientRect();
+    if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
-    if (event.ctrlKey || event.metaKey)
-      return zoom(canvas, Math.exp(event.deltaY / 300), { x: (event.clientX - box.left) / box.width,
-        y: (event.clientY - box.top) / box.height });
-    const height = canvas.querySelector("svg").dataset.whole.split(" ")[3];
-    const y = Math.min(Math.max(v.y + event.deltaY * v.w / box.width, 0), Math.max(0, height - v.h));
-    // At the end of the picture the page moves on.
-    if (y === v.y) window.scrollBy(0, event.deltaY);
-    views.set(canvas, { ...v, x: v.x + event.deltaX * v.w / box.width, y });
-    apply(canvas);
+    const box = canvas.getBoundingClientRect();
+    zoom(canvas, Math.exp(-event.deltaY / 300), { x: event.clientX - box.left, y: event.clientY - box.top });
   }, { passive: false });
   const choose = (box) => {
     if (!box || moved > 4) return;
@@ -149,7 +138,7 @@ function showStep(graph, number) {
   const facts = data.graphs[Number(graph.dataset.graph)];
   const step = facts.steps[number];
   if (step.kernel !== undefined) return showKernel(graph, step.kernel);
-  const panel = graph.querySelector(".kernel");
+  const panel = graph.querySelector(".panel");
   panel.hidden = false;
   panel.replaceChildren(element("h3", {}, step.name), element("p", { class: "dim" }, step.facts), sources(step.sources));
 }
@@ -177,8 +166,9 @@ function pane(stages, chosen) {
 }
 function showKernel(graph, number) {
   const kernel = data.graphs[Number(graph.dataset.graph)].kernels[number];
-  const panel = graph.querySelector(".kernel");
+  const panel = graph.querySelector(".panel");
   panel.hidden = false;
+  const wasOpen = panel.querySelector("details")?.open;
   const children = [element("h3", {}, kernel.name), element("p", { class: "dim" }, kernel.facts), sources(kernel.sources)];
   if (kernel.schedule) children.push(element("p", { class: "mono dim" }, kernel.schedule));
   if (kernel.stages.length) {
@@ -186,16 +176,26 @@ function showKernel(graph, number) {
     const right = Math.max(0, names.indexOf("tile dialect"));
     const panes = element("div", { class: "panes" }, pane(kernel.stages, 0), pane(kernel.stages, right));
     const details = element("details", {}, element("summary", {}, `stages: ${names.join(", ")}`), panes);
+    details.open = wasOpen ?? false;
     children.push(details);
   }
   panel.replaceChildren(...children);
   all("tr[data-kernel]", graph).forEach((row) => row.classList.toggle("chosen", Number(row.dataset.kernel) === number));
 }
-for (const row of all("tr[data-kernel]"))
-  row.addEventListener("click", () => {
+for (const row of all("tr[data-kernel]")) {
+  const open = () => {
     const graph = row.closest(".of-graph");
     showKernel(graph, Number(row.dataset.kernel));
-    graph.querySelector(".kernel").scrollIntoView({ block: "nearest" });
+    graph.querySelector(".panel").scrollIntoView({ block: "nearest" });
+  };
+  row.addEventListener("click", open);
+  row.addEventListener("keydown", (event) => event.key === "Enter" && open());
+}
+// A bar that is too short for its name says it below the timeline.
+for (const lanes of all(".lanes"))
+  lanes.addEventListener("click", (event) => {
+    const name = event.target.closest("[title]")?.title;
+    if (name) lanes.closest("section").querySelector(".picked").textContent = name;
   });
 for (const details of all("details[data-text]"))
   details.addEventListener("toggle", () => details.open && show(details.querySelector("pre"), Number(details.dataset.text)));

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch_tile.debug.report import timeline
 from torch_tile.debug.report.entries import Trace
-from torch_tile.debug.report.picture import STYLE, Picture, show_bytes, show_ns
+from torch_tile.debug.report.picture import STYLE, Picture, short_source, show_bytes, show_ns
 from torch_tile.debug.report.stages import texts_of_kernel
 
 _WHOLE = [
@@ -24,6 +24,7 @@ _WHOLE = [
     ("tile_fusion", "fusion groups"),
     ("tile_program", "step program"),
 ]
+_LONGEST_LINE = 80
 _DECISION = re.compile(r"(yes|no) +(\w+) line (\d+) with line (\d+): (.*)")
 
 Cell = tuple[str, float | None] | str
@@ -45,7 +46,10 @@ class _Texts:
 
 
 def _table(heads: Sequence[str], rows: Sequence[tuple[str, Sequence[Cell]]], wide: Sequence[int] = ()) -> str:
-    """A table that sorts. Cells with a value are numbers; `wide` columns are left out on narrow screens."""
+    """A table that sorts. Cells with a value are numbers; `wide` columns are left out on narrow screens.
+
+    The first line of a cell is its text, and others stand small below it.
+    """
     numbers = {k for _, cells in rows for k, cell in enumerate(cells) if not isinstance(cell, str)}
 
     def classes(k: int, is_code: bool = False) -> str:
@@ -57,7 +61,9 @@ def _table(heads: Sequence[str], rows: Sequence[tuple[str, Sequence[Cell]]], wid
         line = ""
         for k, cell in enumerate(cells):
             if isinstance(cell, str):
-                line += f"<td{classes(k, k == 0)}>{escape(cell)}</td>"
+                first, *below = map(escape, cell.split("\n"))
+                small = "".join(f"<small>{part}</small>" for part in below)
+                line += f"<td{classes(k, k == 0)}>{first.replace('_', '_<wbr>')}{small}</td>"
             else:
                 value = -1 if cell[1] is None else cell[1]
                 line += f'<td{classes(k)} data-value="{value:g}">{escape(cell[0])}</td>'
@@ -85,23 +91,27 @@ def _kernel_rows(graph: Mapping[str, Any], times: Mapping[int, float]) -> list[t
         moved = kernel["bytes_moved"]
         speed = moved / total if moved is not None and total else None
         compiled = kernel["steps_ms"].get("total")
-        source = next(iter(kernel["sources"]), "")
         rows.append(
             (
-                f' data-kernel="{k}"',
+                f' data-kernel="{k}" tabindex="0"',
                 [
-                    kernel["name"],
+                    "\n".join([kernel["name"], *map(_short, kernel["sources"][:1])]),
                     (str(launches), launches),
                     _ns(kernel["predicted_ns"]),
                     _ns(total),
                     ("by size" if moved is None else show_bytes(moved), moved),
                     ("-" if speed is None else f"{speed:.1f}", speed),
                     ("-" if compiled is None else f"{compiled:.1f}", compiled),
-                    re.sub(r"^.*/", "", source.partition(": ")[0]),
                 ],
             )
         )
     return rows
+
+
+def _short(source: str) -> str:
+    """`file.py:12 code` of `/a/b/file.py:12: code`."""
+    code = source.partition(": ")[2]
+    return f"{short_source(source)} {code if len(code) <= _LONGEST_LINE else code[:_LONGEST_LINE] + '…'}".strip()
 
 
 def _decisions(graph: Mapping[str, Any]) -> str:
@@ -133,13 +143,14 @@ def _decisions(graph: Mapping[str, Any]) -> str:
 def _outside(graph: Mapping[str, Any]) -> str:
     counts: Counter[tuple[str, str, str]] = Counter()
     for call in graph["outside"]:
-        counts[call["operator"], call["reason"], re.sub(r"^.*/", "", call["source"].partition(": ")[0])] += 1
+        counts[call["operator"], call["reason"], _short(call["source"])] += 1
     if not counts:
         return '<p class="dim">None: the whole graph is generated.</p>'
     rows: list[tuple[str, list[Cell]]] = [
-        ("", [op, reason, source, (str(count), count)]) for (op, reason, source), count in counts.most_common()
+        ("", [f"{op}\n{source}" if source else op, reason, (str(count), count)])
+        for (op, reason, source), count in counts.most_common()
     ]
-    return _table(["operator", "reason", "source", "times"], rows)
+    return _table(["operator", "reason", "times"], rows)
 
 
 def _picture(graph: Mapping[str, Any], times: Mapping[int, float]) -> str:
@@ -165,11 +176,11 @@ def _graph(number: int, graph: Mapping[str, Any], times: Mapping[int, float], te
         for title, text in whole
     )
     notes = "".join(f"<p>{escape(note)}</p>" for note in graph.get("notes", []))
-    heads = ["kernel", "launches", "predicted", "measured", "moved", "GB/s", "compile ms", "source"]
-    table = _table(heads, _kernel_rows(graph, times), wide=[5, 6])
+    heads = ["kernel", "launches", "predicted", "measured", "moved", "GB/s", "compile ms"]
+    table = _table(heads, _kernel_rows(graph, times), wide=[1, 5, 6])
     return (
         f'<div class="of-graph" data-graph="{number}"{" hidden" if number else ""}>'
-        f"<section><h2>Graph</h2>{_picture(graph, times)}<div class=kernel hidden></div></section>"
+        f"<section><h2>Graph</h2>{_picture(graph, times)}<div class=panel hidden></div></section>"
         f"<section><h2>Kernels</h2>{table if graph['kernels'] else '<p class=dim>None.</p>'}</section>"
         f"<section><h2>Calls outside</h2>{_outside(graph)}</section>"
         f"<section><h2>Fusion decisions</h2>{_decisions(graph)}{notes}</section>"
@@ -182,16 +193,17 @@ def _facts(trace: Trace) -> str:
     steps = [step for graph in trace.graphs for step in graph["program"]["steps"]]
     launches = sum(step["kind"] == "kernel" for step in steps)
     moved = [kernel["bytes_moved"] for graph in trace.graphs for kernel in graph["kernels"]]
-    hits = sum(cache["state"] == "hit" for cache in trace.caches)
+    asked = [cache["state"] for cache in trace.caches if cache["state"] != "bypass"]
     facts = [
         (str(len(trace.graphs)), "graphs" if len(trace.graphs) != 1 else "graph"),
         (str(len(kernels)), "kernels"),
         (str(launches), "launches a call"),
         (str(len(steps) - launches), "calls outside"),
         (show_bytes(sum(m for m in moved if m is not None)) if moved else "-", "moved by kernels"),
-        (f"{sum(graph['compile_ms'] for graph in trace.graphs):.0f} ms", "compile"),
-        (f"{hits} of {len(trace.caches)}", "cache hits"),
+        (show_ns(sum(graph["compile_ms"] for graph in trace.graphs) * 1e6), "compile"),
     ]
+    if asked:
+        facts.append((f"{asked.count('hit')} of {len(asked)}", "cache hits"))
     if trace.call:
         span = max(s.end for s in trace.call) - min(s.begin for s in trace.call)
         facts.append((show_ns(span * 1e3), "one profiled call"))
@@ -210,7 +222,13 @@ def _caches(trace: Trace) -> str:
             ("-" if ms is None else f"{ms:.1f}", ms),
         ]
         rows.append(("", [what, cache["cache"], cache["state"], *numbers]))
-    return _table(["entry", "cache", "outcome", "kernels", "ms"], rows)
+    note = ""
+    if any(cache["state"] == "bypass" for cache in trace.caches):
+        note = (
+            '<p class="dim">bypass: the cache was not asked. A report of a script compiles every graph, to show its '
+            "stages; a trace (TORCH_TRACE) has the hits and misses of a usual run.</p>"
+        )
+    return note + _table(["entry", "cache", "outcome", "kernels", "ms"], rows)
 
 
 def _data(trace: Trace, times: Sequence[Mapping[int, float]], texts: _Texts) -> dict[str, Any]:
@@ -219,7 +237,8 @@ def _data(trace: Trace, times: Sequence[Mapping[int, float]], texts: _Texts) -> 
         numbers = {kernel["name"]: k for k, kernel in enumerate(graph["kernels"])}
         kernels = []
         for kernel in graph["kernels"]:
-            facts = [f"{kernel['launches']} launches", f"predicted {show_ns(kernel['predicted_ns'])} on one thread"]
+            launches = "1 launch" if kernel["launches"] == 1 else f"{kernel['launches']} launches"
+            facts = [launches, f"predicted {show_ns(kernel['predicted_ns'])} on one thread"]
             if (total := _measured(graph, measured, kernel["name"])) is not None:
                 facts.append(f"measured {show_ns(total)}")
             facts += [f"{show_bytes(kernel['bytes_moved'])} moved", kernel["target"], f"hash {kernel['hash'][:12]}"]
@@ -272,9 +291,9 @@ def write_page(trace: Trace) -> str:
 <div class="facts">{_facts(trace)}</div>
 <section><h2>One call</h2>{call}</section>
 <section><h2>Compile</h2>{timeline.phases(trace)}</section>
+<section><h2>Caches</h2>{_caches(trace)}</section>
 <nav class="tabs" id="graphs" role="tablist">{tabs}</nav>
 {graphs}
-<section><h2>Caches</h2>{_caches(trace)}</section>
 <script id="data" type="application/json">{data}</script>
 <script>
 {_asset("page.js")}</script>

@@ -14,7 +14,7 @@ from torch_tile.debug.report.layout import Cell, Drawing, Flow, draw
 from torch_tile.debug.report.repeats import Segment, segments
 
 _CHARACTER = 7.25  # width of one, at 12 px of a fixed width
-_SMALL = 6.35  # at 10.5 px
+_SMALL = 6.65  # at 11 px
 _MARGIN = 18.0
 
 STYLE = """
@@ -24,7 +24,7 @@ STYLE = """
   --accent: #6cb2ec; --wash: #172a3a; --grey: #22272c } }
 .graph .paper { fill: var(--paper) }
 .graph text { fill: var(--ink); font-size: 12px }
-.graph .small { font-size: 10.5px; fill: var(--dim) }
+.graph .small { font-size: 11px; fill: var(--dim) }
 .graph .box rect { fill: var(--wash); stroke: var(--accent) }
 .graph .box.call rect, .graph .box.python rect { fill: var(--grey); stroke: var(--line) }
 .graph .box.python rect { stroke-dasharray: 4 3 }

@@ -24,7 +24,7 @@ def _lanes(spans: Sequence[Span], is_ours: dict[int, bool], gaps: Sequence[float
     for span in shown:
         left, width = (span.begin - first) / whole * 100, (span.end - span.begin) / whole * 100
         took = show_ns((span.end - span.begin) * 1e3)
-        label = escape(span.name) if width > 2.5 else ""
+        label = escape(span.name) if width > 4 else ""
         mark = " class=ours" if is_ours.get(id(span)) else " class=call" if span.lane == "call" else ""
         bars.append(
             f'<div{mark} style="left:{left:.3f}%;width:{width:.3f}%;top:{span.depth * _ROW}px" '
@@ -35,8 +35,9 @@ def _lanes(spans: Sequence[Span], is_ours: dict[int, bool], gaps: Sequence[float
     )
     axis = f"<span>0</span><span>{show_ns(whole * 1e3)}</span>"
     return (
+        '<div class="scroll"><div class="timeline">'
         f'<div class="lanes" style="height:{(depth + 1) * _ROW}px">{"".join(bars)}{marks}</div>'
-        f'<div class="axis">{axis}</div>'
+        f'<div class="axis">{axis}</div></div></div><div class="picked"></div>'
     )
 
 
@@ -91,8 +92,8 @@ def phases(trace: Trace) -> str:
     own = [s for s in trace.phases if s.name in ("torch_tile.compile", "torch_tile.load")]
     total = sum(s.end - s.begin for s in trace.phases if s.depth == 0)
     text = (
-        f"{show_ns(sum(s.end - s.begin for s in own) * 1e3)} of {show_ns(total * 1e3)} are torch-tile's compiler; "
-        "the rest is Dynamo and AOTAutograd. Kernels are compiled side by side on threads."
+        f'<i class="swatch ours"></i>{show_ns(sum(s.end - s.begin for s in own) * 1e3)} of {show_ns(total * 1e3)} '
+        "are torch-tile's compiler; the rest is Dynamo and AOTAutograd. Kernels are compiled side by side on threads."
     )
     return f'<p class="dim">{text}</p>{_lanes(spans, ours, gaps)}'
 
@@ -104,7 +105,8 @@ def call(spans: Sequence[Span]) -> str:
     whole = max(s.end for s in spans) - min(s.begin for s in spans)
     calls = sum(s.end - s.begin for s in spans if s.lane == "call")
     text = (
-        f"{show_ns(kernels * 1e3)} in kernels, {show_ns(calls * 1e3)} in calls outside, "
+        f'<i class="swatch ours"></i>{show_ns(kernels * 1e3)} in kernels, '
+        f'<i class="swatch call"></i>{show_ns(calls * 1e3)} in calls outside, '
         f"{show_ns(max(whole - kernels - calls, 0) * 1e3)} elsewhere."
     )
     return f'<p class="dim">{text}</p>{_lanes(spans, ours)}'
