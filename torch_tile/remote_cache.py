@@ -6,6 +6,8 @@ text), so machines of other kinds never see each other's.
 
     graphs/<key>     the graph and all its kernels, as one value
     autograd/<key>   what AOTAutograd made of a graph
+    language/<key>   a kernel of the tile language
+    tuning/<key>     a choice of autotuning
 
 An entry is taken as it is: who may write to the remote cache may run code here, as with torch's own.
 """
@@ -120,6 +122,6 @@ def store(settings: Settings, name: str, parts: Iterable[str]) -> None:
 def _parts(name: str) -> tuple[str, bytes]:
     kind, _, key = name.partition("/")
     digest = bytes.fromhex(key)
-    if kind not in ("graphs", "kernels", "autograd") or len(digest) != 32:
+    if kind not in ("graphs", "kernels", "autograd", "language", "tuning") or len(digest) != 32:
         raise ValueError(f"{name!r} is no entry of a cache")
     return kind, digest

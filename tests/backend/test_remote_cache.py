@@ -11,8 +11,11 @@ import pytest
 import torch
 
 import torch_tile
+import torch_tile.language as tl
+from tests.language.conftest import has_compiler
 from torch_tile import _C, config, remote_cache
 from torch_tile.frontend import aot
+from torch_tile.language import choices_on_disk
 
 OPTIONS = {"remote_cache": True}
 
@@ -84,6 +87,78 @@ def test_another_machine_compiles_nothing(tmp_path: Path, memory: Memory) -> Non
     memory.values.clear()
     run(tmp_path / "b", x)
     assert torch_tile.counters["graphs_from_disk"] == 1 and torch_tile.counters["remote_hits"] == 0
+
+
+def names_in(folder: Path) -> set[str]:
+    """Kinds and keys of all entries."""
+    _C.flush_disk_cache()
+    return {f"{file.parent.name}/{file.name}" for file in folder.glob("*/*") if len(file.name) == 64}
+
+
+@pytest.mark.parametrize("what", ["training", "freezing"])
+def test_what_has_several_programs(what: str, tmp_path: Path, memory: Memory) -> None:
+    """Forward and backward, or the program with the one that computes its constants."""
+    is_kept = torch.__version__.startswith(aot._CACHED_VERSIONS)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4)).eval()
+    x, results = torch.randn(8, 16), []
+    for folder in ("a", "b"):
+        torch.compiler.reset()
+        torch_tile.counters.clear()
+        memory.calls.clear()
+        with config.patch(cache_dir=str(tmp_path / folder)), torch.set_grad_enabled(what == "training"):
+            compiled = torch.compile(model, backend="tile", options={**OPTIONS, "freezing": what == "freezing"})
+            results.append(compiled(x))
+            if what == "training":
+                results[-1].sum().backward()
+    assert torch.equal(*results)
+    assert {action for action, _ in memory.calls} == ({"get"} if is_kept else {"get", "put"})
+    assert torch_tile.counters["graphs_from_disk"] == torch_tile.counters["graphs"] >= 1
+    first, second = names_in(tmp_path / "a"), names_in(tmp_path / "b")
+    assert first == second and {name.split("/")[0] for name in first} >= {"graphs", "kernels"}
+
+
+def double(x_ptr: Any, o_ptr: Any, n: Any, B: tl.constexpr) -> None:
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(o_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+
+@pytest.mark.skipif(not has_compiler(), reason="this build has no launcher for single kernels")
+def test_kernels_of_the_language_and_what_was_chosen(
+    tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch_tile.language.autotuner import Autotuner
+
+    timed: list[int] = []
+    time = Autotuner._time
+
+    def spy(self: Any, candidate: Any, *arguments: Any) -> float:
+        timed.append(candidate.kwargs["B"])
+        return time(self, candidate, *arguments)
+
+    monkeypatch.setattr(Autotuner, "_time", spy)
+    x, out, chosen = torch.arange(100.0), torch.empty(100), []
+    for folder in ("a", "b"):
+        memory.calls.clear()
+        with config.patch(cache_dir=str(tmp_path / folder), remote_cache=True):
+            configs = [torch_tile.Config({"B": block}) for block in (16, 32)]
+            kernel = torch_tile.autotune(configs=configs, key=["n"])(torch_tile.jit(double))
+            kernel[lambda given: (torch_tile.cdiv(100, given["B"]),)](x, out.zero_(), 100)
+            assert torch.equal(out, 2 * x)
+            chosen.append(kernel.best_config)
+    assert timed == [16, 32] and chosen[0] == chosen[1]
+    assert {action for action, _ in memory.calls} == {"get"}
+    kinds = sorted(name.split("/")[0] for name in names_in(tmp_path / "b"))
+    assert kinds == ["language", "tuning"], "the other configuration is not asked for"
+    assert sorted(key.split("/")[2] for key in memory.values) == ["language", "language", "tuning"]
+
+
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_choices_follow_the_options_of_the_compile(is_remote: bool, tmp_path: Path, memory: Memory) -> None:
+    settings = config.resolve(options={"remote_cache": is_remote, "cache_dir": str(tmp_path)})
+    choices_on_disk.write(bytes(32), 1, "text", [2.0, 1.0], settings)
+    assert [key.split("/")[2] for key in memory.values] == ["tuning"] * is_remote
+    other = config.resolve(options={"remote_cache": is_remote, "cache_dir": str(tmp_path / "b")})
+    assert choices_on_disk.read(bytes(32), 2, other) == ((1, "text", [2.0, 1.0]) if is_remote else None)
 
 
 def test_off_by_default(tmp_path: Path, memory: Memory) -> None:

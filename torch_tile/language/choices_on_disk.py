@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from torch_tile import _C, cache_artifacts, config, disk_cache
+from torch_tile import _C, cache_artifacts, config, disk_cache, remote_cache
+from torch_tile.config import Settings
 from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.dtypes import dtype
 
@@ -68,11 +69,17 @@ def hash_of(compiled: Any) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
-def read(key: bytes, count: int) -> tuple[int, str, list[float]] | None:
-    """Number of the chosen configuration of `count`, the hash of its text, and all times."""
-    cache = disk_cache.open_cache(config.resolve())
-    if cache is None or config.get("force_compile"):
+def read(key: bytes, count: int, settings: Settings | None = None) -> tuple[int, str, list[float]] | None:
+    """Number of the chosen configuration of `count`, the hash of its text, and all times.
+
+    Args:
+        settings: of a torch.compile call; without one, the process's.
+    """
+    settings = settings or config.resolve()
+    cache = disk_cache.open_cache(settings)
+    if cache is None or settings["force_compile"]:
         return None
+    remote_cache.fetch(settings, f"{_KIND}/{key.hex()}")
     found = cache.read(_KIND, key)
     disk_cache.report()
     if found is None:
@@ -89,9 +96,12 @@ def read(key: bytes, count: int) -> tuple[int, str, list[float]] | None:
     return number, text_hash, times
 
 
-def write(key: bytes, number: int, text_hash: str, times: list[float]) -> None:
-    cache = disk_cache.open_cache(config.resolve())
+def write(key: bytes, number: int, text_hash: str, times: list[float], settings: Settings | None = None) -> None:
+    settings = settings or config.resolve()
+    cache = disk_cache.open_cache(settings)
     if cache is not None:
+        name = f"{_KIND}/{key.hex()}"
         entry = {"choice": number, "text": text_hash, "times": times}
         cache.write(_KIND, key, json.dumps(entry).encode(), replace=True)
-        cache_artifacts.record(cache, [f"{_KIND}/{key.hex()}"])
+        cache_artifacts.record(cache, [name])
+        remote_cache.store(settings, name, [name])

@@ -39,7 +39,7 @@ def fuse_products(
     if not any(node.target in PRODUCTS for node in gm.graph.nodes):
         return gm
     gm = own_copy(gm)
-    tuner = Tuner(compile_with, settings["autotune_seconds"])
+    tuner = Tuner(compile_with, settings)
     kernels: dict[str, GivenKernel] = {}
     count = 0
     notes = gm.meta[TUNING_NOTES] = []

@@ -21,6 +21,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_tile import _C, config, disk_cache
+from torch_tile.config import Settings
 from torch_tile.errors import TileError, UnsupportedError
 from torch_tile.frontend.launches.embed_kernels import GivenKernel
 from torch_tile.frontend.products.blocks import Blocks
@@ -79,12 +80,15 @@ class Tuner:
 
     Args:
         compile_with: makes the program of a graph, and its text.
-        seconds: how long all of it may take.
+        settings: of this torch.compile call; `autotune_seconds` is how long all of it may take.
     """
 
-    def __init__(self, compile_with: Callable[[GraphModule], tuple[_C.GraphText, _C.Program]], seconds: float) -> None:
+    def __init__(
+        self, compile_with: Callable[[GraphModule], tuple[_C.GraphText, _C.Program]], settings: Settings
+    ) -> None:
         self.compile_with = compile_with
-        self.end = time.perf_counter() + seconds
+        self.settings = settings
+        self.end = time.perf_counter() + settings["autotune_seconds"]
         self.known: dict[bytes, Choice] = {}
 
     def choose(self, region: Region, inlined: list[Node], candidates: list[Candidate]) -> Choice | None:
@@ -97,7 +101,7 @@ class Tuner:
         key = disk_cache.key_of(str(_C.version()), described, "product", graph.text, *names)
         if (known := self.known.get(key)) is not None:
             return known
-        stored = choices_on_disk.read(key, len(names))
+        stored = choices_on_disk.read(key, len(names), self.settings)
         if stored is not None:
             choice = Choice(candidates, stored[2])
         elif time.perf_counter() > self.end:
@@ -105,7 +109,7 @@ class Tuner:
         else:
             times = self._times(alone, library, candidates)
             choice = Choice(candidates, times)
-            choices_on_disk.write(key, min(range(len(times)), key=times.__getitem__), "", times)
+            choices_on_disk.write(key, min(range(len(times)), key=times.__getitem__), "", times, self.settings)
             log.info("max_autotune, %s: %s", region.products[0].node.name, choice.table())
             if config.get("print_autotuning"):
                 print(f"torch_tile autotuning of {region.products[0].node.name}: {choice.table()}", file=sys.stderr)
