@@ -72,7 +72,7 @@ ROWS: dict[str, Fate] = {
         Fate("force_disable_caches", "sets", "`cache` = False", lambda value: {"cache": False} if value else {}),
         _sets("compile_threads", "threads"),
         _sets_if("trace.enabled", "debug", ": every stage is written to torch's debug folder"),
-        _sets_if("trace.graph_diagram", "debug", ": the folder holds what the picture is drawn from"),
+        _sets_if("trace.graph_diagram", "debug", ": the folder of each graph holds its picture, 70-graph.svg"),
         Fate("max_autotune_gemm", "sets", "`max_autotune`", lambda value: {"max_autotune": bool(value)}),
         Fate(
             "max_autotune_gemm_backends",

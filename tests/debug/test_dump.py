@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,25 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     )  # fmt: skip
     if done.returncode == 0:  # else torch's own dumps have failed
         assert "torch_tile: stages are not written: " in done.stderr and done.stdout.strip() == "tensor([2.])"
+
+
+def test_the_option_for_a_picture_writes_one(tmp_path: Path) -> None:
+    """Inductor's name, without the variable that turns all of debugging on."""
+    program = """
+import torch
+function = torch.compile(
+    lambda x, w: torch.softmax(x @ w, -1), backend="tile", options={"strict": True, "trace.graph_diagram": True}
+)
+function(torch.ones(5, 7), torch.ones(7, 9))
+"""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("TORCH_COMPILE_DEBUG")}
+    environment["TORCH_COMPILE_DEBUG_DIR"] = str(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    (picture,) = tmp_path.rglob("70-graph.svg")
+    root = ElementTree.parse(picture).getroot()
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    shown = " ".join(root.itertext())
+    assert "fused_" in shown and "aten::mm" in shown, "a kernel and a call outside"

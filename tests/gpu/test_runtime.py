@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.compiling import ROOT, assert_same, compiled, count, fresh
+from tests.compiling import ROOT, assert_same, compiled, count, fresh, run_python
 from torch_tile.debug.record import recording
+from torch_tile.frontend import aot
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
@@ -316,6 +318,35 @@ class TestCudaGraphs:
                 expected = (x + 1) * 2
                 assert_same(recorded(x), expected)
         assert "is written" in caplog.text
+
+    @pytest.mark.skipif(
+        not torch.__version__.startswith(aot._CACHED_VERSIONS), reason="traces are kept with tried versions of torch"
+    )
+    @pytest.mark.parametrize("freezing", [False, True])
+    def test_warm_start_in_a_second_process(self, freezing: bool, tmp_path: Path) -> None:
+        program = f"""
+            import os
+            if {freezing}:
+                os.environ["TORCH_TILE_FREEZING"] = "1"
+            import torch
+            import torch_tile
+
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.GELU(), torch.nn.Linear(64, 8)).cuda().eval()
+            compiled = torch.compile(model, backend="tile", mode="reduce-overhead")
+            sums = []
+            with torch.no_grad():
+                for _ in range(4):  # the first ones warm up and record
+                    x = torch.randn(16, 32, device="cuda")
+                    result = compiled(x).clone()
+                    torch.testing.assert_close(result, model(x), rtol=1e-3, atol=1e-3)
+                    sums.append(result.double().sum().item())
+            counts = torch_tile.counters
+            print(int(counts["graphs"]), int(counts["graphs_from_disk"]), *map(repr, sums))
+        """
+        cold, warm = (run_python(program, TORCH_TILE_CACHE_DIR=str(tmp_path)).split() for _ in range(2))
+        assert cold[2:] == warm[2:]
+        assert cold[1] == "0" and warm[0] == warm[1] != "0", "every graph comes from the disk"
 
 
 def test_many_operands_are_copied_by_torch() -> None:

@@ -411,3 +411,16 @@ def test_library_functions_of_bits() -> None:
     assert torch.equal(out[2], x * x)
     assert torch.equal(out[3], 2 * x.abs() + x)
     assert (out[4] == 3).all()
+
+
+def test_profiler_shows_shapes_and_dtypes() -> None:
+    """As of kernels of graphs."""
+    x, y = torch.randn(100), torch.randn(100, dtype=torch.float64)
+    out = torch.empty(100)
+    kernels.add[(1,)](x, y, out, 100, BLOCK=128)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
+        kernels.add[(1,)](x, y, out, 100, BLOCK=128)
+    (event,) = [event for event in profile.events() if event.name == "add"]
+    assert event.input_shapes == [[100], [100], [100]]
+    (raw,) = [event for event in profile.profiler.kineto_results.events() if event.name() == "add"]
+    assert raw.dtypes() == ["float", "double", "float"]
