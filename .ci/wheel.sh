@@ -18,11 +18,19 @@ say "reading $(basename "$wheel"), $(du -h "$wheel" | cut -f1)"
 "$python" - "$wheel" "$largest" <<'PY'
 import fnmatch, pathlib, sys, zipfile
 
+headers = [path.relative_to("csrc/runner").as_posix() for path in pathlib.Path("csrc/runner/include").rglob("*.h*")]
+# What programs without Python are built with and run.
+RUNNER = [
+    "libtorch_tile_runtime.so", "libtorch_tile_runtime_torch.so", *headers,
+    "cmake/TorchTileConfig.cmake", "cmake/TorchTileConfigVersion.cmake",
+]
+
 wheel = zipfile.ZipFile(sys.argv[1])
 sizes = {info.filename: info.file_size for info in wheel.infolist()}
 library = "torch_tile/libtorch_tile_compiler.so"
 sources = {path.as_posix() for path in pathlib.Path("torch_tile").rglob("*") if path.suffix in (".py", ".pyi", ".typed")}
-missing = [name for name in sorted({library, *sources} - sizes.keys())]
+runner = {f"torch_tile/{name}" for name in RUNNER}
+missing = [name for name in sorted({library, *sources, *runner} - sizes.keys())]
 if not fnmatch.filter(sizes, "torch_tile/_C.*.so"):
     missing.append("torch_tile/_C.*.so")
 if missing:

@@ -346,7 +346,7 @@ def standalone_compile(
     dynamic_shapes: Literal["from_example_inputs", "from_tracing_context", "from_graph"] = "from_graph",
     options: dict[str, Any] | None = None,
 ) -> CompiledArtifact:
-    """Compile a graph ahead of the calls, as torch._inductor.standalone_compile does.
+    """Compile a graph ahead of the calls, as torch._inductor.standalone_compile does. Needs torch 2.13.
 
     Args:
         gm: a graph with flat inputs and outputs, as Dynamo captures it or make_fx makes it. It is not changed.
