@@ -22,29 +22,6 @@ uint64_t fixed(std::span<const uint8_t> bytes, size_t offset, size_t size) {
 
 Status bad(std::string text) { return Status::invalidInput("load", std::move(text)); }
 
-/// Whether Python can read it: UTF-8 without overlong forms or surrogates.
-bool isUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    auto first = static_cast<uint8_t>(text[i++]);
-    if (first < 0x80)
-      continue;
-    size_t more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
-    if (first < 0xc2 || first > 0xf4 || more > text.size() - i)
-      return false;
-    uint32_t value = first & (0x3f >> more);
-    for (; more > 0; --more, ++i) {
-      auto next = static_cast<uint8_t>(text[i]);
-      if ((next & 0xc0) != 0x80)
-        return false;
-      value = value << 6 | (next & 0x3f);
-    }
-    bool isOverlong = (first == 0xe0 && value < 0x800) || (first == 0xf0 && value < 0x10000);
-    if (isOverlong || (value >= 0xd800 && value < 0xe000) || value > 0x10ffff)
-      return false;
-  }
-  return true;
-}
-
 std::string readText(ByteReader &in) {
   std::string text = in.text();
   if (!isUtf8(text))
@@ -201,6 +178,28 @@ Status readAll(std::span<const uint8_t> index, uint64_t endOfBlobs, uint64_t ver
 }
 
 } // namespace
+
+bool artifact::isUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    auto first = static_cast<uint8_t>(text[i++]);
+    if (first < 0x80)
+      continue;
+    size_t more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
+    if (first < 0xc2 || first > 0xf4 || more > text.size() - i)
+      return false;
+    uint32_t value = first & (0x3f >> more);
+    for (; more > 0; --more, ++i) {
+      auto next = static_cast<uint8_t>(text[i]);
+      if ((next & 0xc0) != 0x80)
+        return false;
+      value = value << 6 | (next & 0x3f);
+    }
+    bool isOverlong = (first == 0xe0 && value < 0x800) || (first == 0xf0 && value < 0x10000);
+    if (isOverlong || (value >= 0xd800 && value < 0xe000) || value > 0x10ffff)
+      return false;
+  }
+  return true;
+}
 
 size_t artifact::sizeOf(ElementType type) {
   switch (type) {

@@ -10,6 +10,7 @@
 
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace torch_tile::artifact {
 
@@ -74,6 +75,9 @@ Status readPackage(std::span<const uint8_t> file, Package &package);
 
 /// Bytes of a blob; an error if they are not those that were written.
 Status readBlob(std::span<const uint8_t> file, const Blob &blob, std::span<const uint8_t> &bytes);
+
+/// Whether Python can read a text: UTF-8 without overlong forms or surrogates.
+bool isUtf8(std::string_view text);
 
 /// Bytes of an element.
 size_t sizeOf(ElementType type);

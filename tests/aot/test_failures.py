@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ import torch_tile
 from tests.aot import c_interface, runner
 from tests.aot.models import export
 from tests.compiling import run_python
-from torch_tile.package_file import VERSION
+from torch_tile.package_file import VERSION, Writer
 
 OUTSIDE = torch.tensor([1, 10])
 
@@ -145,6 +146,35 @@ def test_damaged_lines_hide_no_error(package: Any, tmp_path: Path) -> None:
         torch_tile.aot.load(path)(NUMBERS, NUMBERS - 3)
     assert str(error.value) == "ZeroDivisionError"
     assert re.fullmatch(r"raised by kernel \w+", error.value.__notes__[0])
+
+
+def test_lines_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any bytes in their place, with the right checksum."""
+    places, written, sources = list[tuple[int, int]](), b"", Writer.sources
+
+    def spy(self: Writer, lines: Any) -> int:
+        number = self.blob(written) if written else sources(self, lines)
+        places.append(self._blobs[number][:2])
+        return number
+
+    monkeypatch.setattr(Writer, "sources", spy)
+    exported, random = export(Divides(), (NUMBERS, NUMBERS)), Random(0)
+    path = tmp_path / "m.tile"
+    torch_tile.aot.package(exported, path)
+    offset, size = places[0]
+    right = path.read_bytes()[offset : offset + size]
+    assert b"aten::floor_divide" in right
+    for trial in range(12):
+        changed = bytearray(right[: random.randrange(size)] if trial % 3 == 0 else right)
+        for _ in range(trial % 3 * 3):
+            changed[random.randrange(size)] = random.randrange(256)
+        written = bytes(changed) or b"\xff"
+        torch_tile.aot.package(exported, path)
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            torch_tile.aot.load(path)(NUMBERS, NUMBERS - 3)
+        if not runner.reason_to_skip():
+            with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+                c_interface.Model(str(path))(NUMBERS, NUMBERS - 3)
 
 
 def test_packages_before_lines_are_read(package: Any, tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ std::string stepName(const Artifact &program, const Step &step) {
 static bool readLines(ByteReader &in, std::map<uint32_t, SourceLine> &lines) {
   std::vector<std::string> texts(1 + in.count());
   for (size_t i = 1; i < texts.size(); ++i)
-    texts[i] = in.text();
+    if (texts[i] = in.text(); !isUtf8(texts[i]))
+      in.fail("a text is no UTF-8");
   auto text = [&]() -> std::string {
     uint32_t number = in.unsignedInt32();
     if (number >= texts.size())
