@@ -2,10 +2,10 @@
 // made of two slices, and one along several axes of rolls of rolls.
 #include "compiler/fusion/Axes.h"
 #include "compiler/fusion/Fusion.h"
+#include "compiler/fusion/IndexBounds.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
-#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
@@ -13,16 +13,6 @@ using namespace mlir::graph;
 
 namespace torch_tile::fusion {
 namespace {
-
-/// `index < bound`, or its opposite.
-struct Bound {
-  SizeExpr index;
-  int64_t bound;
-  bool isBelow;
-
-  bool operator==(const Bound &other) const = default;
-  Bound opposite() const { return {index, bound, !isBelow}; }
-};
 
 class LoadMerger {
 public:
@@ -50,23 +40,6 @@ public:
   }
 
 private:
-  static std::optional<Bound> boundOf(Value value) {
-    if (auto flipped = value ? value.getDefiningOp<arith::XOrIOp>() : arith::XOrIOp();
-        flipped && matchPattern(flipped.getRhs(), m_One())) {
-      std::optional<Bound> inner = boundOf(flipped.getLhs());
-      return inner ? std::optional(inner->opposite()) : std::nullopt;
-    }
-    auto compare = value ? value.getDefiningOp<arith::CmpIOp>() : arith::CmpIOp();
-    auto index = compare ? compare.getLhs().getDefiningOp<IndexOp>() : IndexOp();
-    APInt bound;
-    if (!index || !index.getScalars().empty() || !matchPattern(compare.getRhs(), m_ConstantInt(&bound)))
-      return std::nullopt;
-    bool isBelow = compare.getPredicate() == arith::CmpIPredicate::slt;
-    if (!isBelow && compare.getPredicate() != arith::CmpIPredicate::sge)
-      return std::nullopt;
-    return Bound{index.getExpr().getValue(), bound.getSExtValue(), isBelow};
-  }
-
   /// What is added to `index` to make `position`, where `index` lies between `least` and `most`.
   std::optional<int64_t> shiftOf(SizeExpr position, SizeExpr index, int64_t least, int64_t most) {
     if (std::optional<int64_t> shift = facts.simplify(sizes.sub(position, index)).constant())
@@ -76,7 +49,7 @@ private:
   }
 
   void visit(arith::SelectOp select) {
-    std::optional<Bound> bound = boundOf(select.getCondition());
+    std::optional<IndexBound> bound = indexBoundOf(select.getCondition());
     auto low = select.getTrueValue().getDefiningOp<LoadOp>(), high = select.getFalseValue().getDefiningOp<LoadOp>();
     if (!bound || !low || !high || low.getSource() != high.getSource() || !low.getScalars().empty() ||
         !high.getScalars().empty())
@@ -86,8 +59,8 @@ private:
       bound = bound->opposite();
     }
     // Where a load is chosen, it reads.
-    if ((low.getMask() && boundOf(low.getMask()) != *bound) ||
-        (high.getMask() && boundOf(high.getMask()) != bound->opposite()))
+    if ((low.getMask() && indexBoundOf(low.getMask()) != *bound) ||
+        (high.getMask() && indexBoundOf(high.getMask()) != bound->opposite()))
       return;
     SizeRange range = facts.range(bound->index);
     if (range.min < 0 || range.max > std::numeric_limits<int32_t>::max())

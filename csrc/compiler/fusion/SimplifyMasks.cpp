@@ -2,14 +2,13 @@
 // loads that lie within their tensor at every point need no mask.
 #include "compiler/fusion/Axes.h"
 #include "compiler/fusion/Fusion.h"
+#include "compiler/fusion/IndexBounds.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 #include <algorithm>
-#include <limits>
 
 using namespace mlir;
 using namespace mlir::graph;
@@ -39,7 +38,7 @@ public:
     SmallVector<LoadOp> loads(op.bodyBlock()->getOps<LoadOp>());
     for (LoadOp load : loads)
       if (load.getMask() && isWithin(load) &&
-          (isSmall(load) || shareOf(load.getMask()) >= leastShare || isReadAnyway(load)))
+          (isSmall(load) || shareUnder(load.getMask(), facts).value_or(0) >= leastShare || isReadAnyway(load)))
         unmask(load);
   }
 
@@ -105,30 +104,6 @@ private:
       points *= axis.extent.constant().value_or(0);
     std::optional<int64_t> elements = cast<GraphTensorType>(load.getSource().getType()).numElements().constant();
     return elements && *elements <= points / manyReaders;
-  }
-
-  /// Of all points, those at which a comparison of an index with a number holds; 0 where that is not known.
-  double shareOf(Value mask, int depth = mostDepth) {
-    if (auto both = mask.getDefiningOp<arith::AndIOp>(); both && depth > 0)
-      return shareOf(both.getLhs(), depth - 1) * shareOf(both.getRhs(), depth - 1);
-    auto compare = mask.getDefiningOp<arith::CmpIOp>();
-    auto index = compare ? compare.getLhs().getDefiningOp<IndexOp>() : IndexOp();
-    APInt bound;
-    if (!index || !index.getScalars().empty() || !matchPattern(compare.getRhs(), m_ConstantInt(&bound)))
-      return 0;
-    SizeRange range = facts.range(index.getExpr().getValue());
-    if (range.max >= std::numeric_limits<int32_t>::max() || range.min <= std::numeric_limits<int32_t>::min())
-      return 0;
-    double below = (double)(bound.getSExtValue() - range.min) / (double)(range.max - range.min + 1);
-    below = std::clamp(below, 0.0, 1.0);
-    switch (compare.getPredicate()) {
-    case arith::CmpIPredicate::slt:
-      return below;
-    case arith::CmpIPredicate::sge:
-      return 1 - below;
-    default:
-      return 0;
-    }
   }
 
   /// Whether all points read that place without a mask.

@@ -18,6 +18,17 @@ struct GpuMachine {
   int64_t cacheBytes = 50 << 20, localBytes = 160 << 10;
   /// Of the second-level cache, what one buffer may take and be found there again while others stream through it.
   double residentShare = 0.4;
+  /// Moved again for each byte in sectors that several programs write: memory merges parts. Likewise for each that a
+  /// program does not use of the blocks of `memoryBlockBytes` that it reads.
+  double sharedStores = 1.5, unusedLoads = 0.5;
+  /// What the second-level cache reads from memory at once.
+  int64_t memoryBlockBytes = 64;
+  /// The share of a block's time in which nothing else runs on its multiprocessor if it is there alone: it waits at its
+  /// start, at its end and at barriers.
+  double loneBlockShare = 0.15;
+  /// Longer for each element of a thread, whose registers keep other threads away; and, where rows are held from stage
+  /// to stage, for each beyond the first four.
+  double elementShare = 0.05 / 16, heldShare = 0.15 / 16;
   /// From issuing a load until its data is there.
   double loadNs = 700;
   /// A block's start and end; folding what threads of a block, or of a warp with one row, hold into one result.

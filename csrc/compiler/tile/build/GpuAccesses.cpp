@@ -1,6 +1,7 @@
 // What the accesses of a nest ask of a GPU's memory and caches.
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/fusion/IndexBounds.h"
 #include "compiler/tile/build/GpuModel.h"
 #include "compiler/tile/build/IndexSteps.h"
 
@@ -106,6 +107,8 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     stream.offset = offset;
     stream.scalars.assign(scalars.begin(), scalars.end());
     auto loaded = dyn_cast_or_null<LoadOp>(load);
+    if (loaded && loaded.getMask())
+      stream.share = torch_tile::fusion::shareUnder(loaded.getMask(), loops.facts()).value_or(1);
     for (const Axis &axis : loops.axes)
       stream.maskVaries.push_back(loaded && loaded.getMask() && loops.variesAlong(loaded.getMask(), axis.name));
     SizeExpr plain = stream.usual = withoutWraps(loops.facts(), offset);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t warpSize = 32, maxThreads = 1024, usualThreads = 256;
 /// Elements of a tile: a few pieces of 16 bytes for each thread.
-constexpr int64_t leastPoints = 256, mostPoints = 8192;
+constexpr int64_t leastPoints = 256, mostPoints = 8192, mostPlainPoints = 16384;
 /// Elements that a thread may hold of each value, and of all that a row keeps from stage to stage.
 constexpr int64_t mostPerThread = 32;
 /// Elements that a thread accesses in straight code: the time of the assembler grows with the square of that.
@@ -28,6 +28,8 @@ public:
 
   std::vector<Schedule> run() {
     int numAxes = (int)loops.axes.size();
+    if (model.isPlain())
+      numbersPerThread = {1, 2, 4, 8, 16, 32};
     hasReduction = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
     for (int v = 0; v < numAxes; ++v) {
       if (model.extent(v) < 2 || !(canTile(v) || v == loops.flatAxis))
@@ -83,12 +85,12 @@ private:
       return;
     if (schedule.numThreads == warpSize)
       schedule.programsPerBlock = 4;
+    if (!model.hasRegisters(schedule))
+      return;
     list.push_back(schedule);
-    // Fewer neighbours a thread, where pieces begin anywhere; or one, so that neighbouring threads have neighbours.
-    for (int64_t lanes : {4, 2, 1}) {
-      schedule.pieceLanes = lanes;
-      list.push_back(schedule);
-    }
+    // One neighbour a thread, so that neighbouring threads have neighbours; numbers between are tried later.
+    schedule.pieceLanes = 1;
+    list.push_back(schedule);
   }
 
   /// All points of a short reduced axis one after the other: a thread holds what it has read of them for later stages.
@@ -144,11 +146,11 @@ private:
         int64_t points = lanes * rows;
         if (points < leastPoints && lanes * rows < mostLanes * mostRows)
           continue;
-        if (points > mostPoints)
+        if (points > (model.isPlain() ? mostPlainPoints : mostPoints))
           break;
         if (rows < 8 && rows < mostRows && lanes < mostLanes)
           continue;
-        for (int64_t perThread : {2, 8, 16}) {
+        for (int64_t perThread : numbersPerThread) {
           auto threads = (int64_t)llvm::bit_floor((uint64_t)(points / perThread));
           if (threads < warpSize || threads > 512)
             continue;
@@ -181,6 +183,7 @@ private:
   FusedLoops &loops;
   const GpuModel &model;
   bool hasReduction = false;
+  SmallVector<int64_t> numbersPerThread = {2, 8, 16};
   std::vector<Schedule> list;
 };
 

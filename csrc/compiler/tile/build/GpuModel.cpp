@@ -9,8 +9,6 @@ using torch_tile::fusion::Axis;
 
 namespace torch_tile::tile_build {
 
-/// What the second-level cache reads from memory, and writes to it, at once.
-static constexpr int64_t memoryBlockBytes = 64;
 /// Instructions that an access takes beside itself: its address, a mask; the position of each element on its own.
 static constexpr double accessWork = 2, addressWork = 4, gatherWork = 8;
 /// Of an element under a mask: it chooses its address.
@@ -23,6 +21,10 @@ static constexpr double partWeight = 2;
 static constexpr int64_t ownRegisters = 28;
 /// Elements that a thread loads before it uses the first.
 static constexpr int64_t mostLoads = 16;
+/// Accesses of a nest that is plain: those of a softmax, and one more.
+static constexpr size_t mostPlainAccesses = 5;
+/// Elements that a thread holds from stage to stage at no cost.
+static constexpr int64_t freelyHeld = 4;
 
 /// What threads of a block do with their parts of results: shuffles within a warp, or steps through shared memory.
 double GpuModel::foldNs(const Schedule &schedule, int64_t threads, int64_t vector) const {
@@ -86,6 +88,66 @@ bool GpuModel::isMaskedIn(const Stream &stream, const Schedule &schedule) const 
   return variesAlong(schedule.vectorAxis) || (schedule.rows > 1 && variesAlong(schedule.rowAxis));
 }
 
+/// In blocks that the second-level cache moves at once.
+double GpuModel::blockBytesOf(const Stream &stream, const Box &box) const {
+  return sectorsOf(stream, box, machine.memoryBlockBytes) * (double)machine.memoryBlockBytes;
+}
+
+/// Moved beside the `once` bytes that all programs need: parts of sectors that several of them write, and what they do
+/// not use of the blocks that they read.
+double GpuModel::wastedBytes(const Stream &stream, const Box &program, double programs, double once) const {
+  if (!isPlain())
+    return 0;
+  double used = programs * sectorsOf(stream, program) * (double)sectorBytes * stream.share;
+  if (!stream.isLoad)
+    return machine.sharedStores * std::max(0.0, used - once);
+  double read = programs * blockBytesOf(stream, program) * stream.share;
+  return machine.unusedLoads * std::max(0.0, read - std::max(once, used));
+}
+
+/// What a thread is taken to need.
+int64_t GpuModel::registersOf(const Schedule &schedule) const {
+  int64_t threads = std::max<int64_t>(schedule.numThreads, warpSize);
+  int64_t points = schedule.lanes * (schedule.rowAxis >= 0 ? schedule.rows : 1);
+  int64_t perThread = llvm::divideCeil(points, threads),
+          held = std::max<int64_t>(1, widestAlong(schedule.vectorAxis) / 4);
+  int64_t mostUnderWay = heldAxis(schedule) >= 0 && loops.numStages > 1 ? INT64_MAX : mostLoads;
+  return std::min<int64_t>(255, ownRegisters + perThread * numValues +
+                                    std::min(perThread * std::max<int64_t>(1, schedule.unroll), mostUnderWay) * held);
+}
+
+bool GpuModel::isPlain() const {
+  return streams.size() <= mostPlainAccesses && llvm::none_of(streams, [](const Stream &stream) {
+           return !stream.scalars.empty() || llvm::is_contained(stream.isIndirect, true);
+         });
+}
+
+bool GpuModel::hasRegisters(const Schedule &schedule) const {
+  return registersOf(schedule) * std::max<int64_t>(schedule.numThreads, warpSize) * schedule.programsPerBlock <=
+         machine.registers;
+}
+
+bool GpuModel::readsRows(const Schedule &schedule) const {
+  int v = schedule.vectorAxis;
+  return v >= 0 && loops.axes[v].reduced && llvm::any_of(streams, [&](const Stream &stream) {
+           return stream.isLoad && stream.isFull && stream.strides[v] == stream.elementBytes;
+         });
+}
+
+/// Times longer than what is moved and computed takes: for lack of other blocks, and for what threads hold.
+double GpuModel::overheadOf(const Schedule &schedule, int64_t perThread, int64_t blocks) const {
+  if (!isPlain())
+    return 1;
+  double overhead = 1 + machine.loneBlockShare / (double)std::max<int64_t>(1, blocks);
+  // Rows that follow memory: what a thread reads is in its registers at once.
+  if (readsRows(schedule))
+    return overhead;
+  int v = schedule.vectorAxis;
+  if (loops.numStages > 1 && v >= 0 && loops.axes[v].reduced && schedule.lanes >= extents[v] && schedule.heldBytes == 0)
+    overhead *= 1 + machine.heldShare * (double)std::max<int64_t>(0, perThread - freelyHeld);
+  return overhead * (1 + machine.elementShare * (double)perThread);
+}
+
 double GpuModel::predictNs(const Schedule &schedule) {
   int v = schedule.vectorAxis, r = schedule.rowAxis;
   auto isParallel = [&](int k) { return !loops.axes[k].reduced; };
@@ -143,11 +205,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
   holdsRow |= schedule.heldBytes > 0 || heldAxis(schedule) >= 0;
 
   // Programs under way at once.
-  int64_t perThread = llvm::divideCeil(points, threads), held = std::max<int64_t>(1, widestBytes / 4);
-  int64_t mostUnderWay = heldAxis(schedule) >= 0 && loops.numStages > 1 ? INT64_MAX : mostLoads;
-  int64_t registers =
-      std::min<int64_t>(255, ownRegisters + perThread * numValues +
-                                 std::min(perThread * std::max<int64_t>(1, schedule.unroll), mostUnderWay) * held);
+  int64_t perThread = llvm::divideCeil(points, threads), registers = registersOf(schedule);
   int64_t blockThreads = threads * schedule.programsPerBlock;
   int64_t blocks =
       std::min({machine.blocks, machine.threads / blockThreads, machine.registers / (registers * blockThreads)});
@@ -193,7 +251,9 @@ double GpuModel::predictNs(const Schedule &schedule) {
       if (stream.isFull)
         full.push_back(&stream);
       Request request = requestsOf(stream, schedule, vector);
-      double tiles = programs * (stream.isFull ? iterations : 1);
+      // Tiles of which no point is read cost nothing.
+      double share = isMaskedIn(stream, schedule) ? 1 : stream.share;
+      double tiles = programs * (stream.isFull ? iterations : 1) * share;
       cycles += tiles * request.count * std::max(request.lines, 1.0) * repeats;
       instructions += tiles * slots *
                       ((isMaskedIn(stream, schedule) ? maskedWork : 0) + accessWork / (double)vector +
@@ -211,10 +271,11 @@ double GpuModel::predictNs(const Schedule &schedule) {
       if (stream.isBorder)
         continue;
       // Again in a later stage: from the second-level cache, if it holds what the programs under way have read.
-      double once = waves * sectorsOf(stream, together, memoryBlockBytes) * (double)memoryBlockBytes *
-                    newShare(stream, ArrayRef(full).drop_back(), together);
+      double once = waves * blockBytesOf(stream, together) * newShare(stream, ArrayRef(full).drop_back(), together) *
+                    stream.share;
+      once += wastedBytes(stream, program, programs, once);
       // What the second-level cache holds as a whole is read once, in whatever order.
-      double whole = sectorsOf(stream, Box(extents), memoryBlockBytes) * (double)memoryBlockBytes;
+      double whole = blockBytesOf(stream, Box(extents));
       if (stream.isLoad && whole < machine.residentShare * (double)machine.cacheBytes)
         once = std::min(once, whole);
       bool isAgain = stream.isLoad && llvm::any_of(streams, [&](const Stream &other) {
@@ -233,7 +294,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
       double bytes = 0;
       for (auto [k, stream] : llvm::enumerate(full))
         if (stream->isLoad && !stream->isBorder)
-          bytes += sectorsOf(*stream, of) * (double)sectorBytes * newShare(*stream, ArrayRef(full).take_front(k), of);
+          bytes += sectorsOf(*stream, of) * (double)sectorBytes * stream->share *
+                   newShare(*stream, ArrayRef(full).take_front(k), of);
       return bytes;
     };
     while (k < trips.size() && bytesOf(box) > room) {
@@ -246,7 +308,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
     for (const Stream *stream : full)
       if (stream->isLoad && !stream->isBorder) {
         Request request = requestsOf(*stream, schedule, vector);
-        requested += programs * iterations * request.count * request.sectors * (double)sectorBytes;
+        requested += programs * iterations * request.count * request.sectors * (double)sectorBytes * stream->share;
       }
     cacheBytes += bytesOf(box) > room ? requested : std::min(requested, outer * bytesOf(box));
     if (!full.empty())
@@ -280,7 +342,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
   double rounds = programs / resident;
   double waiting = (rounds < 4 ? std::ceil(rounds) : rounds) * latency;
   double slowest = std::max({memory, cache, local, compute, waiting});
-  return slowest + 0.25 * (memory + cache + local + compute + waiting - slowest);
+  double time = slowest + 0.25 * (memory + cache + local + compute + waiting - slowest);
+  return time * overheadOf(schedule, perThread, blocks);
 }
 
 } // namespace torch_tile::tile_build

@@ -17,6 +17,13 @@ public:
   explicit GpuModel(FusedLoops &loops, const target::GpuMachine &machine = {});
 
   double predictNs(const Schedule &schedule);
+  /// Whether a block of so many threads has the registers that they need, as far as that is known before code is made.
+  bool hasRegisters(const Schedule &schedule) const;
+  /// Whether the nest reads and writes few tensors, at places that follow its axes: what its threads hold is known well
+  /// enough to try larger tiles, and to trust smaller differences.
+  bool isPlain() const;
+  /// Whether lanes are reduced elements that lie side by side in memory.
+  bool readsRows(const Schedule &schedule) const;
   /// What no schedule can be faster than: everything moves once, at the memory's rate.
   double floorNs() const;
   /// The only reduced axis if threads take all its points without a loop, and hold what they have read of them; -1
@@ -49,6 +56,7 @@ private:
     bool isComputed = true;
     /// Under a mask that few points meet: what lies beyond an edge, and is read from one place along it.
     bool isBorder = false;
+    double share = 1;      // of all points, those at which its mask holds
     double chosen = 1;     // elements among which indices choose: those that no axis with a stride tells apart
     int64_t firstByte = 0; // where all axes are at 0, as far as that is known
     /// In which it is there, in order: also those that compute its member again.
@@ -70,6 +78,8 @@ private:
 
   int64_t addressOf(const Stream &stream, int64_t position) const;
   double sectorsOf(const Stream &stream, const Box &box, int64_t sectorBytes = GpuModel::sectorBytes) const;
+  double blockBytesOf(const Stream &stream, const Box &box) const;
+  double wastedBytes(const Stream &stream, const Box &program, double programs, double once) const;
   double newShare(const Stream &stream, llvm::ArrayRef<const Stream *> others, const Box &box) const;
   int64_t widestAlong(int axis) const;
   struct Request {
@@ -78,6 +88,8 @@ private:
   };
   Request requestsOf(const Stream &stream, const Schedule &schedule, int64_t vector) const;
 
+  double overheadOf(const Schedule &schedule, int64_t perThread, int64_t blocks) const;
+  int64_t registersOf(const Schedule &schedule) const;
   bool isMaskedIn(const Stream &stream, const Schedule &schedule) const;
   double foldWork(const Schedule &schedule, int64_t threads, int64_t vector) const;
   double combineWorkOf(const Schedule &schedule, int64_t perThread, bool isOneTile) const;

@@ -11,18 +11,37 @@ using torch_tile::fusion::Axis;
 namespace torch_tile::tile_build {
 
 /// What is predicted must be so much shorter than under the rules before it takes their place: they know more of rows.
-static constexpr double worthwhile = 0.85;
+/// Of plain nests without rows the model knows enough.
+static constexpr double worthwhile = 0.85, worthwhilePlain = 0.9;
+/// Likewise for one axis that follows the results of a plain nest.
+static constexpr double worthwhileFlat = 0.95;
+/// Likewise for a tile of other sizes over the axes that the rules chose in a plain nest.
+static constexpr double worthwhileResized = 0.96;
+/// Likewise for the same tile in other pieces.
+static constexpr double worthwhilePieces = 0.9;
 /// Likewise where sizes may turn out to be others than those that were seen.
 static constexpr double worthwhileUnknown = 0.5;
 /// Times the least that memory takes, within which nothing else is tried.
 static constexpr double nearFloor = 1.2;
+/// Schedules, from the best on, for which other numbers of neighbours are tried.
+static constexpr size_t mostWithOtherPieces = 48;
 /// Schedules, from the best on, for which other orders of the grid are tried.
 static constexpr size_t mostOrdered = 32;
 
 bool isNearFloor(const Schedule &schedule) { return schedule.predictedNs < nearFloor * schedule.floorNs; }
 
 bool isWorthFlattening(const Schedule &asAccessed, const Schedule &flat) {
-  return flat.predictedNs < worthwhile * asAccessed.predictedNs;
+  return flat.predictedNs < (flat.isPlain ? worthwhileFlat : worthwhile) * asAccessed.predictedNs;
+}
+
+static bool hasSameAxes(const Schedule &left, const Schedule &right) {
+  return left.rowAxis >= 0 &&
+         std::minmax(left.vectorAxis, left.rowAxis) == std::minmax(right.vectorAxis, right.rowAxis);
+}
+
+static bool hasSameTile(const Schedule &left, const Schedule &right) {
+  return left.vectorAxis == right.vectorAxis && left.rowAxis == right.rowAxis && left.lanes == right.lanes &&
+         left.rows == right.rows && left.numThreads == right.numThreads && left.unroll == right.unroll;
 }
 
 Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
@@ -32,19 +51,31 @@ Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
   GpuModel model(loops);
   usual.predictedNs = model.predictNs(usual);
   usual.floorNs = model.floorNs();
+  usual.isPlain = model.isPlain();
   if (isNearFloor(usual))
     return usual;
   std::vector<Schedule> candidates = gpuCandidates(loops, model);
   candidates.push_back(usual);
-  // The rows of the rules with other pieces: neighbours that a thread puts together from whole words, or one at a time.
+  auto rank = [&] {
+    for (Schedule &candidate : candidates)
+      candidate.predictedNs = model.predictNs(candidate);
+    llvm::stable_sort(candidates, [](const Schedule &a, const Schedule &b) { return a.predictedNs < b.predictedNs; });
+  };
+  rank();
+  // Other pieces: neighbours that a thread puts together from whole words, or one at a time.
+  candidates.resize(std::min(candidates.size(), mostWithOtherPieces));
+  for (Schedule candidate : std::vector<Schedule>(candidates))
+    if (!candidate.alignedLanes && candidate.heldBytes == 0)
+      for (int64_t lanes : {4, 2}) {
+        candidate.pieceLanes = lanes;
+        candidates.push_back(candidate);
+      }
   for (int64_t lanes : {0, 4, 2, 1})
     if (lanes != usual.pieceLanes && !usual.alignedLanes && usual.heldBytes == 0) {
       candidates.push_back(usual);
       candidates.back().pieceLanes = lanes;
     }
-  for (Schedule &candidate : candidates)
-    candidate.predictedNs = model.predictNs(candidate);
-  llvm::stable_sort(candidates, [](const Schedule &a, const Schedule &b) { return a.predictedNs < b.predictedNs; });
+  rank();
   Schedule best = candidates.front();
   // Which programs run at the same time: those that share what memory moves at once should.
   candidates.resize(std::min(candidates.size(), mostOrdered));
@@ -58,8 +89,16 @@ Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
         best = candidate;
     }
   best.floorNs = usual.floorNs;
+  best.isPlain = usual.isPlain;
   bool isKnown = llvm::all_of(loops.axes, [](const Axis &axis) { return axis.extent.isConstant(); });
-  return best.predictedNs < (isKnown ? worthwhile : worthwhileUnknown) * usual.predictedNs ? best : usual;
+  double needed = worthwhile;
+  if (!isKnown)
+    needed = worthwhileUnknown;
+  else if (hasSameTile(best, usual))
+    needed = worthwhilePieces;
+  else if (usual.isPlain && !model.readsRows(usual))
+    needed = hasSameAxes(best, usual) ? worthwhileResized : worthwhilePlain;
+  return best.predictedNs < needed * usual.predictedNs ? best : usual;
 }
 
 } // namespace torch_tile::tile_build

@@ -64,6 +64,8 @@ struct Schedule {
   int64_t programCostNs = 0;
   /// Of the whole kernel, on GPU, and the least that its memory takes.
   double predictedNs = 0, floorNs = 0;
+  /// Whether that prediction is of a plain nest (GpuModel::isPlain).
+  bool isPlain = false;
 
   /// Lanes of a row's first tile that may lie before the row.
   int64_t mostSkipped() const { return alignedLanes > 0 ? alignedLanes - 1 : 0; }

@@ -15,8 +15,8 @@
 // FLIP-PTX-NOT: rem
 // FLIP-PTX: st.global.v4.b32
 
-// Programs that run at the same time read neighbours: the axis whose points are 32 bytes varies fastest.
-// COMPARE: axes [i0 = 524288, i1 = 8, i2 = 16] {{.*}} grid order i0 i1 i2
+// Results of one byte lie side by side, and so do the elements that most threads read.
+// COMPARE: axes [flat = 67108864]
 
 // Nothing is divided by a size that is not known.
 // SYMBOLS-NOT: flat
