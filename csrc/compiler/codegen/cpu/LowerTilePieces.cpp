@@ -10,6 +10,8 @@ using namespace torch_tile::codegen;
 
 /// Lanes that go one by one without a loop: more would make code that takes long to compile.
 static constexpr int64_t mostSingleLanes = 32;
+/// Of so many lanes of a row, one is moved by itself rather than all by an instruction that takes a mask.
+static constexpr int64_t fewOfLanes = 8;
 
 /// AVX's masked store is one of many steps on AMD's processors (42 operations on Zen 2); its masked load is not.
 bool TileLowering::movesInPieces(Type type, Value count, bool isStore) const {
@@ -62,10 +64,14 @@ void TileLowering::storePieces(Value value, Value ptr, int64_t known) {
 
 bool TileLowering::movesLaneByLane(Type type, Value count, bool isStore) const {
   int64_t lanes = lanesOf(type);
-  if (lanes < 2 || lanes > mostSingleLanes || (count && !constantOf(count)))
+  if (lanes < 2 || (count && !constantOf(count)))
+    return false;
+  // Of a piece at the edge of a row, a few lanes are moved.
+  int64_t moved = count ? std::clamp<int64_t>(*constantOf(count), 0, lanes) : lanes;
+  if (moved > mostSingleLanes)
     return false;
   bool hasInstruction = isStore ? features.hasScatter : features.hasGather && features.hasFastGather;
-  return !hasInstruction || bytesOf(getElementTypeOrSelf(type)) < 4;
+  return !hasInstruction || bytesOf(getElementTypeOrSelf(type)) < 4 || moved * fewOfLanes <= lanes;
 }
 
 /// The address of a lane of a row whose elements are `stride` apart.
