@@ -184,3 +184,16 @@ def test_sizes_that_are_one_by_a_guard() -> None:
     for rows in (5, 2, 9, 3):
         x = torch.randn(rows, 5)
         assert_same(call(x), function(x))
+
+
+def test_sizes_that_are_remainders_of_numbers() -> None:
+    norm = torch.nn.BatchNorm1d(8)
+
+    def f(x: torch.Tensor, i: int) -> torch.Tensor:
+        result: torch.Tensor = norm(x[: 6 + i % 2]).square().mean()
+        return result
+
+    x = torch.randn(8, 8)
+    compiled = torch.compile(f, backend="tile", options={"strict": True})
+    for i in range(4):
+        torch.testing.assert_close(compiled(x, i), f(x, i))

@@ -465,3 +465,23 @@ def test_shifts_keep_the_sign_of_what_is_shifted(launch: Launch, dtype: torch.dt
     if not amount.is_signed and torch.iinfo(amount).bits >= torch.iinfo(dtype).bits and bits < 64:
         expected = expected & ((1 << bits) - 1)  # the common type is unsigned
     assert torch.equal(o, expected)
+
+
+@torch_tile.jit
+def ordered(x_ptr, up_ptr, down_ptr, top_ptr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    tl.store(up_ptr + i, tl.sort(x))
+    tl.store(down_ptr + i, tl.sort(x, descending=True))
+    tl.store(top_ptr + tl.arange(0, 8), tl.topk(x, 8))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_order_of_nan(launch: Launch, dtype: torch.dtype) -> None:
+    x = torch.randn(N).to(dtype)
+    x[::5], x[3], x[17], x[30:32] = float("nan"), float("inf"), -float("inf"), 0.0
+    up, down, top = torch.empty(N, dtype=dtype), torch.empty(N, dtype=dtype), torch.empty(8, dtype=dtype)
+    launch(ordered)[(1,)](x, up, down, top, B=N)
+    torch.testing.assert_close(up, x.sort().values, rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(down, x.sort(descending=True).values, rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(top, x.topk(8).values, rtol=0, atol=0, equal_nan=True)

@@ -27,6 +27,7 @@ from torch_tile.frontend import (
     containment,
     interpolations,
     number_reads,
+    scalars_as_tensors,
     tensor_indices,
     written_scalars,
 )
@@ -90,6 +91,9 @@ def _compile_by_cache(settings: Settings) -> Callable[..., Any] | None:
     from torch_tile.frontend import autograd_cache
 
     return autograd_cache.compile_module if autograd_cache.is_wanted(settings) else None
+
+
+scalars_as_tensors.add_remainders()
 
 
 def compile_with_autograd(

@@ -51,9 +51,10 @@ def _swap(x: tensor, at: tensor, stride: int, block: int, descending: bool) -> t
     turn = turn ^ descending
     if x.dtype.is_int():
         return where((x > partner) ^ turn, partner, x)
-    # Both sides compare the same way round: NaNs have no order. Equal elements stay, zeros of both signs with them.
-    is_ordered = where(is_high, partner > x, x > partner)
-    return where((is_ordered ^ turn ^ is_high) & (x != partner), partner, x)
+    # NaN comes after all numbers, as in the interpreter. Equal elements stay, zeros of both signs with them.
+    low, high = where(is_high, partner, x), where(is_high, x, partner)
+    is_ordered = (low <= high) | (high != high)
+    return where((is_ordered ^ turn ^ is_high ^ True) & (x != partner), partner, x)
 
 
 def sort_with_places(keys: tensor, places: tensor) -> tuple[tensor, tensor]:
