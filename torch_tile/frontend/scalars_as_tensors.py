@@ -1,7 +1,7 @@
 """What AOTAutograd's pass that makes tensors of Python floats lacks (torch 2.11 to 2.13).
 
-The pass computes what depends on sizes with tensors, too. Its table of operations has no remainder, so that a graph with
-a size like `6 + i % 2` raised an AttributeError.
+The pass computes what depends on sizes with tensors, too. Its table of operations has no remainder, so that a graph
+with a size like `6 + i % 2` raised an AttributeError.
 """
 
 from __future__ import annotations
