@@ -196,3 +196,18 @@ def run_python(code: str, **environment: str) -> str:
         pytest.fail(f"no end within {end.timeout:.0f} s\n{said}")
     assert done.returncode == 0, f"exit status {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done.stdout
+
+
+def timed_blocks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A list that gets the value of B of each configuration that autotuning times from now on."""
+    from torch_tile.language.autotuner import Autotuner
+
+    found: list[Any] = []
+    measure = Autotuner._time
+
+    def spy(self: Any, candidate: Any, *arguments: Any) -> float:
+        found.append(candidate.kwargs["B"])
+        return measure(self, candidate, *arguments)
+
+    monkeypatch.setattr(Autotuner, "_time", spy)
+    return found

@@ -12,6 +12,7 @@ import torch
 
 import torch_tile
 import torch_tile.language as tl
+from tests.compiling import timed_blocks
 from tests.language.conftest import has_compiler
 from torch_tile import _C, config, remote_cache
 from torch_tile.frontend import aot
@@ -126,16 +127,7 @@ def double(x_ptr: Any, o_ptr: Any, n: Any, B: tl.constexpr) -> None:
 def test_kernels_of_the_language_and_what_was_chosen(
     tmp_path: Path, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from torch_tile.language.autotuner import Autotuner
-
-    timed: list[int] = []
-    time = Autotuner._time
-
-    def spy(self: Any, candidate: Any, *arguments: Any) -> float:
-        timed.append(candidate.kwargs["B"])
-        return time(self, candidate, *arguments)
-
-    monkeypatch.setattr(Autotuner, "_time", spy)
+    timed = timed_blocks(monkeypatch)
     x, out, chosen = torch.arange(100.0), torch.empty(100), []
     for folder in ("a", "b"):
         memory.calls.clear()

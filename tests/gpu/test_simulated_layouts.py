@@ -159,6 +159,7 @@ def _strided(sizes: tuple[int, ...], order: tuple[int, ...], dtype: torch.dtype 
         (lambda x: x.roll((1, 1), (1, 2)) + 1, lambda: _strided((1 << 17, 3, 4), (0, 1, 2))),
         (lambda x: torch.cat([x[:, :1], x], 1), lambda: _strided(((1 << 19) - 1, 3, 2), (0, 1, 2))),
         (lambda x: x.permute(0, 2, 1).contiguous(), lambda: _strided((1 << 18, 2, 3), (0, 1, 2))),
+        (lambda x: x == x.amax((0, 2), keepdim=True), lambda: _strided((60001, 8, 16), (0, 1, 2), torch.bfloat16)),
     ],
 )
 def test_short_axes_are_one_with_their_neighbours(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 
 import torch_tile
 import torch_tile.language as tl
+from tests.compiling import timed_blocks
 from tests.language.conftest import has_compiler
 from torch_tile import _C
 from torch_tile.errors import InvalidKernelError, OutOfResources
@@ -209,19 +209,9 @@ def test_warmup_compiles_all() -> None:
 
 
 @pytest.fixture
-def timed(monkeypatch: pytest.MonkeyPatch, cache_dir: Path) -> Iterator[list[Any]]:
+def timed(monkeypatch: pytest.MonkeyPatch, cache_dir: Path) -> list[Any]:
     """Configurations that were timed."""
-    from torch_tile.language.autotuner import Autotuner
-
-    found: list[Any] = []
-    time = Autotuner._time
-
-    def spy(self: Any, candidate: Any, *arguments: Any) -> float:
-        found.append(candidate.kwargs["B"])
-        return time(self, candidate, *arguments)
-
-    monkeypatch.setattr(Autotuner, "_time", spy)
-    yield found
+    return timed_blocks(monkeypatch)
 
 
 def test_choice_is_kept(timed: list[Any], cache_dir: Path) -> None:

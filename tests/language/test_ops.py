@@ -468,12 +468,14 @@ def test_shifts_keep_the_sign_of_what_is_shifted(launch: Launch, dtype: torch.dt
 
 
 @torch_tile.jit
-def ordered(x_ptr, up_ptr, down_ptr, top_ptr, B: tl.constexpr):
+def ordered(x_ptr, up_ptr, down_ptr, top_ptr, ends_ptr, B: tl.constexpr):
     i = tl.arange(0, B)
     x = tl.load(x_ptr + i)
     tl.store(up_ptr + i, tl.sort(x))
     tl.store(down_ptr + i, tl.sort(x, descending=True))
     tl.store(top_ptr + tl.arange(0, 8), tl.topk(x, 8))
+    tl.store(ends_ptr + tl.arange(0, 1), tl.topk(x, 1))
+    tl.store(ends_ptr + 1 + tl.arange(0, 1), tl.topk(x, 1, descending=False))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
@@ -481,7 +483,9 @@ def test_order_of_nan(launch: Launch, dtype: torch.dtype) -> None:
     x = torch.randn(N).to(dtype)
     x[::5], x[3], x[17], x[30:32] = float("nan"), float("inf"), -float("inf"), 0.0
     up, down, top = torch.empty(N, dtype=dtype), torch.empty(N, dtype=dtype), torch.empty(8, dtype=dtype)
-    launch(ordered)[(1,)](x, up, down, top, B=N)
+    ends = torch.empty(2, dtype=dtype)
+    launch(ordered)[(1,)](x, up, down, top, ends, B=N)
     torch.testing.assert_close(up, x.sort().values, rtol=0, atol=0, equal_nan=True)
     torch.testing.assert_close(down, x.sort(descending=True).values, rtol=0, atol=0, equal_nan=True)
     torch.testing.assert_close(top, x.topk(8).values, rtol=0, atol=0, equal_nan=True)
+    assert ends[0].isnan() and ends[1] == -float("inf")

@@ -43,6 +43,7 @@ from torch_tile.frontend.tracing import untraced
 from torch_tile.frontend.user_passes import run_user_passes
 
 log = logging.getLogger(__name__)
+scalars_as_tensors.add_remainders()
 
 aten = torch.ops.aten
 _REFUSED_IF_DETERMINISTIC = frozenset((aten.max_unpool2d.default, aten.max_unpool3d.default, aten.put.default))
@@ -91,9 +92,6 @@ def _compile_by_cache(settings: Settings) -> Callable[..., Any] | None:
     from torch_tile.frontend import autograd_cache
 
     return autograd_cache.compile_module if autograd_cache.is_wanted(settings) else None
-
-
-scalars_as_tensors.add_remainders()
 
 
 def compile_with_autograd(

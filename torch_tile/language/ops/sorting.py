@@ -9,8 +9,9 @@ import numpy as np
 from torch_tile.language.casts import bitcast
 from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import current, emit, error, method, mlir_type, named, tensor
+from torch_tile.language.ops.arithmetic import PropagateNan, maximum
 from torch_tile.language.ops.math import where
-from torch_tile.language.ops.reductions import max, min
+from torch_tile.language.ops.reductions import min, reduce
 from torch_tile.language.ops.scans import gather
 from torch_tile.language.ops.shapes import _expand, arange
 from torch_tile.language.values import as_axis, as_int, as_tensor, broadcast_to_dims
@@ -107,7 +108,7 @@ def _sort(x: tensor, descending: bool) -> tensor:
 @named(SECTION)
 @method
 def sort(x: Any, dim: Any = None, descending: Any = False) -> tensor:
-    """The elements along the last axis in ascending order.
+    """The elements along the last axis in ascending order, NaN after all numbers.
 
     Args:
         x: tile of numbers.
@@ -120,6 +121,11 @@ def sort(x: Any, dim: Any = None, descending: Any = False) -> tensor:
     x = as_tensor(x)
     _last_axis(x, dim, "tl.sort")
     return _sort(x, bool(unwrap(descending)))
+
+
+def _greater(a: Any, b: Any) -> tensor:
+    """NaN where there is one: it comes after all numbers."""
+    return maximum(a, b, PropagateNan.ALL)
 
 
 @named(SECTION)
@@ -138,7 +144,9 @@ def topk(x: Any, k: Any, dim: Any = None, descending: Any = True) -> tensor:
         raise error(f"tl.topk expected k to be a power of two up to {x.dims[axis]}, got {k}")
     is_descending = bool(unwrap(descending))
     if k == 1 and x.dtype.primitive_bitwidth >= 32:
-        return max(x, axis, keep_dims=True) if is_descending else min(x, axis, keep_dims=True)
+        if not is_descending:
+            return min(x, axis, keep_dims=True)
+        return reduce(x, axis, _greater, keep_dims=True)
     ordered = _sort(x, is_descending)
     if not current().tracing:
         return tensor(ordered.value[..., :k], x.dtype, (*x.dims[:-1], k))

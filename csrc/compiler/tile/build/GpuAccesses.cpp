@@ -24,6 +24,8 @@ static constexpr size_t mostCompared = 16;
 static constexpr int64_t leastInterior = 16;
 /// Of the sectors that a request touches, the share of bytes from which on they count as whole.
 static constexpr double mostlyWhole = 0.7;
+/// Accesses of a nest that is plain: those of a softmax, and one more.
+static constexpr size_t mostPlainAccesses = 5;
 /// Of a division that rounds as IEEE's does: a reciprocal, its correction, and the test for what that does not serve.
 static constexpr double divisionWork = 24;
 
@@ -208,6 +210,9 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
                return other.isLoad && other.buffer == stream.buffer && other.strides[k] != 0;
              });
     });
+  plain = streams.size() <= mostPlainAccesses && llvm::none_of(streams, [](const Stream &stream) {
+            return !stream.scalars.empty() || llvm::is_contained(stream.isIndirect, true);
+          });
   for (const FusedMember &member : loops.members)
     if (!member.isFull && llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
       for (Operation &inner : *LoopsOp(member.op).bodyBlock())

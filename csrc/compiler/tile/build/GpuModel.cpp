@@ -21,8 +21,6 @@ static constexpr double partWeight = 2;
 static constexpr int64_t ownRegisters = 28;
 /// Elements that a thread loads before it uses the first.
 static constexpr int64_t mostLoads = 16;
-/// Accesses of a nest that is plain: those of a softmax, and one more.
-static constexpr size_t mostPlainAccesses = 5;
 /// Elements that a thread holds from stage to stage at no cost.
 static constexpr int64_t freelyHeld = 4;
 
@@ -96,7 +94,7 @@ double GpuModel::blockBytesOf(const Stream &stream, const Box &box) const {
 /// Moved beside the `once` bytes that all programs need: parts of sectors that several of them write, and what they do
 /// not use of the blocks that they read.
 double GpuModel::wastedBytes(const Stream &stream, const Box &program, double programs, double once) const {
-  if (!isPlain())
+  if (!plain)
     return 0;
   double used = programs * sectorsOf(stream, program) * (double)sectorBytes * stream.share;
   if (!stream.isLoad)
@@ -116,12 +114,6 @@ int64_t GpuModel::registersOf(const Schedule &schedule) const {
                                     std::min(perThread * std::max<int64_t>(1, schedule.unroll), mostUnderWay) * held);
 }
 
-bool GpuModel::isPlain() const {
-  return streams.size() <= mostPlainAccesses && llvm::none_of(streams, [](const Stream &stream) {
-           return !stream.scalars.empty() || llvm::is_contained(stream.isIndirect, true);
-         });
-}
-
 bool GpuModel::hasRegisters(const Schedule &schedule) const {
   return registersOf(schedule) * std::max<int64_t>(schedule.numThreads, warpSize) * schedule.programsPerBlock <=
          machine.registers;
@@ -136,7 +128,7 @@ bool GpuModel::readsRows(const Schedule &schedule) const {
 
 /// Times longer than what is moved and computed takes: for lack of other blocks, and for what threads hold.
 double GpuModel::overheadOf(const Schedule &schedule, int64_t perThread, int64_t blocks) const {
-  if (!isPlain())
+  if (!plain)
     return 1;
   double overhead = 1 + machine.loneBlockShare / (double)std::max<int64_t>(1, blocks);
   // Rows that follow memory: what a thread reads is in its registers at once.

@@ -21,7 +21,7 @@ public:
   bool hasRegisters(const Schedule &schedule) const;
   /// Whether the nest reads and writes few tensors, at places that follow its axes: what its threads hold is known well
   /// enough to try larger tiles, and to trust smaller differences.
-  bool isPlain() const;
+  bool isPlain() const { return plain; }
   /// Whether lanes are reduced elements that lie side by side in memory.
   bool readsRows(const Schedule &schedule) const;
   /// What no schedule can be faster than: everything moves once, at the memory's rate.
@@ -100,6 +100,7 @@ private:
   llvm::SmallVector<int64_t> extents;
   llvm::SmallVector<int64_t> flatExtents; // of the axes that the flat one is made of
   std::vector<Stream> streams;
+  bool plain = false;
   int64_t numValues = 1;
   /// Instructions of a point by stage; without what an earlier stage has computed, which a thread may hold.
   llvm::SmallVector<double> stageWork, firstWork;

@@ -11,14 +11,12 @@ using torch_tile::fusion::Axis;
 namespace torch_tile::tile_build {
 
 /// What is predicted must be so much shorter than under the rules before it takes their place: they know more of rows.
-/// Of plain nests without rows the model knows enough.
-static constexpr double worthwhile = 0.85, worthwhilePlain = 0.9;
+/// Of plain nests without rows the model knows enough, and of other pieces of the same tile, which differ in little.
+static constexpr double worthwhile = 0.85, worthwhileKnown = 0.9;
 /// Likewise for one axis that follows the results of a plain nest.
 static constexpr double worthwhileFlat = 0.95;
 /// Likewise for a tile of other sizes over the axes that the rules chose in a plain nest.
 static constexpr double worthwhileResized = 0.96;
-/// Likewise for the same tile in other pieces.
-static constexpr double worthwhilePieces = 0.9;
 /// Likewise where sizes may turn out to be others than those that were seen.
 static constexpr double worthwhileUnknown = 0.5;
 /// Times the least that memory takes, within which nothing else is tried.
@@ -95,9 +93,9 @@ Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
   if (!isKnown)
     needed = worthwhileUnknown;
   else if (hasSameTile(best, usual))
-    needed = worthwhilePieces;
+    needed = worthwhileKnown;
   else if (usual.isPlain && !model.readsRows(usual))
-    needed = hasSameAxes(best, usual) ? worthwhileResized : worthwhilePlain;
+    needed = hasSameAxes(best, usual) ? worthwhileResized : worthwhileKnown;
   return best.predictedNs < needed * usual.predictedNs ? best : usual;
 }
 
