@@ -260,3 +260,29 @@ def test_graph_of_real_tensors(cache_dir: Path) -> None:
     assert_same(list(torch_tile.standalone_compile(make_fx(layer)(X, W), [X, W])(X, W)), list(layer(X, W)))
     with pytest.raises(TypeError, match=r"gm expected a torch.fx.GraphModule, got function"):
         torch_tile.standalone_compile(layer, [X, W])  # type: ignore[arg-type]
+
+
+_ON_ANOTHER_TORCH = """
+import os
+import torch
+from torch._functorch._aot_autograd import autograd_cache
+del autograd_cache._collect_saved_tensors_hooks_fx_wrap_cache_hashes  # torch 2.11 has none
+from torch.fx.experimental.proxy_tensor import make_fx
+import torch_tile
+from torch_tile.frontend import aot
+import torch_tile.frontend.standalone as standalone
+aot.CACHED_VERSIONS = standalone.CACHED_VERSIONS = ("1.0.",)
+x = torch.arange(8.0)
+artifact = torch_tile.standalone_compile(make_fx(lambda x: (x * 2 + 1,))(x), [x])
+assert torch.equal(artifact(x)[0], x * 2 + 1)
+try:
+    artifact.save(path=os.environ["PLACE"])
+except torch_tile.ArtifactError as error:
+    print(error)
+"""
+
+
+def test_without_private_parts_of_torch(tmp_path: Path) -> None:
+    """With a version of torch whose traces are not kept, a graph is compiled, and `save` says why it is not saved."""
+    output = run_python(_ON_ANOTHER_TORCH, PLACE=str(tmp_path / "artifact"))
+    assert "graphs are kept with torch 1.0.*, and this is torch" in output

@@ -19,7 +19,7 @@ from torch_tile.frontend import aot
 from .test_autograd_cache import again
 
 pytestmark = pytest.mark.skipif(
-    not torch.__version__.startswith(aot._CACHED_VERSIONS), reason="entries are kept with tried versions of torch only"
+    not torch.__version__.startswith(aot.CACHED_VERSIONS), reason="entries are kept with tried versions of torch only"
 )
 
 

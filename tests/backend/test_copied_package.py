@@ -70,7 +70,7 @@ def copy_to(folder: Path, seconds: int) -> Path:
 
 
 @pytest.mark.skipif(
-    not torch.__version__.startswith(aot._CACHED_VERSIONS), reason="traces are kept with tried versions of torch only"
+    not torch.__version__.startswith(aot.CACHED_VERSIONS), reason="traces are kept with tried versions of torch only"
 )
 def test_entries_of_one_copy_serve_another(tmp_path: Path) -> None:
     program = tmp_path / "program.py"

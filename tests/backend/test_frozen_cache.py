@@ -14,7 +14,7 @@ from torch_tile.frontend import aot
 from torch_tile.frontend.freezing.prologue import Prologue, Recorder, UnfitError
 
 pytestmark = pytest.mark.skipif(
-    not torch.__version__.startswith(aot._CACHED_VERSIONS), reason="entries are kept with tried versions of torch only"
+    not torch.__version__.startswith(aot.CACHED_VERSIONS), reason="entries are kept with tried versions of torch only"
 )
 
 

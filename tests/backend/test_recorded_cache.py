@@ -21,7 +21,7 @@ from torch_tile.frontend import aot, compile, cudagraphs, time_libraries
 pytestmark = [
     tile_only,
     pytest.mark.skipif(
-        not torch.__version__.startswith(aot._CACHED_VERSIONS), reason="entries are kept with tried versions of torch"
+        not torch.__version__.startswith(aot.CACHED_VERSIONS), reason="entries are kept with tried versions of torch"
     ),
 ]
 

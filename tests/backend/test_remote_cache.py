@@ -78,7 +78,7 @@ def test_another_machine_compiles_nothing(tmp_path: Path, memory: Memory) -> Non
     first = run(tmp_path / "a", x)
     assert torch_tile.counters["graphs_from_disk"] == 0 and torch_tile.counters["remote_misses"] > 0
     kinds = {key.split("/")[2] for key in memory.values}
-    assert kinds == ({"graphs", "autograd"} if torch.__version__.startswith(aot._CACHED_VERSIONS) else {"graphs"})
+    assert kinds == ({"graphs", "autograd"} if torch.__version__.startswith(aot.CACHED_VERSIONS) else {"graphs"})
     memory.calls.clear()
     second = run(tmp_path / "b", x)
     assert torch_tile.counters["graphs_from_disk"] == 1 and torch_tile.counters["remote_hits"] == len(kinds)
@@ -99,7 +99,7 @@ def names_in(folder: Path) -> set[str]:
 @pytest.mark.parametrize("what", ["training", "freezing"])
 def test_what_has_several_programs(what: str, tmp_path: Path, memory: Memory) -> None:
     """Forward and backward, or the program with the one that computes its constants."""
-    is_kept = torch.__version__.startswith(aot._CACHED_VERSIONS)
+    is_kept = torch.__version__.startswith(aot.CACHED_VERSIONS)
     model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Linear(32, 4)).eval()
     x, results = torch.randn(8, 16), []
     for folder in ("a", "b"):

@@ -320,7 +320,7 @@ class TestCudaGraphs:
         assert "is written" in caplog.text
 
     @pytest.mark.skipif(
-        not torch.__version__.startswith(aot._CACHED_VERSIONS), reason="traces are kept with tried versions of torch"
+        not torch.__version__.startswith(aot.CACHED_VERSIONS), reason="traces are kept with tried versions of torch"
     )
     @pytest.mark.parametrize("freezing", [False, True])
     def test_warm_start_in_a_second_process(self, freezing: bool, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from tests.gpu import simulator
 from tests.language.conftest import has_compiler
 from torch_tile import _C, config, counters
 from torch_tile.errors import OptionError
-from torch_tile.frontend import autograd_key
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None and not torch.cuda.is_available()
 pytestmark = pytest.mark.skipif(
@@ -103,6 +102,8 @@ def test_values_of_the_option() -> None:
 
 def test_the_option_is_part_of_keys() -> None:
     """A graph that is cached with Triton's launches is not found where kernels are to be compiled here."""
+    from torch_tile.frontend import autograd_key
+
     keys = [
         config.resolve(options={"triton_compiler": name}).key(autograd_key._IRRELEVANT) for name in ("triton", "tile")
     ]

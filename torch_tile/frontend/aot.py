@@ -47,7 +47,8 @@ scalars_as_tensors.add_remainders()
 
 aten = torch.ops.aten
 _REFUSED_IF_DETERMINISTIC = frozenset((aten.max_unpool2d.default, aten.max_unpool3d.default, aten.put.default))
-_CACHED_VERSIONS = ("2.13.",)
+# Of torch, whose private parts `autograd_cache.py` was tried with.
+CACHED_VERSIONS = ("2.13.",)
 
 
 def compile_graph(*args: Any) -> Callable[..., Any]:
@@ -87,7 +88,7 @@ def _decompositions(settings: Settings, is_training: bool, has_foreach: bool) ->
 
 def _compile_by_cache(settings: Settings) -> Callable[..., Any] | None:
     """`autograd_cache.compile_module`, where torch is a version whose private parts it was tried with."""
-    if not torch.__version__.startswith(_CACHED_VERSIONS):
+    if not torch.__version__.startswith(CACHED_VERSIONS):
         return None
     from torch_tile.frontend import autograd_cache
 

@@ -34,8 +34,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch_tile import _C, config, disk_cache
 from torch_tile.config import Settings
 from torch_tile.errors import ArtifactError, OptionError, TileError
-from torch_tile.frontend import autograd_cache
-from torch_tile.frontend.aot import compile_with_autograd, reloaded
+from torch_tile.frontend.aot import CACHED_VERSIONS, compile_with_autograd, reloaded
 from torch_tile.frontend.artifact_guards import ArgumentGuards, check_inputs, fake_inputs, static
 from torch_tile.frontend.options import settings_of
 from torch_tile.package_file import Writer
@@ -240,6 +239,9 @@ def _load(header: dict[str, Any], entries: Entries, folder: str, source: str) ->
         raise ArtifactError(
             "load", f"{source} was made with torch {header['torch']}, and this is torch {torch.__version__}"
         )
+    # It takes private parts of torch's, which other versions may not have.
+    from torch_tile.frontend import autograd_cache
+
     try:
         settings = config.resolve(None, header["options"])
     except OptionError as error:
@@ -311,6 +313,8 @@ def compile_artifact(gm: GraphModule, example_inputs: Sequence[Any], settings: S
         reason = ""
         if not any(name.startswith("autograd/") for name in entries):
             reason = f"the graph cannot be kept: {recorded.reason_against_keeping or 'it runs in eager mode'}"
+            if not torch.__version__.startswith(CACHED_VERSIONS):
+                reason = f"graphs are kept with torch {CACHED_VERSIONS[0]}*, and this is torch {torch.__version__}"
         return CompiledArtifact(function, header, entries, reason)
 
 
