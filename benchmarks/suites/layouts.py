@@ -203,13 +203,13 @@ def worst(rows: list[dict[str, Any]], other: str, count: int = 10) -> list[str]:
     ]
 
 
-def fill_caches(jobs: int, seed: int, programs: int, elements: int) -> None:
+def fill_caches(jobs: int, numbers: list[int], elements: int) -> None:
     """Inductor's code of all programs, compiled by several processes; what they find wrong is found again later."""
     code = f"""
 import sys; sys.path[:0] = {sys.path!r}
 import torch
 from suites import layouts
-for number in range({seed} + int(sys.argv[1]), {seed + programs}, {jobs}):
+for number in {numbers}[int(sys.argv[1])::{jobs}]:
     program = layouts.draw(number, {elements})
     torch.compiler.reset()
     try:
@@ -249,6 +249,7 @@ def main() -> int:
     parser.add_argument("--backend", default="tile,inductor,eager")
     parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so long")
     parser.add_argument("--elements", type=int, default=0)
+    parser.add_argument("--kinds", default="", help="of these programs those alone, by the first word: variance,cat")
     parser.add_argument("--jobs", type=int, default=0, help="processes that fill Inductor's caches first")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -257,9 +258,12 @@ def main() -> int:
     elements = arguments.elements or (1 << 26 if device == "cuda" else 1 << 21)
     backends = arguments.backend.split(",")
     rows, start = [], time.perf_counter()
+    numbers = list(range(arguments.seed, arguments.seed + arguments.programs))
+    if kinds := arguments.kinds.split(",") if arguments.kinds else []:
+        numbers = [number for number in numbers if draw(number, elements).name.split(" ")[0] in kinds]
     if arguments.jobs and "inductor" in backends:
-        fill_caches(arguments.jobs, arguments.seed, arguments.programs, elements)
-    for number in range(arguments.seed, arguments.seed + arguments.programs):
+        fill_caches(arguments.jobs, numbers, elements)
+    for number in numbers:
         if time.perf_counter() - start > arguments.seconds:
             break
         row = measure(draw(number, elements), backends, device)

@@ -18,9 +18,10 @@ struct GpuMachine {
   int64_t cacheBytes = 50 << 20, localBytes = 160 << 10;
   /// Of the second-level cache, what one buffer may take and be found there again while others stream through it.
   double residentShare = 0.4;
-  /// Moved again for each byte in sectors that several programs write: memory merges parts. Likewise for each that a
-  /// program does not use of the blocks of `memoryBlockBytes` that it reads.
-  double sharedStores = 1.5, unusedLoads = 0.5;
+  /// Moved again for each byte of blocks of `memoryBlockBytes` that are written in parts, at times that are far apart:
+  /// memory reads them, too. Likewise for each in sectors that programs under way together write, and for each that a
+  /// program does not use of the blocks that it reads.
+  double partStores = 2, sharedStores = 1, unusedLoads = 0.5;
   /// What the second-level cache reads from memory at once.
   int64_t memoryBlockBytes = 64;
   /// The share of a block's time in which nothing else runs on its multiprocessor if it is there alone: it waits at its
@@ -31,6 +32,13 @@ struct GpuMachine {
   double elementShare = 0.05 / 16, heldShare = 0.15 / 16;
   /// From issuing a load until its data is there.
   double loadNs = 700;
+  /// From the start of one block to that of the next, on whatever multiprocessors.
+  double blockStartNs = 0.6;
+  /// Of what moves and reduces nothing. Longer where lanes of a tile follow no memory while its rows do.
+  double acrossShare = 0.06;
+  /// Longer for tiles over two axes in blocks of fewer threads.
+  int64_t fewThreads = 128;
+  double fewThreadsShare = 0.1;
   /// A block's start and end; folding what threads of a block, or of a warp with one row, hold into one result.
   double blockNs = 700, foldNs = 600, warpFoldNs = 150;
   /// From one dependent access of shared memory to the next, with a combination between.

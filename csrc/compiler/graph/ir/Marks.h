@@ -7,6 +7,8 @@ namespace mlir::graph {
 
 /// On an exponential (graph.exp, math.exp in a body) whose argument is shown to be at most 0.
 inline constexpr llvm::StringLiteral kAtMostZero = "graph.at_most_zero";
+/// On arith.divf: a weight by which a difference counts in an average, so its last places do not matter.
+inline constexpr llvm::StringLiteral kWeight = "graph.weight";
 
 /// On graph.cast from a float to an integer: beyond the integer's range as on a GPU, not as on x86. To f8E4M3FN: beyond
 /// its range the largest number, not NaN.

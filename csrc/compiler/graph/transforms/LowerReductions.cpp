@@ -1,3 +1,4 @@
+#include "compiler/graph/ir/Marks.h"
 #include "compiler/graph/transforms/LowerOps.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -195,7 +196,10 @@ static SmallVector<Value> joinMoments(ScalarBuilder &s, ValueRange a, ValueRange
   Value count = add(a[2], b[2]);
   Value delta = s.make<arith::SubFOp>(b[0], a[0]);
   Value isEmpty = s.compareFloats(arith::CmpFPredicate::OEQ, count, zero);
-  Value weight = s.select(isEmpty, zero, s.make<arith::DivFOp>(b[2], count));
+  Value share = s.make<arith::DivFOp>(b[2], count);
+  if (auto division = share.getDefiningOp<arith::DivFOp>())
+    division->setDiscardableAttr(kWeight, UnitAttr::get(division.getContext()));
+  Value weight = s.select(isEmpty, zero, share);
   Value shift = mul(delta, weight);
   // delta * shift alone may overflow where nothing came before.
   return {add(a[0], shift), add(add(a[1], b[1]), mul(delta, mul(shift, a[2]))), count};

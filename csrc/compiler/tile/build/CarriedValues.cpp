@@ -16,6 +16,20 @@ bool KernelEmitter::mayBePartial() const {
          (isRowReduced() && !isWhole(schedule.rowAxis, schedule.rows * schedule.unroll));
 }
 
+/// Whether lanes past the end of a reduced vector axis are the same ones in all tiles, so that what they hold is dropped
+/// after the loop. Threads keep it to themselves until then.
+bool KernelEmitter::dropsLanesAtEnd() const {
+  return options.isGpu && isVectorReduced() && isRowReduced() && !isAligned() && !isAlwaysFull();
+}
+
+bool masksOnlyAtEnds(const FusedLoops &loops, const Schedule &schedule) {
+  for (auto [k, axis] : llvm::enumerate(loops.axes))
+    if (axis.reduced &&
+        (((int)k != schedule.vectorAxis && (int)k != schedule.rowAxis) || !axis.extent.isConstant()))
+      return false;
+  return schedule.alignedLanes == 0;
+}
+
 bool KernelEmitter::isOnlyTile() const {
   if (!isVectorReduced() || (!options.isGpu && !hasColumns()))
     return false;
@@ -64,7 +78,9 @@ SmallVector<KernelEmitter::Carried> KernelEmitter::kindsOf(LoopsOp op) {
   for (auto [k, kind] : llvm::enumerate(kinds))
     if (!options.isGpu && kind == Carried::Tile && yield->getOperand(k).getType().getIntOrFloatBitWidth() > 32)
       kinds.assign(kinds.size(), Carried::Tile);
-  if (!op.isReduction() || mayBePartial() || isOnlyTile() || foldsRowsAtOnce())
+  if (!op.isReduction() || isOnlyTile() || foldsRowsAtOnce())
+    return kinds;
+  if (mayBePartial() && !(options.isGpu && masksOnlyAtEnds(loops, schedule)))
     return kinds;
   // The same number for every point, combined with nothing else.
   Block &combiner = op.getCombine().front();

@@ -2,6 +2,7 @@
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/fusion/IndexBounds.h"
+#include "compiler/graph/ir/Marks.h"
 #include "compiler/tile/build/GpuModel.h"
 #include "compiler/tile/build/IndexSteps.h"
 
@@ -28,6 +29,8 @@ static constexpr double mostlyWhole = 0.7;
 static constexpr size_t mostPlainAccesses = 5;
 /// Of a division that rounds as IEEE's does: a reciprocal, its correction, and the test for what that does not serve.
 static constexpr double divisionWork = 24;
+/// Likewise for a weight, which an approximate reciprocal gives.
+static constexpr double weightWork = 8;
 
 /// The argument of a minimum or a maximum that most points take: a bound that is a number is met at the border alone.
 static SizeExpr usualArgument(const SizeFacts &facts, const SizeCall &call) {
@@ -176,7 +179,7 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     if (member.isFull)
       for (Operation &inner : op.getCombine().front()) {
         bool divides = isa<arith::DivFOp>(inner);
-        combineWork += divides ? divisionWork : torch_tile::fusion::costOf(&inner);
+        combineWork += divides ? (inner.hasAttr(graph::kWeight) ? weightWork : divisionWork) : torch_tile::fusion::costOf(&inner);
         joinWork += divides ? 0 : torch_tile::fusion::costOf(&inner);
       }
   }

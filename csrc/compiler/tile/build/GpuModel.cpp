@@ -55,8 +55,9 @@ double GpuModel::combineWorkOf(const Schedule &schedule, int64_t perThread, bool
   auto isWhole = [&](int axis, int64_t step) {
     return axis < 0 || !loops.axes[axis].reduced || extents[axis] % step == 0;
   };
-  bool isEqual = !schedule.alignedLanes && isWhole(schedule.vectorAxis, schedule.lanes) &&
-                 isWhole(schedule.rowAxis, schedule.rows * std::max<int64_t>(1, schedule.unroll));
+  bool isEqual = masksOnlyAtEnds(loops, schedule) ||
+                 (!schedule.alignedLanes && isWhole(schedule.vectorAxis, schedule.lanes) &&
+                  isWhole(schedule.rowAxis, schedule.rows * std::max<int64_t>(1, schedule.unroll)));
   double counts = (combineWork - joinWork) / (isEqual ? (double)perThread : 1);
   return joinWork + counts * carried;
 }
@@ -91,14 +92,16 @@ double GpuModel::blockBytesOf(const Stream &stream, const Box &box) const {
   return sectorsOf(stream, box, machine.memoryBlockBytes) * (double)machine.memoryBlockBytes;
 }
 
-/// Moved beside the `once` bytes that all programs need: parts of sectors that several of them write, and what they do
-/// not use of the blocks that they read.
+/// Moved beside the `once` bytes that all programs need: blocks that programs of several waves write parts of, sectors
+/// that several programs of one do, and what they do not use of the blocks that they read.
 double GpuModel::wastedBytes(const Stream &stream, const Box &program, double programs, double once) const {
   if (!plain)
     return 0;
   double used = programs * sectorsOf(stream, program) * (double)sectorBytes * stream.share;
-  if (!stream.isLoad)
-    return machine.sharedStores * std::max(0.0, used - once);
+  if (!stream.isLoad) {
+    double unique = blockBytesOf(stream, Box(extents)) * stream.share;
+    return machine.partStores * std::max(0.0, once - unique) + machine.sharedStores * std::max(0.0, used - once);
+  }
   double read = programs * blockBytesOf(stream, program) * stream.share;
   return machine.unusedLoads * std::max(0.0, read - std::max(once, used));
 }
@@ -126,11 +129,25 @@ bool GpuModel::readsRows(const Schedule &schedule) const {
          });
 }
 
+/// Whether rows of a tile follow memory, if anything does, and its lanes nowhere.
+bool GpuModel::followsNoMemory(const Schedule &schedule) const {
+  int v = schedule.vectorAxis;
+  return v >= 0 && schedule.rowAxis >= 0 && llvm::none_of(streams, [&](const Stream &stream) {
+           return stream.isFull && stream.strides[v] && std::abs(*stream.strides[v]) == stream.elementBytes;
+         });
+}
+
 /// Times longer than what is moved and computed takes: for lack of other blocks, and for what threads hold.
 double GpuModel::overheadOf(const Schedule &schedule, int64_t perThread, int64_t blocks) const {
   if (!plain)
     return 1;
   double overhead = 1 + machine.loneBlockShare / (double)std::max<int64_t>(1, blocks);
+  if (llvm::none_of(loops.axes, [](const Axis &axis) { return axis.reduced; })) {
+    if (schedule.rowAxis >= 0 && schedule.numThreads * schedule.programsPerBlock < machine.fewThreads)
+      overhead *= 1 + machine.fewThreadsShare;
+    if (followsNoMemory(schedule))
+      overhead *= 1 + machine.acrossShare;
+  }
   // Rows that follow memory: what a thread reads is in its registers at once.
   if (readsRows(schedule))
     return overhead;
@@ -334,7 +351,10 @@ double GpuModel::predictNs(const Schedule &schedule) {
   double rounds = programs / resident;
   double waiting = (rounds < 4 ? std::ceil(rounds) : rounds) * latency;
   double slowest = std::max({memory, cache, local, compute, waiting});
-  double time = slowest + 0.25 * (memory + cache + local + compute + waiting - slowest);
+  double others = 0.25 * (memory + cache + local + compute + waiting - slowest);
+  if (plain)
+    slowest = std::max(slowest, machine.blockStartNs * programs / (double)schedule.programsPerBlock);
+  double time = slowest + others;
   return time * overheadOf(schedule, perThread, blocks);
 }
 

@@ -24,6 +24,7 @@ public:
   bool isPlain() const { return plain; }
   /// Whether lanes are reduced elements that lie side by side in memory.
   bool readsRows(const Schedule &schedule) const;
+  bool followsNoMemory(const Schedule &schedule) const;
   /// What no schedule can be faster than: everything moves once, at the memory's rate.
   double floorNs() const;
   /// The only reduced axis if threads take all its points without a loop, and hold what they have read of them; -1

@@ -127,11 +127,13 @@ private:
 
   // CarriedValues.cpp: what reductions carry
   llvm::SmallVector<Carried> kindsOf(mlir::graph::LoopsOp op);
+  void dropLanes(mlir::graph::LoopsOp op, llvm::ArrayRef<Carried> kinds, ValueList &values);
   /// `usual` is the identity as a tile or as a scalar.
   mlir::Value initialOf(Carried kind, mlir::TypedAttr init, mlir::Value usual);
   /// Whether one tile holds all that is reduced, so that nothing is carried.
   bool isOnlyTile() const;
   bool mayBePartial() const;
+  bool dropsLanesAtEnd() const;
   int64_t foldedAxis() const { return isVectorReduced() && schedule.rowAxis >= 0 && !isRowReduced() ? 1 : 0; }
 
   // SumBlocks.cpp: sums in blocks
@@ -193,6 +195,7 @@ private:
   mlir::Value emitLoad(mlir::graph::LoadOp load, llvm::function_ref<mlir::Value(mlir::Value)> lookup);
   mlir::Value emitMemory(mlir::graph::LoadOp load, SizeExpr offset, const ExprEmitter::Bindings &scalars,
                          bool scalarsVary, mlir::Value mask, mlir::Value other);
+  void passMarks(mlir::Operation *op);
   mlir::Value emitGeneric(mlir::Operation &op, llvm::function_ref<mlir::Value(mlir::Value)> lookup);
   mlir::Value valueOf(mlir::Value result);
   mlir::Value loadBack(mlir::Value result);

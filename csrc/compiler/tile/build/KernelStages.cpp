@@ -123,13 +123,13 @@ KernelEmitter::ValueList KernelEmitter::emitPoint(ArrayRef<Reduction> items, con
     }
     ValueList values = emitBody(*item.member);
     for (auto [value, init, kind] : llvm::zip(values, op.getInitsAttr(), item.kinds)) {
-      if (kind == Carried::Uniform)
+      bool isPartial = (isVectorReduced() && isPartialTile() && !dropsLanesAtEnd()) || (isRowReduced() && validRows);
+      if (kind == Carried::Uniform && !isPartial)
         continue;
       value = toTile(builder, value, tileShape());
       Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
       if (kind == Carried::Narrow)
         value = reuse(arith::TruncIOp::create(builder, tileOf(builder.getI32Type()), value));
-      bool isPartial = (isVectorReduced() && isPartialTile()) || (isRowReduced() && validRows);
       if (!isPartial)
         continue;
       // Lanes past the end contribute the identity.
@@ -179,6 +179,19 @@ void KernelEmitter::storeResults(LoopsOp op) {
       store(valueOf(result), result);
 }
 
+/// Of what tiles gave, lanes past the end of the vector axis become the identity.
+void KernelEmitter::dropLanes(LoopsOp op, ArrayRef<Carried> kinds, ValueList &values) {
+  isInRowLoop = true;
+  validLanes = exprs.emit(loops.axes[schedule.vectorAxis].extent, {});
+  for (auto [value, init, kind] : llvm::zip(values, op.getInitsAttr(), kinds)) {
+    Value identity = arith::ConstantOp::create(builder, cast<TypedAttr>(init));
+    identity = toTile(builder, initialOf(kind, cast<TypedAttr>(init), identity), tileShape());
+    value = arith::SelectOp::create(builder, gatherMask(), toTile(builder, value, tileShape()), identity);
+  }
+  validLanes = {};
+  isInRowLoop = false;
+}
+
 void KernelEmitter::emitReducedStage(int stage) {
   ValueList initial;
   SmallVector<Reduction> items = reductionsOf(stage, initial);
@@ -208,6 +221,10 @@ void KernelEmitter::emitReducedStage(int stage) {
       continue;
     ValueList values(ArrayRef<Value>(folded).slice(next, op.getNumResults()));
     next += op.getNumResults();
+    if (dropsLanesAtEnd()) {
+      dropLanes(op, item.kinds, values);
+      hasIdentity = true;
+    }
     if (isVectorReduced() || (isRowReduced() && !foldsRowsAtOnce())) {
       for (Value &value : values)
         value = toTile(builder, value, accumulatorShape());
@@ -274,6 +291,8 @@ KernelEmitter::ValueList KernelEmitter::fold(LoopsOp op, ValueList values, int64
   Block &block = reduce.getCombine().front();
   for (auto [k, argument] : llvm::enumerate(block.getArguments()))
     argument.setType(cast<RankedTensorType>(values[k % values.size()].getType()).getElementType());
+  for (Operation &inner : block)
+    passMarks(&inner);
   for (auto choice : block.getOps<arith::SelectOp>()) // of what is carried in fewer bits
     choice.getResult().setType(choice.getTrueValue().getType());
   Operation *yield = block.getTerminator();

@@ -165,6 +165,13 @@ KernelEmitter::ValueList KernelEmitter::emitBody(const FusedMember &member, Valu
   return values;
 }
 
+/// What the graph says of an operation, as tiles say it.
+void KernelEmitter::passMarks(Operation *op) {
+  for (auto [ofGraph, ofTile] : {std::pair(graph::kAtMostZero, tile::kAtMostZero), {graph::kWeight, tile::kWeight}})
+    if (op->removeDiscardableAttr(ofGraph))
+      op->setDiscardableAttr(ofTile, builder.getUnitAttr());
+}
+
 /// Arithmetic: scalar on scalars, tile-wise as soon as one operand is a tile.
 Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)> lookup) {
   if (auto it = decided.find(&op); it != decided.end())
@@ -191,8 +198,7 @@ Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)>
     mapping.map(operand, any ? toTile(builder, lookup(operand), tileShape()) : lookup(operand));
   Operation *copy = builder.clone(op, mapping);
   copy->setLoc(builder.getLoc());
-  if (copy->removeDiscardableAttr(graph::kAtMostZero))
-    copy->setDiscardableAttr(tile::kAtMostZero, builder.getUnitAttr());
+  passMarks(copy);
   if (any)
     copy->getResult(0).setType(tileOf(op.getResult(0).getType()));
   if (auto select = dyn_cast<arith::SelectOp>(copy)) // of what is carried in fewer bits

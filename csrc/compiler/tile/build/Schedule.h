@@ -73,6 +73,10 @@ struct Schedule {
   std::string str(const FusedLoops &loops) const;
 };
 
+/// Whether on GPU no tile but the last of a reduced axis, which straight code follows, is cut by the axis's end: what
+/// all points have in common, like counts of points, is then carried as one number until there.
+bool masksOnlyAtEnds(const FusedLoops &loops, const Schedule &schedule);
+
 /// `foldsLanes`: lanes may lie along an axis whose order matters (a scan along lanes, a scatter lane after lane).
 Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes);
 

@@ -7,6 +7,8 @@ namespace mlir::tile {
 
 /// On math.exp: its argument is at most 0.
 inline constexpr llvm::StringLiteral kAtMostZero = "tile.at_most_zero";
+/// On arith.divf: a weight by which a difference counts in an average, so its last places do not matter.
+inline constexpr llvm::StringLiteral kWeight = "tile.weight";
 /// On arith.divf: the quotient is the nearest one, also where kernels have fast arithmetic.
 inline constexpr llvm::StringLiteral kRounded = "tile.rounded";
 

@@ -12,7 +12,7 @@
 // ROLL: vector axis i0 lanes 32 row axis i1 rows 128 row block 128 threads 256
 
 // Programs that run at the same time read neighbours.
-// ORDER: grid order i1 i3 i0 i2
+// ORDER: grid order i0 mi0 i3 i4
 
 // Columns are read again from the cache rather than held across threads.
 // COLUMNS: vector axis mi1 lanes 64 row axis r0
@@ -65,17 +65,18 @@ module {
 
 //--- order.mlir
 module {
-  graph.func @graph(%arg0: !graph.tensor<[96, 64, 5461, 2], bf16, [1, 96, 6144, 33552384]>) -> !graph.tensor<[64, 2, 96, 5461], bf16> attributes {symbols = []} {
-    %0 = graph.fusion [i0 = 64, i1 = 2, i2 = 96, i3 = 5461] -> (!graph.tensor<[64, 2, 96, 5461], bf16>) {
-      %1 = graph.loops [i0 = 64, i1 = 2, i2 = 96, i3 = 5461] at_axes ["i0", "i1", "i2", "i3"] -> (!graph.tensor<[64, 2, 96, 5461], bf16>) {
-        %2 = graph.load %arg0 ["i2", "i0", "i3", "i1"] : !graph.tensor<[96, 64, 5461, 2], bf16, [1, 96, 6144, 33552384]> -> bf16
-        graph.yield %2 : bf16
+  graph.func @graph(%arg0: !graph.tensor<[127, 1554, 17, 5, 4], f32, [85, 10795, 5, 1, 16775430]>) -> !graph.tensor<[5, 1554, 127, 4, 17], f32> attributes {symbols = []} {
+    %0 = graph.fusion [i0 = 5, i1 = 1554, i2 = 127, i3 = 4, i4 = 17] -> (!graph.tensor<[5, 1554, 127, 4, 17], f32>) {
+      %1 = graph.loops [i0 = 5, i1 = 1554, i2 = 127, i3 = 4, i4 = 17] at_axes ["i0", "i1", "i2", "i3", "i4"] -> (!graph.tensor<[5, 1554, 127, 4, 17], f32>) {
+        %2 = graph.load %arg0 ["i2", "i1", "i4", "i0", "i3"] : !graph.tensor<[127, 1554, 17, 5, 4], f32, [85, 10795, 5, 1, 16775430]> -> f32
+        graph.yield %2 : f32
       }
-      graph.yield %1 : !graph.tensor<[64, 2, 96, 5461], bf16>
+      graph.yield %1 : !graph.tensor<[5, 1554, 127, 4, 17], f32>
     }
-    graph.return %0 : !graph.tensor<[64, 2, 96, 5461], bf16>
+    graph.return %0 : !graph.tensor<[5, 1554, 127, 4, 17], f32>
   }
 }
+
 
 //--- columns.mlir
 module {

@@ -80,7 +80,7 @@
 // STEPS: scf.for
 // STEPS-COUNT-2: tile.load
 // STEPS: %[[TWO:.*]] = arith.addf %cst{{[_0-9]*}}, %cst{{[_0-9]*}} : f32
-// STEPS: arith.divf %cst{{[_0-9]*}}, %[[TWO]] : f32
+// STEPS: arith.divf %cst{{[_0-9]*}}, %[[TWO]] {tile.weight} : f32
 // STEPS-COUNT-6: tile.load
 // STEPS: scf.yield
 
