@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
+from collections.abc import Iterable
 
 
 class TileError(Exception):
@@ -102,3 +104,9 @@ class MemoryAccessError(InvalidKernelError, IndexError):
 
 class RaceError(InvalidKernelError):
     """What a kernel does depends on the order in which its programs run; the interpreter finds these on request."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What ends a message about a name that is not known: the name it may have been meant for, if one is near."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" (the nearest: {found[0]})" if found else ""

@@ -463,3 +463,42 @@ def test_lambdas_on_one_line() -> None:
     add[(1,)](x)
     double[(1,)](x)
     assert x.item() == 12
+
+
+@torch_tile.jit
+def adds_to_a_pointer(x_ptr, o_ptr):
+    tl.store(o_ptr, x_ptr + 1)
+
+
+@torch_tile.jit
+def calls_torch(x_ptr, o_ptr):
+    tl.store(o_ptr, torch.exp(tl.load(x_ptr)))
+
+
+@torch_tile.jit
+def returns_a_value(x_ptr, o_ptr):
+    return tl.load(x_ptr)
+
+
+@torch_tile.jit
+def misspells(x_ptr, o_ptr):
+    tl.store(o_ptr + tl.arrange(0, 2), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text"),
+    [
+        (adds_to_a_pointer, "cannot convert pointer<fp32> to fp32; .*; load through the pointer first, with tl.load"),
+        (calls_torch, r"torch\.exp takes no values of a kernel; tl\.exp does"),
+        (returns_a_value, "a kernel returns nothing, got fp32; store results with tl.store"),
+        (misspells, r"has no attribute 'arrange' \(the nearest: arange\)"),
+    ],
+)
+def test_what_beginners_write(kernel: Any, text: str) -> None:
+    with pytest.raises((torch_tile.InvalidKernelError, AttributeError), match=text):
+        kernel[(1,)](torch.ones(4), torch.ones(4))
+
+
+def test_names_that_are_not_there() -> None:
+    with pytest.raises(TypeError, match="missing a required argument: 'n'; it has no argument 'm'"):
+        fine[(1,)](torch.ones(4), m=4, B=16)

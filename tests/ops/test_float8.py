@@ -102,6 +102,16 @@ def test_copied(dtype: torch.dtype) -> None:
     check(lambda x: (x.float() * 2).to(dtype).t().contiguous(), x)
 
 
+@pytest.mark.parametrize("dtype", FLOAT8)
+@pytest.mark.parametrize("shape", [(16, 32), (8, 8), (300, 200), (37, 64)])
+def test_tiles_in_registers(dtype: torch.dtype, shape: tuple[int, int]) -> None:
+    """Transposes, which move elements between registers."""
+    x = all_bits(dtype).repeat(shape[0] * shape[1] // 256 + 1)[: shape[0] * shape[1]].view(shape)
+    check(lambda x: x.t().contiguous(), x)
+    check(lambda x: x.t().reshape(-1), x)
+    check(lambda x: x.reshape(2, -1, 4).transpose(0, 2).contiguous(), x[: shape[0] // 8 * 8, : shape[1] // 8 * 8])
+
+
 def test_other_operators_run_outside() -> None:
     fresh()
     x = all_bits(torch.float8_e4m3fn)[:64]

@@ -11,6 +11,7 @@ from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 from torch_tile import _C, config
+from torch_tile.aot import structures
 from torch_tile.errors import InvalidKernelError, PackageError, UnsupportedError
 
 
@@ -24,8 +25,9 @@ class LoadedModel:
         self._file = file
         self._model = file.load(variant, device, config.get("matmul_library"))
         self._number = variant
-        self._in_spec = _loaded(self._metadata["in_spec"])
-        self._out_spec = _loaded(self._metadata["out_spec"])
+        in_spec = structures.loaded(self._metadata["in_spec"])
+        self._in_spec: Any = None if in_spec is None else structures.with_tuples(in_spec)
+        self._out_spec = structures.loaded(self._metadata["out_spec"])
         self._num_values = len(self._file.inputs) + len(self._metadata["literals"])
         self._literals = {int(place): value for place, value in self._metadata["literals"].items()}
         self._outputs = self._metadata["outputs"]
@@ -106,6 +108,7 @@ class LoadedModel:
             expected, found = [", ".join(map(str, names)) or "none" for names in (named.context, kwargs)]
             raise TypeError(f"expected keyword arguments {expected}, got {found}")
         values, spec = pytree.tree_flatten((args, reorder_kwargs(kwargs, self._in_spec) if kwargs else kwargs))
+        spec = structures.with_tuples(spec)
         if spec == self._in_spec:
             return values
         given = spec.children()
@@ -165,10 +168,6 @@ class _Star:
 
 
 _STAR = _Star()
-
-
-def _loaded(spec: str | None) -> Any:
-    return None if spec is None else pytree.treespec_loads(spec)
 
 
 def _open(path: str | os.PathLike[str]) -> _C.PackageFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import warnings
 from typing import Any
 
 import torch
@@ -85,7 +86,9 @@ def _decompositions(device: str) -> dict[Any, Any]:
 
 def _decomposed(exported: ExportedProgram, device: str) -> ExportedProgram:
     try:
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            # torch copies structures in a way that it has deprecated itself.
+            warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\)", FutureWarning)
             decomposed: ExportedProgram = exported.run_decompositions(_decompositions(device))
             return decomposed
     except Exception as error:

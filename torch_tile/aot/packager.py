@@ -14,9 +14,9 @@ from typing import IO, Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.utils import _pytree as pytree
 
 from torch_tile import _C, config
+from torch_tile.aot import structures
 from torch_tile.aot.lower import Lowered, lower
 from torch_tile.config import Settings
 from torch_tile.errors import OptionError, UnsupportedError
@@ -144,8 +144,8 @@ def _write(exported: ExportedProgram, file: IO[bytes], wanted: list[str], settin
         variants.append(_variant(lowered[device], target, features, architecture, settings, writer))
     first = next(iter(lowered.values()))
     metadata = {
-        "in_spec": _dumped(exported.call_spec.in_spec),
-        "out_spec": _dumped(exported.call_spec.out_spec),
+        "in_spec": structures.dumped(exported.call_spec.in_spec, "arguments"),
+        "out_spec": structures.dumped(exported.call_spec.out_spec, "results"),
         "literals": {str(place): value for place, value in first.literals.items()},
         "outputs": first.outputs,
         "versions": _C.version(),
@@ -153,15 +153,6 @@ def _write(exported: ExportedProgram, file: IO[bytes], wanted: list[str], settin
     from torch_tile import __version__
 
     writer.finish(f"torch-tile {__version__}", json.dumps(metadata), first.arguments, variants)
-
-
-def _dumped(spec: Any) -> str | None:
-    """A structure as text; None where it holds classes that torch cannot name, and results stay a flat list."""
-    try:
-        return pytree.treespec_dumps(spec)
-    except NotImplementedError as error:
-        log.info("a structure of arguments or results is not kept: %s", error)
-        return None
 
 
 def _facts(target: str) -> tuple[list[str], str, str]:

@@ -8,6 +8,7 @@ everything else is Python, run when the kernel is compiled.
 
 from __future__ import annotations
 
+from torch_tile.errors import nearest as _nearest
 from torch_tile.language import arith as _arith
 from torch_tile.language import core, extra, math, random, target_info
 from torch_tile.language.aggregates import aggregate_replace
@@ -160,7 +161,7 @@ def __getattr__(name: str) -> object:
         from torch_tile.language.jit import constexpr_function
 
         return constexpr_function
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_nearest(name, __all__)}")
 
 
 __all__ = [name for name in dir() if not name.startswith("_") and name != "annotations"]

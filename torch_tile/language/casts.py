@@ -126,4 +126,5 @@ def _cast_pointer(x: tensor, to: Any) -> tensor:
             lambda: np.asarray(x.value).astype(np.int64)[()],
             lambda run: run.op("tile.int_to_ptr", [x], f"{mlir_type(x)} -> {tile_type(to, x.dims).mlir}"),
         )
-    raise error(f"cannot convert {source} to {to}; pointers convert to and from 64-bit integers only")
+    hint = "; load through the pointer first, with tl.load" if source.is_ptr() and not to.is_ptr() else ""
+    raise error(f"cannot convert {source} to {to}; pointers convert to and from 64-bit integers only{hint}")

@@ -14,6 +14,7 @@ from torch_tile.errors import TileError, UnsupportedError
 from torch_tile.language import arguments, kernel_cache, target_info, traceback
 from torch_tile.language.compile_time_values import as_constant, constexpr, unwrap
 from torch_tile.language.compiled_kernel import CompiledKernel
+from torch_tile.language.core import error as error_of
 from torch_tile.language.core import state, tensor
 from torch_tile.language.dtypes import dtype, dtype_of_torch, pointer_type
 from torch_tile.language.jit import (
@@ -227,7 +228,9 @@ def _trace(
         for parameter in kernel.params:
             with arguments.named(parameter.name):
                 _build_parameter(signature, parameter, bound[parameter.name], positional, keywords)
-        kernel.form(True)(*positional, **keywords)
+        if (returned := kernel.form(True)(*positional, **keywords)) is not None:
+            kind = getattr(returned, "type", type(returned).__name__)
+            raise error_of(f"a kernel returns nothing, got {kind}; store results with tl.store")
     except TileError as error:
         arguments.explain(error, kernel.params, bound)
         raise traceback.at_user_line(error, kernel.fn) from None

@@ -183,6 +183,14 @@ class tensor:
             raise error(f"expected a number known when the kernel is compiled, got {self.type}; use `.to(tl.float32)`")
         return float(self.value)
 
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        from torch_tile import language
+
+        name = getattr(function, "__name__", "?")
+        hint = f"; tl.{name} does" if name in language.__all__ else ""
+        raise error(f"torch.{name} takes no values of a kernel{hint}")
+
     def __iter__(self) -> Any:
         raise error(f"expected something to iterate over, got {self.type}; a tile cannot be taken apart (see tl.split)")
 

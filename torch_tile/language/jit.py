@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from torch_tile import config
-from torch_tile.errors import InvalidKernelError, TileError
+from torch_tile.errors import InvalidKernelError, TileError, nearest
 from torch_tile.interpreter import numerics
 from torch_tile.interpreter.memory import Region
 from torch_tile.interpreter.run import Interpreter
@@ -247,7 +247,9 @@ class JITFunction:
         try:
             bound = self.signature.bind(*args, **known)
         except TypeError as error:
-            raise TypeError(f"kernel {self.fn.__name__}({', '.join(self.arg_names)}): {error}") from None
+            unknown = [f"{k!r}{nearest(k, self.arg_names)}" for k in known if k not in names]
+            text = f"{error}; it has no argument {', '.join(unknown)}" if unknown and self._is_plain else str(error)
+            raise TypeError(f"kernel {self.fn.__name__}({', '.join(self.arg_names)}): {text}") from None
         bound.apply_defaults()
         return dict(bound.arguments)
 

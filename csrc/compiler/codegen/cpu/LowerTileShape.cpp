@@ -160,7 +160,8 @@ TileLowering::Rows TileLowering::transpose(ArrayRef<Value> source, int64_t lanes
   int64_t numRows = source.size();
   if (lanes == 1 || numRows == 1)
     return rechunk(source, numRows);
-  if (Type element = getElementTypeOrSelf(source[0].getType()); element.isInteger(1)) { // no shuffles of masks
+  // Neither masks nor 8-bit floats have shuffles.
+  if (Type element = getElementTypeOrSelf(source[0].getType()); storageOf(element) != element) {
     Rows bytes = transpose(llvm::map_to_vector(source, [&](Value row) { return toStorage(row); }), lanes);
     return Rows(llvm::map_range(bytes, [&](Value row) { return fromStorage(row, element); }));
   }

@@ -16,16 +16,15 @@ bool KernelEmitter::mayBePartial() const {
          (isRowReduced() && !isWhole(schedule.rowAxis, schedule.rows * schedule.unroll));
 }
 
-/// Whether lanes past the end of a reduced vector axis are the same ones in all tiles, so that what they hold is dropped
-/// after the loop. Threads keep it to themselves until then.
+/// Whether lanes past the end of a reduced vector axis are the same ones in all tiles, so that what they hold is
+/// dropped after the loop. Threads keep it to themselves until then.
 bool KernelEmitter::dropsLanesAtEnd() const {
   return options.isGpu && isVectorReduced() && isRowReduced() && !isAligned() && !isAlwaysFull();
 }
 
 bool masksOnlyAtEnds(const FusedLoops &loops, const Schedule &schedule) {
   for (auto [k, axis] : llvm::enumerate(loops.axes))
-    if (axis.reduced &&
-        (((int)k != schedule.vectorAxis && (int)k != schedule.rowAxis) || !axis.extent.isConstant()))
+    if (axis.reduced && (((int)k != schedule.vectorAxis && (int)k != schedule.rowAxis) || !axis.extent.isConstant()))
       return false;
   return schedule.alignedLanes == 0;
 }

@@ -179,7 +179,8 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     if (member.isFull)
       for (Operation &inner : op.getCombine().front()) {
         bool divides = isa<arith::DivFOp>(inner);
-        combineWork += divides ? (inner.hasAttr(graph::kWeight) ? weightWork : divisionWork) : torch_tile::fusion::costOf(&inner);
+        combineWork +=
+            divides ? (inner.hasAttr(graph::kWeight) ? weightWork : divisionWork) : torch_tile::fusion::costOf(&inner);
         joinWork += divides ? 0 : torch_tile::fusion::costOf(&inner);
       }
   }
