@@ -304,6 +304,30 @@ def test_inputs_over_a_longer_storage_that_are_no_views(dynamic: bool) -> None:
         assert_same(given, expected_given)
 
 
+@tile_only
+@pytest.mark.parametrize("make", [lambda n: torch.arange(n), lambda n: torch.arange(3 * n).view(n, 3)])
+def test_views_of_bases_of_other_sizes(make: Callable[[int], torch.Tensor]) -> None:
+    """AOTAutograd gives a program the base of arguments that share memory, and no guard holds its sizes."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        y[1:].mul_(3)
+        return x + 1
+
+    def views(length: int) -> list[torch.Tensor]:
+        whole = make(length)
+        inputs = [whole[1:], whole[1:].as_strided((length - 2,), (1,), 2)]
+        for x in inputs:
+            torch._dynamo.maybe_mark_dynamic(x, 0)
+        return inputs
+
+    fresh()
+    program = torch.compile(function, backend="tile")
+    for length in (5, 4, 9, 5):
+        given, expected = views(length), views(length)
+        assert_same(program(*given), function(*expected))
+        assert_same(given, expected)
+
+
 def test_expanded_and_strided_inputs() -> None:
     def function(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
         total = x.sum(0) + y.sum(0)

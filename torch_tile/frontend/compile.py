@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.descriptors import PlainAOTInput, SyntheticBaseAOTInput
+from torch._functorch._aot_autograd.descriptors import PlainAOTInput, SyntheticBaseAOTInput, ViewBaseAOTInput
 from torch._functorch._aot_autograd.logging_utils import get_aot_graph_name
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.fx import GraphModule
@@ -95,10 +95,10 @@ def compile_graph(
             dump = Dump.start(name, is_asked_for=True)
             dump.write_graph(gm)
             dump.write_script(gm)
-        lengths = _storage_lengths(gm) if kind != "backward" and binding is None else {}
+        shared = _shared_sizes(gm) if kind != "backward" and binding is None else {}
         with objects_as_numbers(gm) if binding is None else contextlib.nullcontext() as objects:
             compiled = _compile(gm, name, kind, settings, dump, binding)
-        compiled = _of_storages(compiled, lengths) if lengths else compiled
+        compiled = _of_shared(compiled, shared) if shared else compiled
         compiled = dump.keep_inputs(compiled) if dump and binding is None else compiled
         return passing_objects_on(compiled, objects) if objects else compiled
     except Exception as error:
@@ -116,29 +116,34 @@ def _has_meta_inputs(gm: GraphModule) -> bool:
     return any(isinstance(value, torch.Tensor) and value.device.type == "meta" for value in values)
 
 
-def _storage_lengths(gm: GraphModule) -> dict[int, int]:
-    """For each input that stands for a storage, by place, the elements of it that the graph knows.
+def _shared_sizes(gm: GraphModule) -> dict[int, tuple[tuple[int, ...], bool]]:
+    """For each input that stands for what several arguments share, by place, the sizes that the graph knows of it, and
+    whether it is a storage.
 
-    AOTAutograd gives the storage of inputs that share it, none of which is a view, as a tensor of one dimension. No
-    guard holds its length, and the trace may see less of it than a call.
+    AOTAutograd gives arguments that share memory as one input: the tensor that they are views of, or the storage, as a
+    tensor of one dimension. No guard holds its sizes, and the trace may see less of a storage than a call.
     """
-    lengths = {}
+    found = {}
     for place, node in enumerate(gm.graph.find_nodes(op="placeholder")):
-        if isinstance(node.meta.get("desc"), SyntheticBaseAOTInput) and isinstance(node.meta["val"].shape[0], int):
-            lengths[place] = node.meta["val"].shape[0]
-    return lengths
+        desc = node.meta.get("desc")
+        if isinstance(desc, (SyntheticBaseAOTInput, ViewBaseAOTInput)):
+            sizes = tuple(node.meta["val"].shape)
+            if all(isinstance(size, int) for size in sizes):
+                found[place] = sizes, isinstance(desc, SyntheticBaseAOTInput)
+    return found
 
 
-def _of_storages(compiled: Callable[..., Any], lengths: dict[int, int]) -> Callable[..., Any]:
-    """Gives a program the beginnings of storages that it was compiled for. No cache keeps what is not the program."""
+def _of_shared(compiled: Callable[..., Any], shared: dict[int, tuple[tuple[int, ...], bool]]) -> Callable[..., Any]:
+    """Gives a program what it was compiled for, of a storage its beginning. No cache keeps what is not the program."""
 
     def call(inputs: list[Any]) -> Any:
-        for place, length in lengths.items():
-            found = inputs[place].shape[0]
-            if found < length:
-                raise OverlappingInputsError("run", f"inputs share {found} elements; compiled for {length}")
-            if found > length:
-                inputs[place] = inputs[place].narrow(0, 0, length)
+        for place, (sizes, is_storage) in shared.items():
+            found = tuple(inputs[place].shape)
+            if found == sizes:
+                continue
+            if not is_storage or found < sizes:
+                raise OverlappingInputsError("run", f"inputs share {list(found)} elements; compiled for {list(sizes)}")
+            inputs[place] = inputs[place].narrow(0, 0, sizes[0])
         return compiled(inputs)
 
     call._boxed_call = True  # type: ignore[attr-defined]
