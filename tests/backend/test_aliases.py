@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from tests.compiling import IS_TILE, assert_same, compiled, count, fresh, tile_only
+from tests.compiling import IS_TILE, assert_same, compiled, count, fresh, run_python, tile_only
 
 aten = torch.ops.aten
 Tensors = list[torch.Tensor]
@@ -302,6 +302,40 @@ def test_inputs_over_a_longer_storage_that_are_no_views(dynamic: bool) -> None:
         given, expected_given = over_one_storage(length), over_one_storage(length)
         assert_same(program(*given), function(*expected_given))
         assert_same(given, expected_given)
+
+
+def test_results_that_view_written_arguments_of_one_storage() -> None:
+    """torch's replay of such views ends the process, or raises, with other backends."""
+    code = """
+    import torch, torch_tile
+
+    def chunks(x, y):
+        y[y > 1] = -1
+        return x * 2, y.chunk(2, 1)[-1]
+
+    def rows(x, y):
+        x.add_(1)
+        return y.unbind(0)[0], x.t(), y * 2
+
+    def strided():
+        x = torch.arange(48.0).view(16, 3)[..., 1::2]
+        return x, x.transpose(0, -1)
+
+    def overlapping():
+        whole = torch.arange(24.0).view(4, 6)
+        return whole[:3], whole[1:]
+
+    for function in (chunks, rows):
+        for inputs in (strided, overlapping):
+            torch.compiler.reset()
+            given, expected = inputs(), inputs()
+            results, wanted = torch.compile(function, backend="tile")(*given), function(*expected)
+            for a, b in zip([*results, *given], [*wanted, *expected]):
+                assert torch.equal(a, b) and a.stride() == b.stride()
+            owner = lambda x: x.untyped_storage()._cdata
+            assert [owner(x) == owner(given[0]) for x in results] == [owner(x) == owner(expected[0]) for x in wanted]
+    """
+    run_python(code)
 
 
 @tile_only

@@ -37,6 +37,7 @@ from torch_tile.frontend.inference_modes import traced_without_gradients
 from torch_tile.frontend.python_random import as_they_come as random_numbers_as_they_come
 from torch_tile.frontend.refused_calls import check_calls, check_level
 from torch_tile.frontend.reload import reload_graph
+from torch_tile.frontend.common_subexpressions import storage_of
 from torch_tile.frontend.replaced_calls import replaced
 from torch_tile.frontend.storage_views import refuse_views_of_copies
 from torch_tile.frontend.tracing import untraced
@@ -302,7 +303,11 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
     try:
         cached = _compile_by_cache(settings)
         # Tokens that order effects are made within the graph; they are no inputs and outputs of ours.
-        with functorch_config.patch(unlift_effect_tokens=True):
+        patches = {"unlift_effect_tokens": True}
+        if _share_memory(example_inputs):
+            # Results that view arguments over one storage: to replay their views on the storage may end the process.
+            patches["view_replay_for_aliased_outputs"] = False
+        with functorch_config.patch(patches):
             if cached is not None:
                 compiled: Callable[..., Any] = cached(
                     gm, example_inputs, settings, reload, decompositions=decompositions, **compilers
@@ -318,6 +323,12 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         raise
     dynamo_counters["aot_autograd"]["ok"] += 1
     return _eager_where_inputs_overlap(compiled, gm) if settings.writes_inputs else compiled
+
+
+def _share_memory(inputs: Sequence[Any]) -> bool:
+    storages = [storage_of(x) for x in inputs if isinstance(x, torch.Tensor)]
+    known = [storage for storage in storages if storage is not None]
+    return len(set(known)) < len(known)
 
 
 def _eager_where_inputs_overlap(compiled: Callable[..., Any], gm: torch.fx.GraphModule) -> Callable[..., Any]:
