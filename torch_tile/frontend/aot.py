@@ -31,13 +31,13 @@ from torch_tile.frontend import (
     tensor_indices,
     written_scalars,
 )
+from torch_tile.frontend.common_subexpressions import storage_of
 from torch_tile.frontend.deterministic import called_deterministically, deterministic
 from torch_tile.frontend.finite import asserts_finite
 from torch_tile.frontend.inference_modes import traced_without_gradients
 from torch_tile.frontend.python_random import as_they_come as random_numbers_as_they_come
 from torch_tile.frontend.refused_calls import check_calls, check_level
 from torch_tile.frontend.reload import reload_graph
-from torch_tile.frontend.common_subexpressions import storage_of
 from torch_tile.frontend.replaced_calls import replaced
 from torch_tile.frontend.storage_views import refuse_views_of_copies
 from torch_tile.frontend.tracing import untraced
