@@ -134,7 +134,7 @@ void torch_tile::codegen::markApproximate(tile::KernelOp kernel) {
       mark(division);
     } else if (auto exp = division.getLhs().getDefiningOp<math::ExpOp>(); exp && exp->hasAttr(approximateAttrName)) {
       mark(division);
-    } else if (division->hasAttr(tile::kWeight)) {
+    } else if (division->hasAttr(tile::kWeight) && getElementTypeOrSelf(division.getType()).isF32()) {
       // No instruction of ours: where counts are known, LLVM computes the weight.
       division.setFastmath(arith::FastMathFlags::afn);
     }
