@@ -108,8 +108,7 @@ class LoadedModel:
             expected, found = [", ".join(map(str, names)) or "none" for names in (named.context, kwargs)]
             raise TypeError(f"expected keyword arguments {expected}, got {found}")
         values, spec = pytree.tree_flatten((args, reorder_kwargs(kwargs, self._in_spec) if kwargs else kwargs))
-        spec = structures.with_tuples(spec)
-        if spec == self._in_spec:
+        if spec == self._in_spec or (spec := structures.with_tuples(spec)) == self._in_spec:
             return values
         given = spec.children()
         names = [*(f"number {place}" for place in range(len(args))), *(f"`{name}`" for name in named.context)]

@@ -60,7 +60,7 @@ def loaded(kept: Any) -> Any:
 
     def kind_of(node: Any, number: int) -> tuple[Any, Any]:
         found = classes.get(number)
-        if found is None:
+        if found is None or found is tuple:
             return node.type, node.context
         return (found, None) if pytree.is_structseq_class(found) else (collections.namedtuple, found)
 
@@ -91,4 +91,4 @@ def _class(module: str, name: str, fields: list[str]) -> type:
         found = getattr(found, part, None)
     if isinstance(found, type) and (pytree.is_structseq_class(found) or list(getattr(found, "_fields", ())) == fields):
         return found
-    return collections.namedtuple(name.rpartition(".")[2], fields)
+    return tuple if not fields else collections.namedtuple(name.rpartition(".")[2], fields)

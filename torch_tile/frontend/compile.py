@@ -95,7 +95,7 @@ def compile_graph(
             dump = Dump.start(name, is_asked_for=True)
             dump.write_graph(gm)
             dump.write_script(gm)
-        shared = _shared_sizes(gm) if kind != "backward" and binding is None else {}
+        shared = _shared_forms(gm) if kind != "backward" and binding is None else {}
         with objects_as_numbers(gm) if binding is None else contextlib.nullcontext() as objects:
             compiled = _compile(gm, name, kind, settings, dump, binding)
         compiled = _of_shared(compiled, shared) if shared else compiled
@@ -116,9 +116,12 @@ def _has_meta_inputs(gm: GraphModule) -> bool:
     return any(isinstance(value, torch.Tensor) and value.device.type == "meta" for value in values)
 
 
-def _shared_sizes(gm: GraphModule) -> dict[int, tuple[tuple[int, ...], bool]]:
-    """For each input that stands for what several arguments share, by place, the sizes that the graph knows of it, and
-    whether it is a storage.
+_Form = tuple[tuple[Any, ...], bool]
+
+
+def _shared_forms(gm: GraphModule) -> dict[int, _Form]:
+    """For each input that stands for what several arguments share, by place, the sizes and strides that the graph
+    knows of it, and whether it is a storage.
 
     AOTAutograd gives arguments that share memory as one input: the tensor that they are views of, or the storage, as a
     tensor of one dimension. No guard holds its sizes, and the trace may see less of a storage than a call.
@@ -127,23 +130,26 @@ def _shared_sizes(gm: GraphModule) -> dict[int, tuple[tuple[int, ...], bool]]:
     for place, node in enumerate(gm.graph.find_nodes(op="placeholder")):
         desc = node.meta.get("desc")
         if isinstance(desc, (SyntheticBaseAOTInput, ViewBaseAOTInput)):
-            sizes = tuple(node.meta["val"].shape)
-            if all(isinstance(size, int) for size in sizes):
-                found[place] = sizes, isinstance(desc, SyntheticBaseAOTInput)
+            form = (*node.meta["val"].shape, *node.meta["val"].stride())
+            if any(isinstance(number, int) for number in form):
+                known = tuple(number if isinstance(number, int) else None for number in form)
+                found[place] = known, isinstance(desc, SyntheticBaseAOTInput)
     return found
 
 
-def _of_shared(compiled: Callable[..., Any], shared: dict[int, tuple[tuple[int, ...], bool]]) -> Callable[..., Any]:
+def _of_shared(compiled: Callable[..., Any], shared: dict[int, _Form]) -> Callable[..., Any]:
     """Gives a program what it was compiled for, of a storage its beginning. No cache keeps what is not the program."""
 
     def call(inputs: list[Any]) -> Any:
-        for place, (sizes, is_storage) in shared.items():
-            found = tuple(inputs[place].shape)
-            if found == sizes:
+        for place, (known, is_storage) in shared.items():
+            found = (*inputs[place].shape, *inputs[place].stride())
+            if len(found) == len(known) and all(a is None or a == b for a, b in zip(known, found, strict=True)):
                 continue
-            if not is_storage or found < sizes:
-                raise OverlappingInputsError("run", f"inputs share {list(found)} elements; compiled for {list(sizes)}")
-            inputs[place] = inputs[place].narrow(0, 0, sizes[0])
+            if not is_storage or known[0] is None or found[0] < known[0]:
+                raise OverlappingInputsError(
+                    "run", f"inputs share a tensor of sizes and strides {found}; compiled for {known}"
+                )
+            inputs[place] = inputs[place].narrow(0, 0, known[0])
         return compiled(inputs)
 
     call._boxed_call = True  # type: ignore[attr-defined]

@@ -34,7 +34,7 @@ struct GpuMachine {
   double loadNs = 700;
   /// From the start of one block to that of the next, on whatever multiprocessors.
   double blockStartNs = 0.6;
-  /// Of what moves and reduces nothing. Longer where lanes of a tile follow no memory while its rows do.
+  /// How much longer kernels without reductions take where no access is contiguous along the lanes of a tile.
   double acrossShare = 0.06;
   /// Longer for tiles over two axes in blocks of fewer threads.
   int64_t fewThreads = 128;

@@ -135,8 +135,8 @@ void torch_tile::codegen::markApproximate(tile::KernelOp kernel) {
     } else if (auto exp = division.getLhs().getDefiningOp<math::ExpOp>(); exp && exp->hasAttr(approximateAttrName)) {
       mark(division);
     } else if (division->hasAttr(tile::kWeight) && getElementTypeOrSelf(division.getType()).isF32()) {
-      // No instruction of ours: where counts are known, LLVM computes the weight.
-      division.setFastmath(arith::FastMathFlags::afn);
+      // By a flag: LLVM still computes quotients of counts that are known, which it does not through an instruction.
+      division.setFastmath(division.getFastmath() | arith::FastMathFlags::afn);
     }
   });
 }

@@ -195,11 +195,12 @@ static SmallVector<Value> joinMoments(ScalarBuilder &s, ValueRange a, ValueRange
   Value zero = s.floatConstant(a[0].getType(), 0);
   Value count = add(a[2], b[2]);
   Value delta = s.make<arith::SubFOp>(b[0], a[0]);
-  Value isEmpty = s.compareFloats(arith::CmpFPredicate::OEQ, count, zero);
+  Value isFirst = s.compareFloats(arith::CmpFPredicate::OEQ, a[2], zero);
   Value share = s.make<arith::DivFOp>(b[2], count);
   if (auto division = share.getDefiningOp<arith::DivFOp>())
     division->setDiscardableAttr(kWeight, UnitAttr::get(division.getContext()));
-  Value weight = s.select(isEmpty, zero, share);
+  // What comes first counts as a whole, however the quotient is rounded.
+  Value weight = s.select(isFirst, s.floatConstant(a[0].getType(), 1), share);
   Value shift = mul(delta, weight);
   // delta * shift alone may overflow where nothing came before.
   return {add(a[0], shift), add(add(a[1], b[1]), mul(delta, mul(shift, a[2]))), count};

@@ -129,7 +129,7 @@ bool GpuModel::readsRows(const Schedule &schedule) const {
          });
 }
 
-/// Whether rows of a tile follow memory, if anything does, and its lanes nowhere.
+/// Whether no access is contiguous along the lanes of a tile over two axes.
 bool GpuModel::followsNoMemory(const Schedule &schedule) const {
   int v = schedule.vectorAxis;
   return v >= 0 && schedule.rowAxis >= 0 && llvm::none_of(streams, [&](const Stream &stream) {
