@@ -304,6 +304,24 @@ def test_inputs_over_a_longer_storage_that_are_no_views(dynamic: bool) -> None:
         assert_same(given, expected_given)
 
 
+@tile_only
+def test_views_of_a_base_of_other_strides() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        y[1:].mul_(3)
+        return x + 1
+
+    def views(strides: tuple[int, ...]) -> list[torch.Tensor]:
+        base = torch.empty_strided((2, 3, 4, 4), strides).copy_(torch.arange(96.0).view(2, 3, 4, 4))
+        return [base.as_strided((5,), (1,), 3), base.as_strided((6,), (2,), 4)]
+
+    fresh()
+    program = torch.compile(function, backend="tile")
+    for strides in ((48, 16, 4, 1), (48, 1, 12, 3), (48, 16, 4, 1)):
+        given, expected = views(strides), views(strides)
+        assert_same(program(*given), function(*expected))
+        assert_same(given, expected)
+
+
 def test_results_that_view_written_arguments_of_one_storage() -> None:
     """torch's replay of such views ends the process, or raises, with other backends."""
     code = """

@@ -161,7 +161,8 @@ TileLowering::Rows TileLowering::transpose(ArrayRef<Value> source, int64_t lanes
   if (lanes == 1 || numRows == 1)
     return rechunk(source, numRows);
   // Neither masks nor 8-bit floats have shuffles.
-  if (Type element = getElementTypeOrSelf(source[0].getType()); element.isInteger(1) || (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8)) {
+  if (Type element = getElementTypeOrSelf(source[0].getType());
+      element.isInteger(1) || (isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8)) {
     Rows bytes = transpose(llvm::map_to_vector(source, [&](Value row) { return toStorage(row); }), lanes);
     return Rows(llvm::map_range(bytes, [&](Value row) { return fromStorage(row, element); }));
   }
