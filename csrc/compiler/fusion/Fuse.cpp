@@ -14,6 +14,8 @@ void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<Fu
   inlineProducers(func, options, decisions);
   if (options.enabled)
     simplifyMasks(func);
+  if (options.machine.joinsExponentialSums && options.enabled)
+    joinExponentialSums(func, options, decisions);
   splitReductions(func, options, decisions);
   if (options.machine.splitsScans)
     splitScans(func, decisions);

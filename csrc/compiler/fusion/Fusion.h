@@ -34,11 +34,17 @@ struct Machine {
   int64_t shortRunBytes = 0;
   /// Programs below which a reduction does not take along the pointwise work that follows it.
   int64_t fewJoinedPrograms = 8;
+  /// Bytes that a block of threads holds, and that it reads at least of each row across which it walks: what is reduced
+  /// along one axis and written along another passes through it. 0: through a cache.
+  int64_t tileBytes = 0, columnBytes = 0;
   /// Whether long scans of few results go in three kernels.
   bool splitsScans = false;
   /// Whether scatters whose points are parallel share kernels with each other and with pointwise work, and update
   /// copies where many points meet.
   bool joinsScatters = false;
+  /// Whether a maximum and the sum of exponentials relative to it are one reduction: what they reduce is read
+  /// once.
+  bool joinsExponentialSums = false;
   /// Whether sums of three or four points are better pointwise: a thread has all of them.
   bool unrollsReductions = false;
   /// What memory moves, in bytes, in the time that one kernel more takes to begin.
@@ -127,6 +133,13 @@ void inlineProducers(mlir::graph::FuncOp func, const FusionOptions &options, std
 ///
 /// Numerics: none. Where the mask does not hold, what nobody sees differs.
 void simplifyMasks(mlir::graph::FuncOp func);
+
+/// Makes a maximum and the sum of exponentials relative to it one reduction of pairs, where they would read what they
+/// reduce twice. For GPUs.
+///
+/// Numerics: exponentials of differences to the largest value so far, and products of those.
+void joinExponentialSums(mlir::graph::FuncOp func, const FusionOptions &options,
+                         std::vector<FusionDecision> &decisions);
 
 /// Splits reductions that one program per result would leave without parallelism into partial results and a second
 /// reduction.

@@ -425,7 +425,46 @@ bool followsReduction(const Group &group, const Member &member) {
   return false;
 }
 
-bool pays(const Group &before, const Group &joined, const SizeFacts &facts, const Machine &machine,
+/// Whether neighbours at `offset`, over the group's axes, are reduced ones; nothing where no axis has neighbours.
+std::optional<bool> followsReduced(const Group &group, SizeExpr offset, SizeContext &sizes) {
+  for (const Axis &axis : group.axes)
+    if (auto stride = strideAlong(sizes, offset, axis.name); stride && stride->isConstant(1))
+      return axis.reduced;
+  return std::nullopt;
+}
+
+/// Whether what is reduced follows memory along other axes than what the last member writes at each of its points, and
+/// no block of threads can hold the points between the two.
+bool turnsTooMuch(const Group &group, SizeContext &sizes, const SizeFacts &facts, const Machine &machine,
+                  double reduced) {
+  if (machine.tileBytes == 0 || reduced * (double)machine.columnBytes <= (double)machine.tileBytes)
+    return false;
+  SizeFacts inner = withAxes(facts, group.axes);
+  LoadOp largest;
+  int64_t most = 0;
+  for (auto &[value, loads] : group.loads)
+    if (int64_t bytes = estimateBytes(cast<GraphTensorType>(value.getType()), facts);
+        bytes > most && !group.producers.contains(value) && LoadOp(loads.front()).getScalars().empty()) {
+      largest = loads.front();
+      most = bytes;
+    }
+  if (!largest)
+    return false;
+  auto reader = largest->getParentOfType<LoopsOp>();
+  const Member &last = group.members.back();
+  const Member *from = llvm::find_if(group.members, [&](const Member &m) { return m.op == reader; });
+  auto isReduced = [&](ArrayRef<SizeExpr> indices, Value value) {
+    auto strides = cast<GraphTensorType>(value.getType()).getStrides();
+    return followsReduced(group, inner.simplify(linearOffset(sizes, indices, strides)), sizes);
+  };
+  std::optional<bool> isReadAlong = isReduced(loadIndices(*from, largest, sizes, inner), largest.getSource());
+  return isReadAlong && llvm::any_of(LoopsOp(last.op).getOutputs(), [&](Value result) {
+           std::optional<bool> isWrittenAlong = isReduced(resultIndices(last, sizes), result);
+           return isWrittenAlong && *isWrittenAlong != *isReadAlong;
+         });
+}
+
+bool pays(const Group &before, const Group &joined, SizeContext &sizes, const SizeFacts &facts, const Machine &machine,
           std::string &reason) {
   if (countBuffers(joined) > maxBuffers) {
     reason = tooManyBuffers;
@@ -456,6 +495,10 @@ bool pays(const Group &before, const Group &joined, const SizeFacts &facts, cons
       }
     if (rowBytes > maxRowBytes) {
       reason = "a row does not stay in cache between the reduction and its use";
+      return false;
+    }
+    if (lastIsPointwise && turnsTooMuch(joined, sizes, facts, machine, reduced)) {
+      reason = "what is written lies across what is reduced";
       return false;
     }
   }
@@ -490,7 +533,7 @@ bool joinGroup(Group &group, LoopsOp op, SizeContext &sizes, const SizeFacts &fa
     reason = hazard;
     return false;
   }
-  if (!pays(group, joined, facts, options.machine, reason))
+  if (!pays(group, joined, sizes, facts, options.machine, reason))
     return false;
   group = std::move(joined);
   return true;

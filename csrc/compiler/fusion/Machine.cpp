@@ -14,8 +14,11 @@ Machine Machine::gpu(const target::GpuMachine &device) {
   machine.mergesLoads = true;
   machine.shortRunBytes = 256;
   machine.fewJoinedPrograms = 128;
+  machine.tileBytes = device.registers * 4;
+  machine.columnBytes = device.memoryBlockBytes;
   machine.splitsScans = true;
   machine.joinsScatters = true;
+  machine.joinsExponentialSums = true;
   machine.unrollsReductions = true;
   machine.bytesPerLaunch = 8 << 20;
   machine.operationsPerByte = (double)(device.multiprocessors * device.lanes) * device.cyclesPerNs / device.memoryRate;

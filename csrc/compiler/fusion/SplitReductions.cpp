@@ -2,6 +2,7 @@
 #include "compiler/fusion/Axes.h"
 #include "compiler/fusion/Fusion.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/fusion/ReductionLayout.h"
 #include "compiler/fusion/SplitAxis.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -27,49 +28,6 @@ public:
   }
 
 private:
-  /// Where `load` reads; axes that were taken apart and meet again in memory are whole.
-  SizeExpr offsetWithin(LoopsOp op, LoadOp load) {
-    SizeFacts within = facts;
-    for (AxisAttr axis : op.axisList())
-      within.setExtent(axis.getName().getValue(), axis.getExtent());
-    return within.simplify(linearOffset(sizes, load.indexExprs(), load.getSource().getType().getStrides()));
-  }
-
-  /// Whether neighbouring results, rather than neighbouring reduced elements, lie side by side in what is read.
-  bool isColumnReduction(LoopsOp op) {
-    SmallVector<AxisAttr> parallel = op.parallelAxes();
-    double rows = 0, columns = 0;
-    for (Operation &inner : *op.bodyBlock()) {
-      auto load = dyn_cast<LoadOp>(inner);
-      if (!load)
-        continue;
-      SizeExpr offset = offsetWithin(op, load);
-      // By what each load moves: a bias along the results says nothing against a matrix along the rows.
-      double elements = (double)facts.estimate(load.getSource().getType().numElements());
-      for (AxisAttr axis : op.axisList())
-        if (auto stride = strideAlong(sizes, offset, axis.getName().getValue()); stride && stride->isConstant(1))
-          (axis.getReduced() ? rows : columns) += elements;
-    }
-    return columns > rows;
-  }
-
-  /// Whether all that `op` reads lies along `outer` and `inner` as along one axis.
-  bool areOneAxis(LoopsOp op, AxisAttr outer, AxisAttr inner) {
-    for (Operation &each : *op.bodyBlock()) {
-      if (isa<IndexOp, CheckIndexOp>(each))
-        return false;
-      auto load = dyn_cast<LoadOp>(each);
-      if (!load)
-        continue;
-      SizeExpr offset = offsetWithin(op, load);
-      std::optional<SizeExpr> far = strideAlong(sizes, offset, outer.getName().getValue());
-      std::optional<SizeExpr> near = strideAlong(sizes, offset, inner.getName().getValue());
-      if (!far || !near || facts.equal(*far, sizes.mul(*near, inner.getExtent())) != Proof::Yes)
-        return false;
-    }
-    return true;
-  }
-
   /// Makes neighbouring reduced axes one where memory allows it: more lengths divide 16 * 197 than 197.
   void mergeReducedAxes(LoopsOp op) {
     for (bool isChanged = true; isChanged;) {
@@ -77,7 +35,7 @@ private:
       SmallVector<AxisAttr> reduced = op.reducedAxes();
       for (size_t k = 0; k + 1 < reduced.size() && !isChanged; ++k) {
         AxisAttr outer = reduced[k], inner = reduced[k + 1];
-        if (!areOneAxis(op, outer, inner))
+        if (!ReductionLayout(op, machine, facts).areOneAxis(outer, inner))
           continue;
         isChanged = true;
         SizeExpr whole = sizes.symbol(inner.getName().getValue());
@@ -128,69 +86,15 @@ private:
           op.getContext(), llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return within.simplify(e); })));
   }
 
-  double extentOf(AxisAttr axis) { return (double)std::max<int64_t>(1, facts.estimate(axis.getExtent())); }
-
-  /// The load that moves the most.
-  LoadOp largestLoad(LoopsOp op) {
-    LoadOp largest;
-    int64_t most = -1;
-    for (LoadOp load : op.bodyBlock()->getOps<LoadOp>())
-      if (int64_t bytes = estimateBytes(load.getSource().getType(), facts); bytes > most) {
-        largest = load;
-        most = bytes;
-      }
-    return largest;
-  }
-
-  /// Where reduced neighbours are few, programs take the results that lie between them side by side: how many programs
-  /// that leaves, or nothing where programs take one result each.
-  std::optional<double> sharedPrograms(LoopsOp op) {
-    LoadOp load = largestLoad(op);
-    if (!load || machine.shortRunBytes == 0)
-      return std::nullopt;
-    SizeExpr offset = offsetWithin(op, load);
-    auto strideOf = [&](AxisAttr axis) -> int64_t {
-      std::optional<SizeExpr> stride = strideAlong(sizes, offset, axis.getName().getValue());
-      return stride ? std::abs(facts.estimate(*stride)) : 0;
-    };
-    double run = 1, farthest = 0;
-    SmallVector<AxisAttr> reduced = op.reducedAxes();
-    llvm::stable_sort(reduced, [&](AxisAttr a, AxisAttr b) { return strideOf(a) < strideOf(b); });
-    for (AxisAttr axis : reduced) {
-      if ((double)strideOf(axis) == run)
-        run *= extentOf(axis);
-      farthest = std::max(farthest, (double)strideOf(axis));
-    }
-    if (run * (double)elementBytes(load.getType()) >= (double)machine.shortRunBytes)
-      return std::nullopt;
-    double inner = 1, outer = 1;
-    for (AxisAttr axis : op.parallelAxes())
-      (strideOf(axis) > 0 && (double)strideOf(axis) < farthest ? inner : outer) *= extentOf(axis);
-    return outer * std::ceil(inner / (double)machine.columnsPerProgram);
-  }
-
-  /// Whether what `op` mostly reads lies side by side along `axis`.
-  bool isRun(LoopsOp op, AxisAttr axis) {
-    LoadOp load = largestLoad(op);
-    std::optional<SizeExpr> stride;
-    if (load)
-      stride = strideAlong(sizes, offsetWithin(op, load), axis.getName().getValue());
-    return stride && stride->isConstant(1);
-  }
-
   void consider(LoopsOp op) {
-    double results = 1, reduced = 1;
-    for (AxisAttr axis : op.axisList())
-      (axis.getReduced() ? reduced : results) *= extentOf(axis);
+    ReductionLayout whole(op, machine, facts);
+    double results = whole.numResults(), reduced = whole.numReduced();
     if (results * reduced < (double)machine.smallReduction)
       return;
     takeReducedAxesApart(op);
-    bool isColumn = isColumnReduction(op);
-    double programs = isColumn ? std::ceil(results / (double)machine.columnsPerProgram) : results;
-    if (std::optional<double> shared = sharedPrograms(op)) {
-      programs = *shared;
-      isColumn = true;
-    }
+    ReductionLayout layout(op, machine, facts);
+    bool isColumn = layout.takesColumns();
+    double programs = layout.numPrograms();
     auto record = [&](bool taken, std::string reason) {
       decisions.push_back({FusionDecision::Kind::Split, taken, 0, lineOf(op.getLoc()), std::move(reason)});
     };
@@ -204,7 +108,7 @@ private:
     // is better. A short run in memory stays whole where another axis can be cut.
     AxisAttr best;
     auto isBetter = [&](AxisAttr axis) {
-      if (bool isRunAxis = isRun(op, axis); isColumn && isRunAxis != isRun(op, best))
+      if (bool isRunAxis = layout.isRun(axis); isColumn && isRunAxis != layout.isRun(best))
         return isRunAxis ? piecesOf(best) < 2 : piecesOf(axis) >= 2;
       return piecesOf(axis) > 2 * std::max(piecesOf(best), 1.0);
     };
@@ -224,14 +128,15 @@ private:
   /// Few columns fill no tile, but several rows of them do, one after the other in memory: rows that have partial
   /// results of their own; 1 where that is of no use. A piece has `chunk` rows in all.
   int64_t rowsSideBySide(LoopsOp op, AxisAttr axis, int64_t chunk) {
-    LoadOp load = largestLoad(op);
+    ReductionLayout layout(op, machine, facts);
+    LoadOp load = layout.largestLoad();
     std::optional<int64_t> length = axis.getExtent().constant();
     if (!load || !length || machine.elementsOfRows == 0 || op.reducedAxes().size() != 1)
       return 1;
     int64_t columns = 1;
     for (AxisAttr each : op.parallelAxes())
       columns *= each.getExtent().constant().value_or(machine.elementsOfRows);
-    std::optional<SizeExpr> stride = strideAlong(sizes, offsetWithin(op, load), axis.getName().getValue());
+    std::optional<SizeExpr> stride = strideAlong(sizes, layout.offsetOf(load), axis.getName().getValue());
     if (columns < 2 || !stride || !stride->isConstant(columns))
       return 1;
     int64_t rows = 1;
