@@ -370,6 +370,19 @@ def float8_arithmetic(x_ptr, n, B: tl.constexpr):
     b = a * a  # here
 
 
+@wrong("arithmetic on fp8e5 is not supported")
+def float8_fma(x_ptr, n, B: tl.constexpr):
+    a = tl.zeros([16], tl.float8e5)
+    b = tl.fma(a, a, a)  # here
+
+
+@wrong("expected an integer as `other` beside elements of int32, got -inf")
+def infinite_other(x_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, 16)
+    p = tl.cast(x_ptr, tl.pointer_type(tl.int32))
+    a = tl.load(p + i, mask=i < n, other=-float("inf"))  # here
+
+
 @wrong("`**` of run-time values is not supported; write x * x")
 def power(x_ptr, n, B: tl.constexpr):
     a = tl.arange(0, 16) ** 2  # here
@@ -502,3 +515,21 @@ def test_what_beginners_write(kernel: Any, text: str) -> None:
 def test_names_that_are_not_there() -> None:
     with pytest.raises(TypeError, match="missing a required argument: 'n'; it has no argument 'm'"):
         fine[(1,)](torch.ones(4), m=4, B=16)
+
+
+@torch_tile.jit
+def raise_in_branch(x_ptr, n):
+    if n > 100:
+        raise ValueError("too large")
+    tl.store(x_ptr, n)
+
+
+def test_raise_in_branch() -> None:
+    """Compiled, it would happen whatever the value is; the interpreter raises as Python does."""
+    x = torch.zeros(1)
+    with pytest.raises(torch_tile.InvalidKernelError, match="use tl.device_assert"):
+        raise_in_branch[(1,)](x, 3)
+    raise_in_branch.interpret[(1,)](x, 3)
+    assert x.item() == 3
+    with pytest.raises(ValueError, match="too large"):
+        raise_in_branch.interpret[(1,)](x, 101)

@@ -288,6 +288,15 @@ class Runtime:
             text = message()
             raise error(f"assertion failed: {text}" if text else "assertion failed")
 
+    def raise_(self) -> None:
+        """Before each `raise` of a kernel."""
+        run = current()
+        if run.tracing and run.is_inside_block:
+            raise error(
+                "`raise` in a branch or loop of run-time values is not supported: it would happen while the kernel is "
+                "compiled, whatever the values; use tl.device_assert"
+            )
+
     # --- blocks ------------------------------------------------------------------------------------------------------
 
     def _is_runtime(self, condition: Any) -> bool:

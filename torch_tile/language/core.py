@@ -11,6 +11,7 @@ import builtins
 import functools
 import sys
 import threading
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -159,7 +160,7 @@ class tensor:
         if current().tracing:
             raise error(
                 f"expected a condition known when the kernel is compiled, got a run-time value of type {self.type}; "
-                "use `if`, `while` or `tl.where` on it"
+                + _advice_on_conditions(sys._getframe(1))
             )
         if self.numel != 1:
             raise error(f"expected a scalar condition, got {self.type}; use `tl.where`, `&` and `|` on tiles")
@@ -216,6 +217,30 @@ class tensor:
     def numpy(self) -> Any:
         """The numbers, in the interpreter: for looking at them in a debugger."""
         return self.value
+
+
+def _advice_on_conditions(frame: types.FrameType) -> str:
+    """What to do where Python asks for the truth of a run-time value in `frame`."""
+    code = frame.f_code
+    if code.co_name == "<lambda>":
+        return "use `tl.where`, or a function with @torch_tile.jit in the lambda's place"
+    if _is_plain_function(frame):
+        return f"decorate {code.co_name} with @torch_tile.jit, so that it may branch on run-time values"
+    return "use `if`, `while` or `tl.where` on it"
+
+
+def _is_plain_function(frame: types.FrameType) -> bool:
+    """Whether who called it knows the function of `frame` by its name, as it is, and not as one of ours."""
+    from torch_tile.language.traceback import is_ours
+
+    code, caller = frame.f_code, frame.f_back
+    while caller is not None:
+        names = {} if is_ours(caller.f_code.co_filename) else {**caller.f_globals, **caller.f_locals}
+        known = names.get(code.co_name)
+        if isinstance(known, types.FunctionType) and known.__code__ is code:
+            return True
+        caller = caller.f_back
+    return False
 
 
 def _is_debugger(depth: int) -> bool:

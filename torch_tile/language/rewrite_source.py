@@ -373,6 +373,11 @@ class _Rewriter(ast.NodeTransformer):
         call = self.runtime("assert_", [node.test, self.delayed(message)], node)
         return ast.copy_location(ast.Expr(call), node)
 
+    def visit_Raise(self, node: ast.Raise) -> Any:
+        self.generic_visit(node)
+        check = ast.Expr(self.runtime("raise_", [], node))
+        return [ast.copy_location(check, node), node]
+
     def visit_If(self, node: ast.If) -> Any:
         if not self.for_tracing:
             return self._nested_blocks(node)

@@ -253,6 +253,11 @@ class Tracer:
         made = [tensor(n, t, dims) for n, t in zip(names, types, strict=True)]
         return made[0] if len(made) == 1 else tuple(made)
 
+    @property
+    def is_inside_block(self) -> bool:
+        """Whether what is traced belongs to a branch or loop of the kernel."""
+        return len(self.indent) > 2
+
     # --- control flow ------------------------------------------------------------------------------------------------
 
     def branch(self, condition: tensor, then: Any, orelse: Any, names: Any) -> Any:

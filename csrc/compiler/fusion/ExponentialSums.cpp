@@ -90,9 +90,8 @@ private:
     left = resolve(left);
     right = resolve(right);
     Operation *a = left.value.getDefiningOp(), *b = right.value.getDefiningOp();
-    if (!a || !b || --budget < 0 || a->getName() != b->getName() ||
-        a->getNumOperands() != b->getNumOperands() || left.value.getType() != right.value.getType() ||
-        a->getNumRegions() > 0 || isa<CheckIndexOp, UniformOp>(a))
+    if (!a || !b || --budget < 0 || a->getName() != b->getName() || a->getNumOperands() != b->getNumOperands() ||
+        left.value.getType() != right.value.getType() || a->getNumRegions() > 0 || isa<CheckIndexOp, UniformOp>(a))
       return false;
     if (auto load = dyn_cast<LoadOp>(a)) {
       auto other = cast<LoadOp>(b);
@@ -228,7 +227,8 @@ private:
     Type f32 = Float32Type::get(func.getContext()), type = maximum.getResult(0).getType();
     const llvm::fltSemantics &semantics = cast<FloatType>(f32).getFloatSemantics();
     OpBuilder builder(maximum);
-    APFloat zero = APFloat::getZero(semantics), infinity = APFloat::getInf(semantics), nan = APFloat::getQNaN(semantics);
+    APFloat zero = APFloat::getZero(semantics), infinity = APFloat::getInf(semantics),
+            nan = APFloat::getQNaN(semantics);
     APFloat nothing = APFloat::getInf(semantics, /*Negative=*/true);
     APFloat lowest = APFloat::getLargest(semantics, /*Negative=*/true);
     Attribute inits[] = {FloatAttr::get(f32, lowest), FloatAttr::get(f32, zero)};
@@ -260,18 +260,16 @@ private:
       SmallVector<SizeExpr> own = llvm::map_to_vector(
           maximum.parallelAxes(), [&](AxisAttr axis) { return sizes.symbol(axis.getName().getValue()); });
       Value isNothing = equals(b, load(b, pairs.getResult(1), own), zero);
-      return arith::SelectOp::create(b, isNothing, constant(b, nothing),
-                                     load(b, pairs.getResult(0), own));
+      return arith::SelectOp::create(b, isNothing, constant(b, nothing), load(b, pairs.getResult(0), own));
     });
     OpBuilder later(sum);
     LoopsOp total = pointwise(later, sum, [&](ImplicitLocOpBuilder &b) -> Value {
-      SmallVector<SizeExpr> at = llvm::map_to_vector(match.load.indexExprs(), [&](SizeExpr e) {
-        return facts.simplify(match.loadAt.apply(sizes, e));
-      });
+      SmallVector<SizeExpr> at = llvm::map_to_vector(
+          match.load.indexExprs(), [&](SizeExpr e) { return facts.simplify(match.loadAt.apply(sizes, e)); });
       Value value = load(b, pairs.getResult(1), at), most = load(b, pairs.getResult(0), at);
       // e^(inf - inf), or e^inf where infinities are not subtracted; e^(-inf + inf), or e^-inf.
-      value = arith::SelectOp::create(b, equals(b, most, infinity), constant(b, match.isLogarithm ? infinity : nan),
-                                      value);
+      value =
+          arith::SelectOp::create(b, equals(b, most, infinity), constant(b, match.isLogarithm ? infinity : nan), value);
       if (!match.isLogarithm)
         value = arith::SelectOp::create(b, equals(b, value, zero), constant(b, nan), value);
       return value;

@@ -23,9 +23,7 @@ ReductionLayout::ReductionLayout(LoopsOp op, const Machine &machine, const SizeF
     }
   std::optional<double> shared = sharedPrograms();
   sharesPrograms = shared.has_value();
-  programs = shared       ? *shared
-             : isColumn() ? std::ceil(results / (double)machine.columnsPerProgram)
-                          : results;
+  programs = shared ? *shared : isColumn() ? std::ceil(results / (double)machine.columnsPerProgram) : results;
 }
 
 double ReductionLayout::extentOf(AxisAttr axis) const {

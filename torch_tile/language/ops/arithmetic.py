@@ -68,6 +68,8 @@ def fma(x: Any, y: Any, z: Any) -> tensor:
     a, b, c = unify(*[as_tensor(v) if not isinstance(v, (int, float)) else v for v in (x, y, z)])
     if not a.dtype.is_floating():
         raise error(f"tl.fma expected floats, got {a.type}")
+    if a.dtype.is_fp8():
+        raise error(f"arithmetic on {a.dtype} is not supported: expected a wider type; cast first, `.to(tl.float16)`")
     dims = common_shape(common_shape(a.dims, b.dims), c.dims)
 
     def eager() -> Any:

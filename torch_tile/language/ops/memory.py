@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -116,6 +117,8 @@ def load(
         m = _fit(m, dims, "mask", "tl.load")
     element = p.dtype.element_ty
     fill = None
+    if isinstance(other, float) and not math.isfinite(other) and element.is_int():
+        raise error(f"tl.load expected an integer as `other` beside elements of {element}, got {other}")
     if other is not None:
         fill = (
             constant(other, element) if is_number(other) and not element.is_ptr() else cast(as_tensor(other), element)

@@ -17,6 +17,26 @@
 
 using namespace mlir;
 
+namespace {
+/// Floats of 8 bits are no type of LLVM, which would read their constants as others: here they are their bits.
+struct Float8Constant : OpConversionPattern<arith::ConstantOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(arith::ConstantOp op, OpAdaptor, ConversionPatternRewriter &rewriter) const override {
+    auto element = dyn_cast<FloatType>(getElementTypeOrSelf(op.getType()));
+    if (!element || element.getWidth() != 8)
+      return failure();
+    auto bitsOf = [](const APFloat &value) { return value.bitcastToAPInt(); };
+    TypedAttr bits;
+    if (auto elements = dyn_cast<DenseFPElementsAttr>(op.getValue()))
+      bits = elements.mapValues(rewriter.getI8Type(), bitsOf);
+    else
+      bits = rewriter.getIntegerAttr(rewriter.getI8Type(), bitsOf(cast<FloatAttr>(op.getValue()).getValue()));
+    rewriter.replaceOpWithNewOp<LLVM::ConstantOp>(op, getTypeConverter()->convertType(op.getType()), bits);
+    return success();
+  }
+};
+} // namespace
+
 LogicalResult torch_tile::codegen::convertToLlvm(ModuleOp module) {
   MLIRContext *context = module.getContext();
   ConversionConfig config;
@@ -38,6 +58,7 @@ LogicalResult torch_tile::codegen::convertToLlvm(ModuleOp module) {
   LowerToLLVMOptions options(context);
   LLVMTypeConverter converter(context, options);
   RewritePatternSet patterns(context);
+  patterns.add<Float8Constant>(converter, context, /*benefit=*/2);
   arith::populateArithToLLVMConversionPatterns(converter, patterns);
   cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
   populateMathToLLVMConversionPatterns(converter, patterns);

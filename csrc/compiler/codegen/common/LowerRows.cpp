@@ -113,6 +113,12 @@ Value RowLowering::constant(Type type, int64_t value) {
   return arith::ConstantOp::create(b, attr);
 }
 
+/// Floats of 8 bits are no type of LLVM: their lanes move as integers.
+static bool isFloat8(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8;
+}
+
 Value RowLowering::zero(Type type) { return arith::ConstantOp::create(b, cast<TypedAttr>(b.getZeroAttr(type))); }
 
 Value RowLowering::iota(Type type, int64_t step) {
@@ -133,15 +139,12 @@ Value RowLowering::broadcast(Value value, Type type) {
   Attribute attr;
   if (matchPattern(value, m_Constant(&attr)))
     return arith::ConstantOp::create(b, DenseElementsAttr::get(vector, attr));
+  if (isFloat8(type))
+    return fromStorage(broadcast(toStorage(value), vector.clone(storageOf(vector.getElementType()))),
+                       vector.getElementType());
   Value undef = LLVM::PoisonOp::create(b, vector);
   Value inserted = LLVM::InsertElementOp::create(b, undef, value, constant(b.getI32Type(), 0));
   return shuffle(inserted, undef, SmallVector<int32_t>(vector.getNumElements(), 0));
-}
-
-/// Floats of 8 bits are no type of LLVM: their lanes move as integers.
-static bool isFloat8(Type type) {
-  Type element = getElementTypeOrSelf(type);
-  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() == 8;
 }
 
 Value RowLowering::extract(Value vector, int64_t lane) {

@@ -170,6 +170,13 @@ FailureOr<SmallVector<Value, 1>> RowLowering::createRow(Operation *op, SmallVect
   Type f32 = withLanes(b.getF32Type(), lanes);
   if (isa<arith::SIToFPOp, arith::UIToFPOp>(op) && resultElement().getIntOrFloatBitWidth() < 32)
     return result(convertFloat(createClone(op, operands, f32), resultElement()));
+  // Out of range the result has no value; as bits of a wider one it stays within its type.
+  if (isa<arith::FPToSIOp, arith::FPToUIOp>(op) && resultElement().getIntOrFloatBitWidth() < 32) {
+    if (getElementTypeOrSelf(operands[0].getType()).getIntOrFloatBitWidth() < 32)
+      operands[0] = convertFloat(operands[0], b.getF32Type());
+    Value wide = arith::FPToSIOp::create(b, withLanes(b.getI32Type(), lanes), operands[0]);
+    return result(arith::TruncIOp::create(b, resultType(), wide));
+  }
   if (isa<arith::SelectOp>(op)) // of scalar pointers too, which are no i64
     return result(createClone(op, operands, operands[1].getType()));
   if (isa<arith::BitcastOp>(op))

@@ -4,21 +4,41 @@
 using namespace mlir;
 using namespace torch_tile::codegen;
 
-FailureOr<RowLowering::Tuple> RowLowering::combine(Region &combiner, const Tuple &lhs, const Tuple &rhs) {
-  Block &block = combiner.front();
-  for (auto [index, value] : llvm::enumerate(llvm::concat<const Value>(lhs, rhs)))
-    set(block.getArgument(index), {value});
+LogicalResult RowLowering::lowerCombiner(Block &block) {
   for (Operation &inner : block.without_terminator()) {
     if (auto constant = dyn_cast<arith::ConstantOp>(inner)) {
       if (failed(lowerConstant(constant)))
         return failure();
       continue;
     }
+    // Lanes decide for themselves: both sides are computed.
+    if (auto branch = dyn_cast<scf::IfOp>(inner); branch && branch.elseBlock()) {
+      if (failed(lowerCombiner(*branch.thenBlock())) || failed(lowerCombiner(*branch.elseBlock())))
+        return failure();
+      for (auto [result, yes, no] :
+           llvm::zip_equal(branch.getResults(), branch.thenYield().getOperands(), branch.elseYield().getOperands())) {
+        int64_t lanes = std::max(lanesOf(scalar(yes).getType()), lanesOf(scalar(no).getType()));
+        lanes = std::max(lanes, lanesOf(scalar(branch.getCondition()).getType()));
+        auto spread = [&](Value value) { return broadcast(value, withLanes(elementOf(value.getType()), lanes)); };
+        set(result, {arith::SelectOp::create(b, spread(scalar(branch.getCondition())), spread(scalar(yes)),
+                                             spread(scalar(no)))});
+      }
+      continue;
+    }
     if (!OpTrait::hasElementwiseMappableTraits(&inner))
-      return inner.emitOpError("expected a pointwise op in a combiner");
+      return inner.emitOpError("expected a pointwise op in a combiner, which neither loops nor reads memory");
     if (failed(lowerPointwise(&inner)))
       return failure();
   }
+  return success();
+}
+
+FailureOr<RowLowering::Tuple> RowLowering::combine(Region &combiner, const Tuple &lhs, const Tuple &rhs) {
+  Block &block = combiner.front();
+  for (auto [index, value] : llvm::enumerate(llvm::concat<const Value>(lhs, rhs)))
+    set(block.getArgument(index), {value});
+  if (failed(lowerCombiner(block)))
+    return failure();
   Tuple result;
   for (auto [index, value] : llvm::enumerate(block.getTerminator()->getOperands()))
     result.push_back(broadcast(scalar(value), lhs[index].getType()));

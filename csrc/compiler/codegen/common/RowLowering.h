@@ -137,6 +137,8 @@ protected:
   mlir::FailureOr<Tuple> combine(mlir::tile::ReduceOp op, const Tuple &lhs, const Tuple &rhs) {
     return combine(op.getCombine(), lhs, rhs);
   }
+  /// What the body of a combiner computes.
+  mlir::LogicalResult lowerCombiner(mlir::Block &block);
   /// Halves of a list, and of the lanes, until one is left: the order of combination depends on the shape alone.
   mlir::FailureOr<Tuple> combineRows(mlir::tile::ReduceOp op, llvm::SmallVector<Tuple> list);
   mlir::FailureOr<Tuple> combineLanes(mlir::tile::ReduceOp op, Tuple vectors);

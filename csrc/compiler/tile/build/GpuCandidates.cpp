@@ -130,14 +130,15 @@ private:
     // Short rows without masks, whose neighbours are whole words where they follow one another. What is read after the
     // reduction would go through shared memory once more.
     bool isReadAgain = llvm::any_of(loops.members, [](const FusedMember &m) { return m.isFull && m.stage > 0; });
-    if (!isReadAgain && isReduced(v) && !isReduced(r) && model.extent(v) < longestWhole &&
-        !llvm::isPowerOf2_64(model.extent(v)))
+    bool mayBeWhole = hasReduction ? isReduced(v) && !isReduced(r) : model.isPlain();
+    if (!isReadAgain && mayBeWhole && model.extent(v) < longestWhole && !llvm::isPowerOf2_64(model.extent(v)))
       addPair(v, r, model.extent(v));
   }
 
   void addPair(int v, int r, int64_t mostLanes) {
     int64_t mostRows = ceilPower(model.extent(r));
-    int64_t first = isReduced(v) ? mostLanes : std::min<int64_t>(mostLanes, 2);
+    bool isWhole = isReduced(v) || !llvm::isPowerOf2_64(mostLanes);
+    int64_t first = isWhole ? mostLanes : std::min<int64_t>(mostLanes, 2);
     for (int64_t lanes = first; lanes <= std::min<int64_t>(mostLanes, 1024); lanes *= 2) {
       // A reduced axis along the lanes is covered as a whole.
       if ((isReduced(v) || lanes < 16) && lanes < mostLanes)

@@ -7,6 +7,7 @@
 #include "compiler/tile/build/ScheduleCost.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -361,8 +362,9 @@ private:
   bool joinsMoments() {
     return llvm::any_of(loops.members, [](const FusedMember &member) {
       LoopsOp op = member.op;
-      return op.isReduction() && op.getNumResults() > 1 &&
-             llvm::any_of(op.getCombine().front(), [](Operation &inner) { return isa<arith::DivFOp>(inner); });
+      return op.isReduction() && op.getNumResults() > 1 && llvm::any_of(op.getCombine().front(), [](Operation &inner) {
+               return isa<arith::DivFOp, math::ExpOp>(inner);
+             });
     });
   }
 
