@@ -312,3 +312,48 @@ def test_rows_are_stored_in_the_loop_that_reduces_them() -> None:
     (schedule,) = simulated_graphs.schedules(files)
     assert "online" in schedule and "last lanes" in schedule
     torch.testing.assert_close(simulated_graphs.SimulatedGraph(files).run(x), rounded_and_reduced(x), rtol=1e-5, atol=0)
+
+
+def _with_infinities(x: torch.Tensor) -> torch.Tensor:
+    """Columns with one infinity, with nothing but -inf, with NaN, and of the lowest number."""
+    x[3, 1], x[2, 2], x[:, 3], x[5, 4], x[:, 5] = torch.inf, -torch.inf, -torch.inf, torch.nan, -3.3e38
+    return x
+
+
+@pytest.mark.parametrize(
+    "function, made, reads",
+    [
+        (lambda x: x.softmax(0), lambda: _with_infinities(torch.randn(700, 1000)), 2),
+        (lambda x: x.logsumexp(0), lambda: _with_infinities(torch.randn(4001, 40)), 1),
+        (lambda x: x.logsumexp(0), lambda: _with_infinities(torch.randn(130, 2000)), 1),
+        (lambda x: x.float().logsumexp((0, 2)), lambda: _strided((65, 300, 12), (2, 0, 1), torch.bfloat16), 1),
+        (lambda x: x.float().log_softmax(1), lambda: _strided((3, 511, 129), (0, 1, 2), torch.bfloat16), 2),
+        (lambda x: x.softmax(1), lambda: torch.randn(3, 200003), 2),
+        (lambda x: torch.where(x > 1.5, -torch.inf, x).softmax(0), lambda: torch.randn(999, 65), 2),
+    ],
+)
+def test_maximum_and_sum_of_exponentials_are_one_reduction(
+    function: Callable[[torch.Tensor], Any],
+    made: Callable[[], torch.Tensor],
+    reads: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a program does not have its row to itself: what is reduced is read once."""
+    program = check(function, made(), monkeypatch)
+    assert sum("%arg0" in launch for launch in program.launches) == reads, program.launches
+
+
+def test_rows_that_are_written_across_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long rows are reduced along memory, by a kernel of their own."""
+    x = _strided((9001, 300), (1, 0), torch.bfloat16)
+    program = check(lambda x: x.softmax(0), x, monkeypatch)
+    assert "vector axis r0" in program.schedules[0] and "reduce" not in program.schedules[-1], program.schedules
+
+
+@pytest.mark.parametrize("length", [3, 5, 17, 23])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_short_rows_are_whole_tiles(length: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of a length that is no power of two have no masks when they are copied to another order."""
+    program = check(lambda x: x.permute(0, 2, 1).contiguous(), torch.randn(70, 514, length).to(dtype), monkeypatch)
+    check(lambda x: x.flip(2) * 2, torch.randn(7, 5140, length).to(dtype), monkeypatch)
+    assert length < 16 or any(f"lanes {length} " in schedule for schedule in program.schedules), program.schedules

@@ -128,5 +128,5 @@ def test_plain_helper_that_branches() -> None:
     def kernel(x_ptr, o_ptr):
         tl.store(o_ptr, plain_choice(tl.load(x_ptr), tl.load(x_ptr + 1)))
 
-    with pytest.raises(torch_tile.InvalidKernelError, match="decorate plain_choice with @torch_tile.jit"):
+    with pytest.raises(torch_tile.InvalidKernelError, match=r"decorate plain_choice with @torch_tile\.jit"):
         kernel[(1,)](torch.randn(2), torch.empty(1))

@@ -527,7 +527,7 @@ def raise_in_branch(x_ptr, n):
 def test_raise_in_branch() -> None:
     """Compiled, it would happen whatever the value is; the interpreter raises as Python does."""
     x = torch.zeros(1)
-    with pytest.raises(torch_tile.InvalidKernelError, match="use tl.device_assert"):
+    with pytest.raises(torch_tile.InvalidKernelError, match=r"use tl\.device_assert"):
         raise_in_branch[(1,)](x, 3)
     raise_in_branch.interpret[(1,)](x, 3)
     assert x.item() == 3

@@ -7,6 +7,7 @@ namespace torch_tile::fusion {
 #define GEN_PASS_DEF_CHOOSESTRIDES
 #define GEN_PASS_DEF_ELIDEROUNDINGS
 #define GEN_PASS_DEF_INLINEPRODUCERS
+#define GEN_PASS_DEF_JOINEXPONENTIALSUMS
 #define GEN_PASS_DEF_MERGELOADS
 #define GEN_PASS_DEF_REUSEBUFFERS
 #define GEN_PASS_DEF_SIMPLIFYMASKS
@@ -37,6 +38,15 @@ struct InlineProducersPass : impl::InlineProducersBase<InlineProducersPass> {
     for (const FusionDecision &decision : decisions)
       if (decision.isForBudget)
         getOperation().emitRemark("stays in memory: ") << decision.reason;
+  }
+};
+
+struct JoinExponentialSumsPass : impl::JoinExponentialSumsBase<JoinExponentialSumsPass> {
+  void runOnOperation() override {
+    std::vector<FusionDecision> decisions;
+    FusionOptions options;
+    options.machine = Machine::gpu();
+    joinExponentialSums(getOperation(), options, decisions);
   }
 };
 

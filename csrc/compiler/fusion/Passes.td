@@ -69,6 +69,20 @@ def SimplifyMasks : Pass<"graph-simplify-masks", "::mlir::graph::FuncOp"> {
   }];
 }
 
+def JoinExponentialSums : Pass<"graph-join-exponential-sums", "::mlir::graph::FuncOp"> {
+  let summary = "Makes a maximum and the sum of exponentials relative to it one reduction of pairs";
+  let description = [{
+    Before / after: `%m = reduce max {x}; %s = reduce add {exp(x - %m)}`  ->  `%p:2 = reduce {x, 1} combine (m, s), (n, t): max(m, n), s + t*exp(n - m)`
+    for the larger m. `%m` is -inf where `%s` is 0, since elements of -inf count as none.
+
+    Needs:    producers are inlined, so that both bodies compute x.
+    Keeps:    rows along memory that one program reduces as a whole, which tile building reads once; reductions of 32 points at most,
+    which a thread holds. For GPUs.
+    Numerics: exponentials of differences to the largest value so far, and products of those.
+    Why here: the pair is split as a whole.
+  }];
+}
+
 def SplitReductions : Pass<"graph-split-reductions", "::mlir::graph::FuncOp"> {
   let summary = "Splits reductions that would run with few programs into partial results and a second reduction";
   let description = [{
