@@ -28,6 +28,8 @@ static constexpr double worthwhileShare = 0.5;
 static constexpr double leastBytes = 2;
 /// Ops, each at a place, that are computed anew together.
 static constexpr size_t mostOfCone = 128;
+/// Pointwise loops through which a value is followed to a reduction.
+static constexpr int longestChain = 16;
 /// Evaluations for each point from which on a value is computed again, and not only elsewhere.
 static constexpr double severalTimes = 1.5;
 
@@ -116,7 +118,9 @@ void ComputeAgain::evaluate(LoopsOp op, int64_t points, size_t path, const Ops &
     // Several taps bring one element each from memory.
     if (sum.sources.insert(load.getSource()).second &&
         facts.estimate(load.getSource().getType().numElements()) > points / 4)
-      sum.largeBytes += (double)elementBytes(load.getType());
+      sum.largeBytes +=
+          (double)elementBytes(load.getType()) *
+          std::min(1.0, (double)facts.estimate(load.getSource().getType().numElements()) / (double)points);
   }
 }
 
@@ -154,8 +158,37 @@ LoopsOp ComputeAgain::lastReader(LoopsOp op) {
   return LoopsOp(lastReaders.lookup(op));
 }
 
+/// Over which of the dimensions of `op` a reduction runs that its reader is part of; nothing if there is none, or if it
+/// reads at other points.
+std::optional<llvm::SmallBitVector> ComputeAgain::reducedBy(LoadOp load) {
+  for (int k = 0; k < longestChain; ++k) {
+    auto reader = load->getParentOfType<LoopsOp>();
+    if (reader.isReduction()) {
+      llvm::SmallBitVector dims(load.indexExprs().size());
+      for (auto [dim, index] : llvm::enumerate(load.indexExprs()))
+        dims[dim] = llvm::any_of(reader.reducedAxes(),
+                                 [e = index](AxisAttr axis) { return e.contains(axis.getName().getValue()); });
+      return dims;
+    }
+    if (!readsOwnPoint(load, sizes) || reader->use_empty())
+      return std::nullopt;
+    load = dyn_cast<LoadOp>(*reader->user_begin());
+    if (!load)
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 /// Whether all readers are at the same point: they share the op's kernel, where they have the value in registers.
+/// Reductions over different dimensions do not.
 bool ComputeAgain::isAtHand(LoopsOp op) {
+  std::optional<llvm::SmallBitVector> reduced;
+  for (Operation *user : op->getUsers())
+    if (std::optional<llvm::SmallBitVector> dims = reducedBy(cast<LoadOp>(user))) {
+      if (reduced && *reduced != *dims)
+        return false;
+      reduced = dims;
+    }
   return llvm::all_of(op->getUsers(), [&](Operation *user) {
     LoopsOp reader = readerOf(user);
     return readsOwnPoint(cast<LoadOp>(user), sizes) && pointsOf(reader) == pointsOf(op) &&

@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 namespace torch_tile::fusion {
 
@@ -53,6 +54,7 @@ private:
   using Ops = llvm::SmallSetVector<mlir::Operation *, 16>;
 
   void evaluate(mlir::graph::LoopsOp op, int64_t points, size_t path, const Ops &together, Evaluation &sum);
+  std::optional<llvm::SmallBitVector> reducedBy(mlir::graph::LoadOp load);
   bool isAtHand(mlir::graph::LoopsOp op);
   double pointsOf(mlir::graph::LoopsOp op) const;
   /// Whether that many operations more take less time than so many bytes for each of the points.

@@ -4,6 +4,8 @@
 // RUN: tile-compile %t/channels.mlir --target=sm_90 --emit=20-fusion.txt -o - | FileCheck %s --check-prefix=CHANNELS
 // RUN: tile-compile %t/costly.mlir --target=sm_90 --emit=20-fusion.txt -o - | FileCheck %s --check-prefix=COSTLY
 // RUN: tile-compile %t/after.mlir --target=sm_90 --emit=20-fusion.txt -o - | FileCheck %s --check-prefix=AFTER
+// RUN: tile-compile %t/sums.mlir --target=sm_90 --emit=20-fusion.txt -o - | FileCheck %s --check-prefix=SUMS
+// RUN: tile-compile %t/same-sums.mlir --target=sm_90 --emit=20-fusion.txt -o - | FileCheck %s --check-prefix=SAME
 // RUN: tile-compile %t/windows.mlir --target=sm_90 --emit=20-fusion.mlir -o - | FileCheck %s --check-prefix=WINDOWS
 
 // Two taps of a product, and what all channels of an image share.
@@ -22,6 +24,32 @@
 // AFTER-NOT: line 3 {{.*}}computing it again
 // AFTER-NOT: line 4 {{.*}}computing it again
 // AFTER-NOT: line 5 {{.*}}computing it again
+
+// Reductions over different dimensions share no kernel, so neither has the value of the other at hand.
+// SUMS: yes inline line 2 {{.*}}computing it again takes less than moving it
+// SUMS: no  join {{.*}}reduces other axes
+// SAME-NOT: line 2 {{.*}}computing it again
+// SAME: yes join {{.*}}shares data
+
+//--- sums.mlir
+graph.func @graph(%0: !graph.tensor<[4096, 4096], f32>, %1: !graph.tensor<[4096, 4096], f32>) -> (!graph.tensor<[4096], f32>, !graph.tensor<[4096], f32>) attributes {symbols = []} {
+  %2 = graph.div %0, %1 : (!graph.tensor<[4096, 4096], f32>, !graph.tensor<[4096, 4096], f32>) -> !graph.tensor<[4096, 4096], f32>
+  %3 = graph.neg %2 : (!graph.tensor<[4096, 4096], f32>) -> !graph.tensor<[4096, 4096], f32>
+  %4 = graph.sum %3 {dims = array<i64: 0>} : (!graph.tensor<[4096, 4096], f32>) -> !graph.tensor<[4096], f32>
+  %5 = graph.abs %2 : (!graph.tensor<[4096, 4096], f32>) -> !graph.tensor<[4096, 4096], f32>
+  %6 = graph.sum %5 {dims = array<i64: 1>} : (!graph.tensor<[4096, 4096], f32>) -> !graph.tensor<[4096], f32>
+  graph.return %4, %6 : !graph.tensor<[4096], f32>, !graph.tensor<[4096], f32>
+}
+
+//--- same-sums.mlir
+graph.func @graph(%0: !graph.tensor<[4096, 4096], f32>, %1: !graph.tensor<[4096, 4096], f32>) -> (!graph.tensor<[4096], f32>, !graph.tensor<[4096], f32>) attributes {symbols = []} {
+  %2 = graph.div %0, %1 : (!graph.tensor<[4096, 4096], f32>, !graph.tensor<[4096, 4096], f32>) -> !graph.tensor<[4096, 4096], f32>
+  %3 = graph.neg %2 : (!graph.tensor<[4096, 4096], f32>) -> !graph.tensor<[4096, 4096], f32>
+  %4 = graph.sum %3 {dims = array<i64: 1>} : (!graph.tensor<[4096, 4096], f32>) -> !graph.tensor<[4096], f32>
+  %5 = graph.abs %2 : (!graph.tensor<[4096, 4096], f32>) -> !graph.tensor<[4096, 4096], f32>
+  %6 = graph.sum %5 {dims = array<i64: 1>} : (!graph.tensor<[4096, 4096], f32>) -> !graph.tensor<[4096], f32>
+  graph.return %4, %6 : !graph.tensor<[4096], f32>, !graph.tensor<[4096], f32>
+}
 
 //--- taps.mlir
 graph.func @graph(%0: !graph.tensor<[4096, 4097], f32>, %1: !graph.tensor<[4096, 4097], f32>) -> (!graph.tensor<[4096, 4096], f32>) attributes {symbols = []} {
