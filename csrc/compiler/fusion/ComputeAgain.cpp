@@ -90,6 +90,16 @@ bool ComputeAgain::isWorth(double operations, double bytes, double valueBytes, d
   return operations < worthwhileShare * machine.operationsPerByte * bytes * share;
 }
 
+/// Whether neighbouring points of `op` read neighbours, or the same element.
+bool ComputeAgain::followsMemory(LoopsOp op, LoadOp load) {
+  SmallVector<AxisAttr> axes = op.axisList();
+  if (axes.empty() || !load.getScalars().empty())
+    return false;
+  SizeExpr offset = linearOffset(sizes, load.indexExprs(), load.getSource().getType().getStrides());
+  std::optional<SizeExpr> stride = strideAlong(sizes, offset, axes.back().getName().getValue());
+  return stride && (stride->isConstant(1) || stride->isConstant(0));
+}
+
 /// Adds what `op` computes where it is read at the places that `path` stands for. Values of `together` are computed in
 /// place as well.
 void ComputeAgain::evaluate(LoopsOp op, int64_t points, size_t path, const Ops &together, Evaluation &sum) {
@@ -116,11 +126,11 @@ void ComputeAgain::evaluate(LoopsOp op, int64_t points, size_t path, const Ops &
     sum.work += load.getMask() ? maskWork : 0;
     sum.followsReduction |= producer && producer.isReduction() && place == path;
     // Several taps bring one element each from memory.
-    if (sum.sources.insert(load.getSource()).second &&
-        facts.estimate(load.getSource().getType().numElements()) > points / 4)
-      sum.largeBytes +=
-          (double)elementBytes(load.getType()) *
-          std::min(1.0, (double)facts.estimate(load.getSource().getType().numElements()) / (double)points);
+    auto elements = (double)facts.estimate(load.getSource().getType().numElements());
+    if (sum.sources.insert(load.getSource()).second && elements > (double)points / 4) {
+      double share = followsMemory(op, load) ? std::min(1.0, elements / (double)points) : 1;
+      sum.largeBytes += share * (double)elementBytes(load.getType());
+    }
   }
 }
 

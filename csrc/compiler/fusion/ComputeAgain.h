@@ -56,6 +56,7 @@ private:
   void evaluate(mlir::graph::LoopsOp op, int64_t points, size_t path, const Ops &together, Evaluation &sum);
   std::optional<llvm::SmallBitVector> reducedBy(mlir::graph::LoadOp load);
   bool isAtHand(mlir::graph::LoopsOp op);
+  bool followsMemory(mlir::graph::LoopsOp op, mlir::graph::LoadOp load);
   double pointsOf(mlir::graph::LoopsOp op) const;
   /// Whether that many operations more take less time than so many bytes for each of the points.
   bool isWorth(double operations, double bytes, double valueBytes, double points) const;
