@@ -20,7 +20,7 @@ constexpr int64_t mostPerThread = 32;
 /// Elements that a thread accesses in straight code: the time of the assembler grows with the square of that.
 constexpr int64_t mostAccesses = 512;
 /// Rows that are shorter than this may have tiles of their own length.
-constexpr int64_t longestWhole = 64;
+constexpr int64_t longestWhole = 128, mostWholeRows = 16;
 
 class Candidates {
 public:
@@ -126,24 +126,27 @@ private:
   }
 
   void addPair(int v, int r) {
-    addPair(v, r, ceilPower(model.extent(v)));
-    // Short rows without masks, whose neighbours are whole words where they follow one another. What is read after the
-    // reduction would go through shared memory once more.
+    addPair(v, r, ceilPower(model.extent(v)), ceilPower(model.extent(r)));
+    // Short rows without masks, whose neighbours are whole words where they follow one another. What is read after a
+    // reduction of them would go through shared memory once more.
     bool isReadAgain = llvm::any_of(loops.members, [](const FusedMember &m) { return m.isFull && m.stage > 0; });
-    bool mayBeWhole = hasReduction ? isReduced(v) && !isReduced(r) : model.isPlain();
-    if (!isReadAgain && mayBeWhole && model.extent(v) < longestWhole && !llvm::isPowerOf2_64(model.extent(v)))
-      addPair(v, r, model.extent(v));
+    bool mayBeWhole = isReduced(v) ? !isReadAgain && !isReduced(r) : !isReduced(r) && (model.isPlain() || hasReduction);
+    if (mayBeWhole && model.extent(v) < longestWhole && !llvm::isPowerOf2_64(model.extent(v)))
+      addPair(v, r, model.extent(v), ceilPower(model.extent(r)));
+    // Likewise a few rows.
+    if (!isReduced(r) && model.extent(r) < mostWholeRows && !llvm::isPowerOf2_64(model.extent(r)))
+      addPair(v, r, ceilPower(model.extent(v)), model.extent(r));
   }
 
-  void addPair(int v, int r, int64_t mostLanes) {
-    int64_t mostRows = ceilPower(model.extent(r));
+  void addPair(int v, int r, int64_t mostLanes, int64_t mostRows) {
     bool isWhole = isReduced(v) || !llvm::isPowerOf2_64(mostLanes);
     int64_t first = isWhole ? mostLanes : std::min<int64_t>(mostLanes, 2);
     for (int64_t lanes = first; lanes <= std::min<int64_t>(mostLanes, 1024); lanes *= 2) {
       // A reduced axis along the lanes is covered as a whole.
       if ((isReduced(v) || lanes < 16) && lanes < mostLanes)
         continue;
-      for (int64_t rows = std::min<int64_t>(mostRows, 2); rows <= std::min<int64_t>(mostRows, 1024); rows *= 2) {
+      int64_t fewest = llvm::isPowerOf2_64(mostRows) ? std::min<int64_t>(mostRows, 2) : mostRows;
+      for (int64_t rows = fewest; rows <= std::min<int64_t>(mostRows, 1024); rows *= 2) {
         int64_t points = lanes * rows;
         if (points < leastPoints && lanes * rows < mostLanes * mostRows)
           continue;
