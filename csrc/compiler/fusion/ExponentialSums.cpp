@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace mlir::graph;
@@ -21,6 +22,8 @@ namespace {
 
 /// Points that a thread holds from the maximum to the sum.
 constexpr double mostHeld = 32;
+/// Programs of a multiprocessor that share its first-level cache.
+constexpr double sharingPrograms = 4;
 /// Pointwise loops that one value is followed through, and values that are compared.
 constexpr int longestChain = 8, mostCompared = 256;
 
@@ -187,7 +190,32 @@ private:
     bool isOneAxis = true;
     for (size_t k = 0; k + 1 < reduced.size(); ++k)
       isOneAxis &= layout.areOneAxis(reduced[k], reduced[k + 1]);
-    return layout.takesColumns() || !isOneAxis || layout.numPrograms() < (double)machine.fewPrograms;
+    if (layout.numPrograms() < (double)machine.fewPrograms)
+      return true;
+    // What follows reads everything again: columns that a near cache holds are there for the sum, too, and a maximum
+    // takes less to compute than a pair.
+    double columnBytes = layout.numReduced() * (double)machine.columnBytes;
+    if (isReadAgain(match, layout) && columnBytes * sharingPrograms < (double)machine.nearBytes)
+      return false;
+    return layout.takesColumns() || !isOneAxis;
+  }
+
+  /// Whether an op that uses the maximum or the sum runs over all that is reduced.
+  bool isReadAgain(const Match &match, const ReductionLayout &layout) {
+    double points = layout.numResults() * layout.numReduced();
+    llvm::SmallSetVector<Operation *, 16> made;
+    made.insert(LoopsOp(match.maximum));
+    made.insert(LoopsOp(match.sum));
+    for (size_t k = 0; k < made.size() && k < mostCompared; ++k)
+      for (Operation *user : made[k]->getUsers()) {
+        auto reader = isa<LoadOp>(user) ? user->getParentOfType<LoopsOp>() : LoopsOp();
+        if (!reader || reader == LoopsOp(match.sum))
+          continue;
+        if (estimatePoints(reader, facts) > points / 2)
+          return true;
+        made.insert(reader);
+      }
+    return false;
   }
 
   /// Pairs (a, s) and (b, t): the larger of a and b, and both sums relative to it.

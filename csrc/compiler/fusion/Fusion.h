@@ -37,6 +37,8 @@ struct Machine {
   /// Bytes that a block of threads holds, and that it reads at least of each row across which it walks: what is reduced
   /// along one axis and written along another passes through it. 0: through a cache.
   int64_t tileBytes = 0, columnBytes = 0;
+  /// Bytes that the near cache of a program and its neighbours holds.
+  int64_t nearBytes = 0;
   /// Whether long scans of few results go in three kernels.
   bool splitsScans = false;
   /// Whether scatters whose points are parallel share kernels with each other and with pointwise work, and update

@@ -16,6 +16,7 @@ Machine Machine::gpu(const target::GpuMachine &device) {
   machine.fewJoinedPrograms = 128;
   machine.tileBytes = device.registers * 4;
   machine.columnBytes = device.memoryBlockBytes;
+  machine.nearBytes = device.localBytes;
   machine.splitsScans = true;
   machine.joinsScatters = true;
   machine.joinsExponentialSums = true;

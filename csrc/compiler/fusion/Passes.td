@@ -77,7 +77,7 @@ def JoinExponentialSums : Pass<"graph-join-exponential-sums", "::mlir::graph::Fu
 
     Needs:    producers are inlined, so that both bodies compute x.
     Keeps:    rows along memory that one program reduces as a whole, which tile building reads once; reductions of 32 points at most,
-    which a thread holds. For GPUs.
+    which a thread holds; columns that a near cache holds, where what follows reads them again. For GPUs.
     Numerics: exponentials of differences to the largest value so far, and products of those.
     Why here: the pair is split as a whole.
   }];
