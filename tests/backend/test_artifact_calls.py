@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 
 import torch_tile
 from tests.backend.test_artifacts import X, captured
-from tests.compiling import assert_same, count, fresh, tile_only
+from tests.compiling import assert_same, count, fresh, gradients, tile_only
+from torch_tile.errors import ArtifactError
 
 pytestmark = tile_only
 if not torch.__version__.startswith("2.13."):
@@ -66,6 +69,38 @@ def test_integers(tmp_path: Path) -> None:
             artifact(X, 4)
         with pytest.raises(TypeError, match="input `n_1` expected an integer, got a tensor"):
             artifact(X, X)
+
+
+def test_structures_of_outputs(tmp_path: Path) -> None:
+    x = X.clone().requires_grad_()
+    functions: list[Callable[[torch.Tensor], Any]] = [
+        lambda x: (x.sin(), {"a": x * 2}),
+        lambda x: [x.sin(), [(x * 2,), {"b": [x.cos(), None, 3], "c": ()}]],
+        lambda x: {"a": x * 2, "b": (x, x.t())},
+        lambda x: ((x.sin(),),),
+    ]
+    for function in functions:
+        gm = captured(function, X)
+        before = str(gm.graph)
+        for artifact in both(torch_tile.standalone_compile(gm, [x]), tmp_path / "artifact"):
+            results = artifact(x)
+            assert_same(results, function(x))
+            assert pytree.tree_structure(results) == pytree.tree_structure(function(x))
+            assert gradients(artifact, [x])[-1] is not None and count("fallbacks") == 0
+        assert str(gm.graph) == before
+
+
+class Pair(NamedTuple):
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+def test_named_tuples_of_outputs(tmp_path: Path) -> None:
+    """Their class is known to the process that compiles the graph alone."""
+    artifact = torch_tile.standalone_compile(captured(lambda x: (x.sin(), Pair(x * 2, x + 1)), X), [X])
+    assert isinstance(artifact(X)[1], Pair) and count("fallbacks") == 0
+    with pytest.raises(ArtifactError, match=r"the structure of its outputs cannot be kept: .*Pair"):
+        artifact.save(path=tmp_path / "artifact")
 
 
 @pytest.mark.parametrize("is_fake", [False, True])

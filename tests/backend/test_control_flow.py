@@ -157,6 +157,37 @@ def test_gradient_of_scan() -> None:
     _check_gradients(function, torch.randn(2, 3), torch.randn(5, 2, 3), torch.randn(3, 3))
 
 
+Step = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Tensors]
+_RESULTS_READ_BY_THE_BACKWARD: dict[str, Step] = {
+    "carry": lambda carry, row, weight: ((carry @ weight + row).tanh(), carry + row),
+    "output": lambda carry, row, weight: (carry * 2 + row, (carry @ weight).softmax(-1)),
+    "both": lambda carry, row, weight: ((carry * weight[0] + row).sigmoid(), (carry + row).exp()),
+    "operand of another": lambda carry, row, weight: ((given := carry * weight[0] + row), given * given),
+    "view of an operand": lambda carry, row, weight: ((given := carry @ weight + row) * 1, given.view(3, 2).exp()),
+    "branch": lambda carry, row, weight: (
+        torch.cond(row.sum() > 0, lambda a, b: (a + b).tanh(), lambda a, b: (a * b).exp(), (carry, row)),
+        carry.sin(),
+    ),
+}
+
+
+@tile_only
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("step", _RESULTS_READ_BY_THE_BACKWARD.values(), ids=_RESULTS_READ_BY_THE_BACKWARD)
+def test_gradient_of_scan_whose_backward_reads_results(step: Step, dynamic: bool) -> None:
+    """torch refuses some of these itself: a step would return one tensor twice."""
+
+    def function(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        last, rows = scan_over(lambda carry, row: step(carry, row, weight), torch.ones(2, 3), x)
+        return (last * last).sum() + rows.pow(2).sum()
+
+    program = compiled(function, dynamic=dynamic)
+    for rows in (4, 7) if dynamic else (4,):
+        arguments = [torch.randn(rows, 2, 3), torch.randn(3, 3)]
+        assert_same(gradients(program, arguments), gradients(function, arguments), **close)
+    assert count("pycalls") == 0 and count("fallbacks") == 0
+
+
 def test_map() -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return map_over(lambda x, y: (x @ y).softmax(-1), x, y).sum(-1)

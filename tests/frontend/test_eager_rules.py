@@ -182,6 +182,18 @@ def test_angle_of_edges() -> None:
         assert_same(compiled(torch.angle)(x), torch.angle(x), exact=True)
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_layout_of_angle(dynamic: bool) -> None:
+    """Contiguous of complex numbers alone; torch's own rule for fake tensors says it of none."""
+    for dtype in (torch.complex64, torch.float32):
+        x = torch.randn(2, 3, 4, 5, dtype=dtype)
+        program = compiled(torch.angle, dynamic=dynamic)
+        for given in (x, x.permute(2, 0, 1, 3), x.to(memory_format=torch.channels_last), x[:, 0, ::2].mT):
+            expected, result = torch.angle(given), program(given)
+            assert_same(result, expected)
+            assert result.stride() == expected.stride()
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_ldexp_of_integers(dtype: torch.dtype) -> None:
     """The number's dtype stays, and the result is rounded once, wherever the power lies."""

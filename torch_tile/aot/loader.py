@@ -31,6 +31,7 @@ class LoadedModel:
         self._num_values = len(self._file.inputs) + len(self._metadata["literals"])
         self._literals = {int(place): value for place, value in self._metadata["literals"].items()}
         self._outputs = self._metadata["outputs"]
+        self._steps = self._metadata.get("steps", [])  # earlier versions wrote none
 
     @property
     def target(self) -> str:
@@ -92,6 +93,13 @@ class LoadedModel:
                 raise TypeError(f"argument `{name}`: expected {_kind(dtype)}, got {_text(value)}")
             if isinstance(value, torch.Tensor):
                 _refuse_gradients(name, value)
+        for number, dim, factor, remainder in self._steps:
+            name, value = self._file.inputs[number][0], values[number]
+            if isinstance(value, torch.Tensor) and dim < value.dim() and value.shape[dim] % factor != remainder:
+                raise ValueError(
+                    f"argument `{name}`: size of dimension {dim} expected a multiple of {factor}"
+                    f"{f', plus {remainder}' if remainder else ''}, got {value.shape[dim]}"
+                )
         return values
 
     def _matched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

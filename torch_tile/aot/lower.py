@@ -16,7 +16,9 @@ from torch.utils import _pytree as pytree
 from torch.utils._sympy.value_ranges import bound_sympy
 
 from torch_tile import _C
+from torch_tile.aot.derived_sizes import Step, tell_sizes
 from torch_tile.aot.equal_operators import use_operators_of_aten
+from torch_tile.aot.viewed_inputs import is_view, name_of, viewed_inputs
 from torch_tile.config import Settings
 from torch_tile.debug.failures import Sources
 from torch_tile.errors import UnsupportedError
@@ -68,6 +70,7 @@ class Lowered:
     """For each result ["program", number] or ["literal", value]."""
     sources: dict[int, tuple[str, str, bool]]
     """Of the text's lines, for errors at run time (torch_tile.debug.failures.Sources)."""
+    steps: list[Step]
 
 
 def _unsupported(text: str) -> UnsupportedError:
@@ -139,15 +142,22 @@ def _move(gm: GraphModule, device: str) -> dict[int, tuple[torch.Tensor, torch.T
     return stand_ins
 
 
-def _make_mutation_explicit(exported: ExportedProgram, gm: GraphModule) -> tuple[list[Any], set[str]]:
+def _make_mutation_explicit(
+    given: ExportedProgram, exported: ExportedProgram, gm: GraphModule
+) -> tuple[list[Any], set[str]]:
     """New values of buffers and arguments are written to them within the graph. The results of the user, and the
-    placeholders written."""
+    placeholders written.
+
+    Args:
+        given: the program before it was decomposed; its graph may write in place, and tells which results view what.
+        exported: the decomposed program.
+        gm: its graph.
+    """
     output = gm.graph.output_node()
     signature = exported.graph_signature
-    placeholders = {}  # by position: a copied graph may have other names
-    for spec, node in zip(signature.input_specs, gm.graph.find_nodes(op="placeholder"), strict=True):
-        placeholders[spec.target if spec.kind is InputKind.BUFFER else spec.arg.name] = node
-    results, written = [], set[str]()
+    # By name: a copied graph may have other names.
+    placeholders = dict(zip(map(name_of, signature.input_specs), gm.graph.find_nodes(op="placeholder"), strict=True))
+    results, written, values = list[Any](), set[str](), dict[Node, Node]()
     for made, value in zip(signature.output_specs, output.args[0], strict=True):  # type: ignore[arg-type]
         if made.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
             assert made.target is not None
@@ -157,6 +167,7 @@ def _make_mutation_explicit(exported: ExportedProgram, gm: GraphModule) -> tuple
                 with gm.graph.inserting_before(output):
                     copied = gm.graph.call_function(aten.copy_.default, (place, value))
                 copied.meta["val"] = place.meta["val"]
+                values[place] = value
         elif made.kind is OutputKind.USER_OUTPUT:
             results.append(value)
         elif made.kind is OutputKind.TOKEN and isinstance(value, Node):
@@ -166,7 +177,34 @@ def _make_mutation_explicit(exported: ExportedProgram, gm: GraphModule) -> tuple
                 )
         else:
             raise _unsupported(f"the exported program has an output of kind {made.kind.name}")
+    for number, name in enumerate(viewed_inputs(given)):
+        place = placeholders.get(name) if name is not None else None
+        if place in values:
+            results[number] = _in_place(gm, results[number], values[place], place)
     return results, written
+
+
+def _in_place(gm: GraphModule, result: Any, value: Node, place: Node) -> Any:
+    """A result that is a value, or a view of it, as the input that it was written to, or a view of that."""
+    if result is value:
+        return place
+    if not isinstance(result, Node) or not is_view(result):
+        return result
+    base = _in_place(gm, result.args[0], value, place)
+    if base is result.args[0] or not _has_form_of(base, result.args[0]):
+        return result
+    with gm.graph.inserting_before(gm.graph.output_node()):
+        view = gm.graph.call_function(result.target, (base, *result.args[1:]), result.kwargs)  # type: ignore[arg-type]
+    view.meta.update(result.meta)
+    return view
+
+
+def _has_form_of(node: Node, other: Any) -> bool:
+    """Whether a view of one is the same view of the other, told without a guard."""
+    first, second = node.meta["val"], other.meta["val"]
+    return not isinstance(first, torch.Tensor) or str([*first.shape, *first.stride()]) == str(
+        [*second.shape, *second.stride()]
+    )
 
 
 def _effect_of(token: Node) -> str:
@@ -231,12 +269,12 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
     Raises:
         UnsupportedError: something that a program without Python cannot do; names it.
     """
-    exported = _decomposed(exported, device)
+    given, exported = exported, _decomposed(exported, device)
     gm = GraphModule(exported.graph_module, copy.deepcopy(exported.graph_module.graph))
     gm.meta.update(exported.graph_module.meta)
     use_operators_of_aten(gm, device)
     remove_tokens(gm)
-    results, written = _make_mutation_explicit(exported, gm)
+    results, written = _make_mutation_explicit(given, exported, gm)
     outputs = _set_outputs(gm, results)
 
     arguments, literals, sources = list[Argument](), dict[int, Any](), dict[str, int | Constant]()
@@ -260,8 +298,8 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
             literals[place] = value
             place += 1
             gm.graph.erase_node(node)
-    text, inputs, lines = _print(gm, settings, sources, device)
-    return Lowered(text, arguments, inputs, literals, outputs, lines)
+    text, inputs, lines, steps = _print(gm, settings, sources, written, device)
+    return Lowered(text, arguments, inputs, literals, outputs, lines, steps)
 
 
 def _dynamic_sizes(gm: GraphModule) -> int:
@@ -272,8 +310,8 @@ def _dynamic_sizes(gm: GraphModule) -> int:
 
 
 def _print(
-    gm: GraphModule, settings: Settings, sources: dict[str, int | Constant], device: str
-) -> tuple[str, list[int | Constant], dict[int, tuple[str, str, bool]]]:
+    gm: GraphModule, settings: Settings, sources: dict[str, int | Constant], written: set[str], device: str
+) -> tuple[str, list[int | Constant], dict[int, tuple[str, str, bool]], list[Step]]:
     run_passes(gm, settings)
     constants, report = Constants(gm), Report()
     sizes_before = _dynamic_sizes(gm)
@@ -312,6 +350,7 @@ def _print(
     write_at_indices(gm, settings)
     gm = replace_sorts(replace_language_kernels(replace_triton_kernels(gm, settings)), settings)
     gm = write_into_inputs(gm, settings)
+    steps = tell_sizes(gm, sources, written)
     graph = _C.print_graph(gm)
     if graph.pycalls:
         raise _unsupported(f"the model calls an operator through Python: {first_in_python(gm, graph)}")
@@ -328,4 +367,4 @@ def _print(
         tensor = stand_ins[id(tensor)][1] if id(tensor) in stand_ins else tensor
         name = names.get((tensor.data_ptr(), tensor.shape), f"computed_{number}")
         inputs.append(Constant(name, tensor, is_packable=settings["freezing"]))
-    return graph.text, inputs, Sources.of(gm, graph).rows()
+    return graph.text, inputs, Sources.of(gm, graph).rows(), steps

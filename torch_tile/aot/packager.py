@@ -148,6 +148,7 @@ def _write(exported: ExportedProgram, file: IO[bytes], wanted: list[str], settin
         "out_spec": structures.dumped(exported.call_spec.out_spec, "results"),
         "literals": {str(place): value for place, value in first.literals.items()},
         "outputs": first.outputs,
+        "steps": first.steps,
         "versions": _C.version(),
     }
     from torch_tile import __version__

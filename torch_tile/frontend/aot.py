@@ -28,6 +28,7 @@ from torch_tile.frontend import (
     interpolations,
     number_reads,
     scalars_as_tensors,
+    scan_results,
     tensor_indices,
     written_scalars,
 )
@@ -112,7 +113,13 @@ def compile_with_autograd(
         if limits.is_on(settings, "circular_pads"):
             choices.append(circular_pads.choose)
         calls = replaced(gm, choices, outside=[tensor_indices.choose])
-        with traced_without_gradients(gm), written_scalars.kept(gm), number_reads.allowed(), calls:
+        with (
+            traced_without_gradients(gm),
+            written_scalars.kept(gm),
+            number_reads.allowed(),
+            scan_results.copied(),
+            calls,
+        ):
             return _compile_with_attention(gm, inputs, settings)
 
     def compile_any() -> Callable[..., Any]:

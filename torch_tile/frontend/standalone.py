@@ -21,15 +21,16 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch._dynamo.aot_compile_types import SerializableCallable
 from torch._functorch import config as functorch_config
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensor, FakeTensorMode
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
 
 from torch_tile import _C, config, disk_cache
 from torch_tile.config import Settings
@@ -65,9 +66,13 @@ class CompiledArtifact(SerializableCallable):
         self._entries = entries
         self._reason = reason
         self._guards = _guards_of(header)
+        self._out_spec = _out_spec_of(header)
 
     def __call__(self, *args: Any) -> Any:
         """Run.
+
+        Returns:
+            What the graph returns, in its structure.
 
         Raises:
             TypeError: another number of arguments, or one of another kind.
@@ -75,7 +80,8 @@ class CompiledArtifact(SerializableCallable):
         """
         if self._guards is not None:
             self._guards.check(args)
-        return self._function(*args)
+        results = self._function(*args)
+        return results if self._out_spec is None else pytree.tree_unflatten(results, self._out_spec)
 
     def save(self, *, path: str | os.PathLike[str], format: Format = "binary") -> None:
         """Write the artifact.
@@ -142,8 +148,13 @@ class CompiledArtifact(SerializableCallable):
             place.write_bytes(data)
             return _from_file(place, "the artifact")
 
-    def _take(self, guards: ArgumentGuards) -> None:
+    def _take(self, guards: ArgumentGuards, out_spec: Any) -> None:
         self._guards, self._header["guards"] = guards, guards.data
+        self._out_spec = out_spec
+        try:
+            self._header["outputs"] = None if out_spec is None else pytree.treespec_dumps(out_spec)
+        except NotImplementedError as error:  # classes without a name
+            self._reason = self._reason or f"the structure of its outputs cannot be kept: {error}"
 
     @staticmethod
     def load(*, path: str | os.PathLike[str], format: Format = "binary") -> CompiledArtifact:
@@ -179,6 +190,46 @@ def _guards_of(header: dict[str, Any]) -> ArgumentGuards | None:
     return None if header.get("guards") is None else ArgumentGuards(header["guards"])
 
 
+def _out_spec_of(header: dict[str, Any]) -> Any:
+    """Structure of the outputs; None of outputs that are one flat list."""
+    return None if header.get("outputs") is None else pytree.treespec_loads(header["outputs"])
+
+
+def _flatten_outputs(gm: GraphModule) -> Any:
+    """Makes a graph return one flat list, and returns the structure that its outputs had; None if they were flat.
+
+    Raises:
+        ValueError: the graph returns one value.
+    """
+    output = gm.graph.output_node()
+    outputs = _structure_of(output.args[0])
+    if not isinstance(outputs, (list, tuple, dict)):
+        raise ValueError("gm expected to return a tuple or list, got a graph that returns one value")
+    leaves, spec = pytree.tree_flatten(outputs)
+    if type(outputs) in (list, tuple) and all(child.is_leaf() for child in spec.children()):
+        return None
+    output.args = (tuple(leaves),)
+    gm.graph.eliminate_dead_code(lambda node: not _makes_named_tuple(node))
+    gm.recompile()
+    return spec
+
+
+def _structure_of(outputs: Any) -> Any:
+    """Outputs as a call of the graph returns them: torch.fx keeps lists and dicts in classes of its own, and named
+    tuples as calls of theirs."""
+    if isinstance(outputs, dict):
+        return {key: _structure_of(value) for key, value in outputs.items()}
+    if isinstance(outputs, (list, tuple)):
+        return (list if isinstance(outputs, list) else tuple)(map(_structure_of, outputs))
+    if isinstance(outputs, Node) and _makes_named_tuple(outputs):
+        return cast("Any", outputs.target)(*map(_structure_of, outputs.args))
+    return outputs
+
+
+def _makes_named_tuple(node: Node) -> bool:
+    return isinstance(node.target, type) and pytree.is_namedtuple_class(node.target) and not node.kwargs
+
+
 def _read_header(data: bytes, source: str) -> dict[str, Any]:
     """A header that says all that it has to."""
     try:
@@ -187,6 +238,7 @@ def _read_header(data: bytes, source: str) -> dict[str, Any]:
         if kinds != {"torch": str, "key": str, "options": dict}:
             raise TypeError(f"it holds {', '.join(f'{name} of type {kind.__name__}' for name, kind in kinds.items())}")
         _guards_of(header)
+        _out_spec_of(header)
     except KeyError as error:
         raise ArtifactError("load", f"{source} is damaged: it does not hold {error}") from None
     except (ValueError, TypeError, SyntaxError) as error:
@@ -353,7 +405,8 @@ def standalone_compile(
     """Compile a graph ahead of the calls, as torch._inductor.standalone_compile does. Needs torch 2.13.
 
     Args:
-        gm: a graph with flat inputs and outputs, as Dynamo captures it or make_fx makes it. It is not changed.
+        gm: a graph with flat inputs, as Dynamo captures it or make_fx makes it. It returns a tuple, list or dict, which
+            may hold others. It is not changed.
         example_inputs: its inputs.
         dynamic_shapes: where it is said which sizes are dynamic: the fake tensors of the graph, the example inputs
             themselves (those of fake tensors that are symbols), or the tracing context of the caller. Calls with other
@@ -366,20 +419,19 @@ def standalone_compile(
     Raises:
         torch_tile.OptionError: an option that is not known, or a value that is not accepted.
         TypeError: `gm` is no graph.
-        ValueError: the graph does not return a tuple or list, or has other inputs.
+        ValueError: the graph returns one value, or has other inputs.
     """
     settings = settings_of(None, options)
     if not isinstance(gm, GraphModule):
         raise TypeError(
             f"gm expected a torch.fx.GraphModule, got {type(gm).__name__}; make_fx(function)(*inputs) makes one"
         )
-    if not isinstance(gm.graph.output_node().args[0], (list, tuple)):
-        raise ValueError("gm expected to return a tuple or list, got a graph that returns one value")
+    gm = copy.deepcopy(gm)
+    out_spec = _flatten_outputs(gm)
     mode = _fake_mode(gm, example_inputs, dynamic_shapes)
     inputs = _inputs_of(gm, example_inputs, dynamic_shapes, mode)
-    gm = copy.deepcopy(gm)
     settings.real_inputs = example_inputs
     with tracing(TracingContext(mode)):
         artifact = compile_artifact(gm, inputs, settings)
-    artifact._take(ArgumentGuards.of(gm, inputs, mode.shape_env))
+    artifact._take(ArgumentGuards.of(gm, inputs, mode.shape_env), out_spec)
     return artifact

@@ -11,6 +11,7 @@ import torch
 
 from torch_tile.formulas.library import norm
 from torch_tile.frontend.decompositions.number_ranges import is_in_range
+from torch_tile.frontend.sizes import has_strides_of
 
 aten = torch.ops.aten
 
@@ -52,7 +53,8 @@ def _hypot(a: torch.Tensor, b: torch.Tensor) -> Any:
 
 def _angle(x: torch.Tensor) -> Any:
     if x.dtype.is_complex:
-        return NotImplemented
+        # ATen's result is contiguous, that of its rule for fake tensors has the order of the operand.
+        return NotImplemented if has_strides_of(x, torch.contiguous_format) else torch.angle(x.contiguous())
     if not x.dtype.is_floating_point:
         if x.dtype is torch.bool:
             return torch.zeros_like(x, dtype=torch.get_default_dtype())

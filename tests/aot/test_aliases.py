@@ -1,0 +1,115 @@
+"""Results of packages that are arguments which the model writes, or views of them, as of the exported program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+import torch_tile
+from tests.aot.models import export
+
+
+class Applied(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+        self.register_buffer("buffer", torch.ones(4, 4))
+
+    def forward(self, *arguments: torch.Tensor) -> Any:
+        return self.function(self, *arguments)
+
+
+def written(module: Applied, x: torch.Tensor) -> Any:
+    x.add_(1)
+    return x, x.view(-1), x.t()[1:]
+
+
+def copied(module: Applied, x: torch.Tensor) -> Any:
+    y = x + 1
+    x.copy_(y)
+    return y, y.view(-1), x
+
+
+def part(module: Applied, x: torch.Tensor) -> Any:
+    x[0].mul_(2)
+    return x[0], x[1:], x.diagonal()
+
+
+def lists_of_views(module: Applied, x: torch.Tensor) -> Any:
+    x.mul_(2)
+    return x.split(2, 1), x.unbind(0)
+
+
+def viewed_before(module: Applied, x: torch.Tensor) -> Any:
+    view = x.t()
+    product = view @ x
+    x.add_(1)
+    return view, product, view * 2
+
+
+def two(module: Applied, x: torch.Tensor, y: torch.Tensor) -> Any:
+    x.add_(y)
+    y.copy_(x)
+    return y, x, y[1], x.clone(), x + y
+
+
+def into_buffer(module: Applied, x: torch.Tensor) -> Any:
+    module.buffer.add_(x)
+    return module.buffer, module.buffer.t(), x
+
+
+def copied_into_buffer(module: Applied, x: torch.Tensor) -> Any:
+    module.buffer.copy_(x)
+    return module.buffer, x, x[1]
+
+
+def into_result(module: Applied, x: torch.Tensor) -> Any:
+    return torch.add(x, 1, out=x), x.reshape(-1), x.contiguous()
+
+
+FUNCTIONS = (written, copied, part, lists_of_views, viewed_before, two, into_buffer, copied_into_buffer, into_result)
+
+
+def seen(call: Callable[..., Any], arguments: list[torch.Tensor]) -> tuple[list[Any], list[torch.Tensor]]:
+    """Which arguments and results share memory, which results are arguments; and all of them."""
+    results = pytree.tree_leaves(call(*arguments))
+    every = [*arguments, *results]
+    storages = [value.untyped_storage().data_ptr() for value in every]
+    shared = [storages.index(storage) for storage in storages]
+    same = [next((k for k, given in enumerate(arguments) if result is given), None) for result in results]
+    return [shared, same, [(x.stride(), x.storage_offset()) for x in results]], every
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_aliases_of_the_exported_program(function: Callable[..., Any], tmp_path: Path) -> None:
+    count = function.__code__.co_argcount - 1
+    for strided in (False, True):
+        shape = torch.randn(4, 4)
+        given = [shape.t() if strided else shape for _ in range(count)]
+        try:
+            exported = export(Applied(function), tuple(x.clone() for x in given))
+        except Exception:
+            assert strided, "a view of these strides"
+            continue
+        loaded = torch_tile.aot.load(torch_tile.aot.package(exported, tmp_path / "m.tile"))
+        expected = seen(exported.module(), [x.clone() for x in given])
+        found = seen(loaded, [x.clone() for x in given])
+        assert found[0] == expected[0]
+        torch.testing.assert_close(found[1], expected[1])
+
+
+@torch.no_grad()
+def test_a_decomposed_program_says_nothing_of_views(tmp_path: Path) -> None:
+    """Its signature says which results are the new values of arguments."""
+    exported = export(Applied(written), (torch.randn(4, 4),)).run_decompositions()
+    loaded = torch_tile.aot.load(torch_tile.aot.package(exported, tmp_path / "m.tile"))
+    x = torch.randn(4, 4)
+    results = loaded(x)
+    assert results[0] is x
+    torch.testing.assert_close(results, (x, x.view(-1), x.t()[1:]))
