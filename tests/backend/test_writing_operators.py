@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
 import torch
 
 from tests.compiling import IS_TILE, assert_same, compiled, count
@@ -66,3 +69,63 @@ def test_mutation_in_a_branch() -> None:
         expected = (theirs.add_(1).sin() if flag else theirs.cos()) + theirs
         assert_same(result, expected, **close)
         assert_same(mine, theirs, exact=True)
+
+
+@torch.library.custom_op("control_flow_test::increase", mutates_args={"x"})
+def increase(x: torch.Tensor, y: torch.Tensor) -> None:
+    x.add_(y.amax().to(x.dtype) + 1)
+
+
+MADE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "cast of a cast": lambda x: (x > 0).to(torch.int32),
+    "narrower and back": lambda x: x.to(torch.int8).to(torch.int64),
+    "wider": lambda x: x.to(torch.bfloat16).to(torch.float32),
+    "zeros": lambda x: torch.zeros_like(x),
+    "ones": lambda x: torch.ones_like(x),
+    "one number": lambda x: torch.full((1,), -0.0).expand(3, 4).contiguous(),
+    "scalar": lambda x: torch.ones(()),
+    "indices": lambda x: torch.arange(4),
+    "bounded": lambda x: x - x.amax(1, keepdim=True),
+    "copy": lambda x: x.clone(),
+    "parts": lambda x: torch.cat([x[:1], x[1:] * 2]),
+    "padding": lambda x: torch.nn.functional.pad(x[:, 1:], (1, 0)),
+    "one hot": lambda x: torch.nn.functional.one_hot(torch.arange(3), 4),
+    "choice": lambda x: torch.where(x > 0, x, 1.0),
+    "maximum": lambda x: x.amax(1, keepdim=True),
+    "pair": lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
+}
+READ: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "sum": lambda x, v: x + v,
+    "sum in place": lambda x, v: v + x,
+    "difference": lambda x, v: x - v,
+    "product": lambda x, v: x * v,
+    "quotient": lambda x, v: x / v,
+    "power": lambda x, v: x.abs() ** v,
+    "float64": lambda x, v: v.to(torch.float64),
+    "float32": lambda x, v: v.to(torch.float32) * 0.5,
+    "int64": lambda x, v: v.to(torch.int64),
+    "bool": lambda x, v: v.to(torch.bool),
+    "exponential": lambda x, v: v.float().exp(),
+    "softmax": lambda x, v: v.float().reshape(-1, 1).softmax(0),
+    "index": lambda x, v: torch.arange(100).index_select(0, v.long().abs().clamp(max=99).reshape(-1)),
+    "choice": lambda x, v: torch.where(v > 1, x.mean(), 0),
+    "total": lambda x, v: v.sum() + v.amax(),
+    "view": lambda x, v: v.reshape(-1)[::2] * 1,
+}
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_what_an_operator_has_written_is_read(made: str) -> None:
+    """No rewrite takes a value for what made it once an operator has written it. All readers, before and after."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> Tensors:
+        results = []
+        for read in READ.values():
+            value = MADE[made](x)
+            before = value + 0
+            increase(value, y)
+            results += [before, read(x, value)]
+        return tuple(results)
+
+    x, y = torch.randint(-4, 5, (3, 4), generator=torch.Generator().manual_seed(1)).float(), torch.arange(3)
+    assert_same(compiled(function)(x, y), function(x, y), **close)

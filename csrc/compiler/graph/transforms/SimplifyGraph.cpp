@@ -107,14 +107,14 @@ static std::optional<double> splatOf(Value value) {
 }
 
 /// The operand that a pointwise op answers with, bit for bit, or null.
-static Value neutralOperand(Operation *op) {
+static Value neutralOperand(Operation *op, const VisibleMemory &visible) {
   if (op->getNumOperands() != 2 || !isa<AddOp, SubOp, MulOp, DivOp, PowOp>(op))
     return {};
   bool isFloat = isa<FloatType>(elementType(op->getResult(0)));
   bool isBool = elementType(op->getResult(0)).isInteger(1);
   auto isNeutral = [&](Value value, bool onTheRight) {
     std::optional<double> number = splatOf(value);
-    if (!number)
+    if (!number || visible.isEverWritten(value))
       return false;
     if (isa<MulOp>(op) || (isa<DivOp, PowOp>(op) && onTheRight))
       return *number == 1;
@@ -131,17 +131,18 @@ static Value neutralOperand(Operation *op) {
 }
 
 /// A value that may stand for the op's result: same elements, same type.
-static Value foldToOperand(Operation *op) {
+static Value foldToOperand(Operation *op, const VisibleMemory &visible) {
   if (isa<CastOp>(op))
     return op->getOperand(0).getType() == op->getResult(0).getType() ? op->getOperand(0) : Value();
-  return neutralOperand(op);
+  return neutralOperand(op, visible);
 }
 
 static void simplify(Operation *op, VisibleMemory &visible) {
   if (auto cast = dyn_cast<CastOp>(op)) {
     // cast(cast(x)) is cast(x) if the first loses nothing.
     if (auto inner = cast.getX().getDefiningOp<CastOp>())
-      if (!visible.isEverWritten(inner.getX()) && isExactCast(elementType(inner.getX()), elementType(cast.getX())))
+      if (!visible.isEverWritten(inner.getX()) && !visible.isEverWritten(inner) &&
+          isExactCast(elementType(inner.getX()), elementType(cast.getX())))
         cast.setOperand(inner.getX());
   }
   Value result = op->getNumResults() == 1 ? op->getResult(0) : Value();
@@ -153,7 +154,7 @@ static void simplify(Operation *op, VisibleMemory &visible) {
     return;
   }
   // A copy may go only if it is unobservable.
-  Value operand = foldToOperand(op);
+  Value operand = foldToOperand(op, visible);
   if (operand && !visible.contains(result) && !visible.isEverWritten(operand))
     result.replaceAllUsesWith(operand);
 }
