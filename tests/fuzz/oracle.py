@@ -198,12 +198,13 @@ class Judge:
         """Outputs, inputs after and gradients in float64: once as they are, then with noise."""
         if self._wide is None:
             assert self.eager is not None
-            self._wide = []
+            runs: list[Any] = []
             for seed in (None, *range(NOISE_RUNS)):
                 run = wide_run(self.eager, self.program.make_inputs(self.sizes), self.program.lines, self.steps, seed)
                 outputs = [run.values[name] for name in self.program.outputs]
                 gradients = gradients_of(outputs, run.inputs) if self.program.training else []
-                self._wide.append((outputs, run.inputs, gradients))
+                runs.append((outputs, run.inputs, gradients))
+            self._wide = runs
         return self._wide
 
     def compare(self, result: Observation) -> list[Finding]:
