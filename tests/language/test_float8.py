@@ -109,12 +109,40 @@ def fold_columns(x_ptr, o_ptr, F: tl.constexpr):
     tl.store(o_ptr + tl.arange(0, 4), tl.reduce(x, 0, F))
 
 
+@torch_tile.jit
+def farther(p, i, q, j):
+    if p > q:
+        return p, i
+    return q, j
+
+
+@torch_tile.jit
+def fold_pairs(x_ptr, o_ptr, i_ptr):
+    x = tl.load(x_ptr + tl.arange(0, 64)[:, None] * 4 + tl.arange(0, 4)[None, :])
+    place = tl.broadcast_to(tl.arange(0, 64)[:, None], [64, 4])
+    most, where = tl.reduce((x, place), 0, farther)
+    tl.store(o_ptr + tl.arange(0, 4), most)
+    tl.store(i_ptr + tl.arange(0, 4), where)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("combine", [larger, larger_by_steps])
-def test_combiner_with_branches(combine: Any) -> None:
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_combiner_with_branches(combine: Any, interpreted: bool, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    x, o = torch.randn(64, 4), torch.empty(4)
-    fold_columns[(1,)](x, o, F=combine)
-    torch.testing.assert_close(o, x.amax(0))
+    x, o = torch.randn(64, 4).to(dtype), torch.empty(4, dtype=dtype)
+    kernel: Any = fold_columns.interpret if interpreted else fold_columns
+    kernel[(1,)](x, o, F=combine)
+    assert torch.equal(o, x.amax(0))
+
+
+@pytest.mark.parametrize("interpreted", [False, True])
+def test_combiner_of_pairs_with_branches(interpreted: bool) -> None:
+    torch.manual_seed(0)
+    x, o, places = torch.randn(64, 4), torch.empty(4), torch.empty(4, dtype=torch.int32)
+    kernel: Any = fold_pairs.interpret if interpreted else fold_pairs
+    kernel[(1,)](x, o, places)
+    assert torch.equal(o, x.amax(0)) and torch.equal(places.long(), x.argmax(0))
 
 
 def plain_choice(p: Any, q: Any) -> Any:

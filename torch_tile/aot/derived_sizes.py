@@ -109,8 +109,11 @@ def _linear(expr: Any) -> tuple[Any, int, int] | None:
     if len(expr.free_symbols) != 1:
         return None
     (symbol,) = expr.free_symbols
-    offset = expr.subs(symbol, 0)
-    factor = expr.subs(symbol, 1) - offset
+    try:
+        offset = expr.subs(symbol, 0)
+        factor = expr.subs(symbol, 1) - offset
+    except ZeroDivisionError:  # a quotient by the symbol
+        return None
     if not (offset.is_Integer and factor.is_Integer and factor > 0):
         return None
     return (symbol, int(factor), int(offset)) if sympy.expand(factor * symbol + offset - expr) == 0 else None

@@ -12,7 +12,9 @@ from torch.utils import _pytree as pytree
 
 from torch_tile import _C, config
 from torch_tile.aot import structures
+from torch_tile.aot.size_guards import SizeGuards
 from torch_tile.errors import InvalidKernelError, PackageError, UnsupportedError
+from torch_tile.frontend.repeated_arguments import with_own_tensors
 
 
 class LoadedModel:
@@ -31,7 +33,8 @@ class LoadedModel:
         self._num_values = len(self._file.inputs) + len(self._metadata["literals"])
         self._literals = {int(place): value for place, value in self._metadata["literals"].items()}
         self._outputs = self._metadata["outputs"]
-        self._steps = self._metadata.get("steps", [])  # earlier versions wrote none
+        self._steps = self._metadata.get("steps", [])  # earlier versions wrote none of these
+        self._guards = SizeGuards(self._metadata.get("guards", []))
 
     @property
     def target(self) -> str:
@@ -65,7 +68,7 @@ class LoadedModel:
             RuntimeError: an argument needs a gradient; or what an operator of the model raises, with a note of the
                 operator and the line of the program that was exported.
         """
-        values = self._flat(args, kwargs)
+        values = with_own_tensors(self._flat(args, kwargs))
         results = self._model.run(values, self._note_step)
         flat = [results[value] if kind == "program" else value for kind, value in self._outputs]
         return flat if self._out_spec is None else pytree.tree_unflatten(flat, self._out_spec)
@@ -87,6 +90,7 @@ class LoadedModel:
                 raise ValueError(
                     f"argument number {place} was {value!r} when the model was exported, got {values[place]!r}"
                 )
+        everything = values
         values = [value for place, value in enumerate(values) if place not in self._literals]
         for (name, dtype, _), value in zip(self._file.inputs, values, strict=True):
             if not isinstance(value, (torch.Tensor, int, torch.SymInt)):
@@ -100,6 +104,13 @@ class LoadedModel:
                     f"argument `{name}`: size of dimension {dim} expected a multiple of {factor}"
                     f"{f', plus {remainder}' if remainder else ''}, got {value.shape[dim]}"
                 )
+        # What lies outside a range is refused with the range.
+        if all(_fits(value, ranges) for (_, _, ranges), value in zip(self._file.inputs, values, strict=True)):
+            names = iter(self._file.inputs)
+            self._guards.check(
+                everything,
+                [f"number {k}" if k in self._literals else next(names)[0] for k in range(len(everything))],
+            )
         return values
 
     def _matched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
@@ -129,6 +140,11 @@ class LoadedModel:
             if wanted != got:
                 raise TypeError(f"argument {place}: expected {_structure(wanted)}, got {_structure(got)}")
         raise TypeError(f"expected arguments of the structure {self._in_spec}, got {spec}")
+
+
+def _fits(value: Any, ranges: list[tuple[int, int]]) -> bool:
+    sizes = value.shape if isinstance(value, torch.Tensor) else ()
+    return len(sizes) != len(ranges) or all(low <= n <= high for n, (low, high) in zip(sizes, ranges, strict=True))
 
 
 def _refuse_gradients(name: str, value: torch.Tensor) -> None:

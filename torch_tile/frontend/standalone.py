@@ -38,6 +38,7 @@ from torch_tile.errors import ArtifactError, OptionError, TileError
 from torch_tile.frontend.aot import CACHED_VERSIONS, compile_with_autograd, reloaded
 from torch_tile.frontend.artifact_guards import ArgumentGuards, check_inputs, fake_inputs, static
 from torch_tile.frontend.options import settings_of
+from torch_tile.frontend.repeated_arguments import with_own_tensors
 from torch_tile.package_file import Writer
 
 _HEADER = "header.json"
@@ -80,7 +81,7 @@ class CompiledArtifact(SerializableCallable):
         """
         if self._guards is not None:
             self._guards.check(args)
-        results = self._function(*args)
+        results = self._function(*with_own_tensors(args))
         return results if self._out_spec is None else pytree.tree_unflatten(results, self._out_spec)
 
     def save(self, *, path: str | os.PathLike[str], format: Format = "binary") -> None:

@@ -16,6 +16,17 @@ constexpr size_t stubBytes = 16, entryBytes = 8;
 
 size_t alignedTo(size_t value, size_t alignment) { return (value + alignment - 1) / alignment * alignment; }
 
+/// LLVM's call for a float rounded to bfloat16 on processors that have no instruction for it, which compilers' runtime
+/// libraries of today's systems lack. The result is in the lower half of the register in which floats are returned.
+float truncToBf16(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  bool isNan = (bits & 0x7fffffff) > 0x7f800000;
+  bits = isNan ? (bits >> 16) | 0x40 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  std::memcpy(&x, &bits, sizeof bits);
+  return x;
+}
+
 Status bad(std::string text) { return Status::invalidInput("load", "object code: " + std::move(text)); }
 
 } // namespace
@@ -32,6 +43,8 @@ void *resolveInProcess(const char *symbol) {
       return address;
   if (void *address = dlsym(RTLD_DEFAULT, symbol))
     return address;
+  if (std::strcmp(symbol, "__truncsfbf2") == 0)
+    return reinterpret_cast<void *>(&truncToBf16);
   static void *math = dlopen("libm.so.6", RTLD_LAZY);
   return math ? dlsym(math, symbol) : nullptr;
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from torch_tile.errors import InvalidKernelError
 from torch_tile.language import arith
 from torch_tile.language.casts import cast
 from torch_tile.language.compile_time_values import unwrap
@@ -24,7 +25,13 @@ def _call_combine(combine_fn: Any, left: list[tensor], right: list[tensor]) -> l
     function = unwrap(combine_fn)
     if not callable(function):
         raise error(f"expected a function that combines two values, got {describe(function)}")
-    got = function(*left, *right)
+    try:
+        got = function(*left, *right)
+    except InvalidKernelError:
+        # One that branches takes scalars. The compiler computes both sides for all elements.
+        if current().tracing or not left[0].dims:
+            raise
+        return _combine_one_by_one(combine_fn, left, right)
     results = list(got) if isinstance(got, (list, builtins.tuple)) else [got]
     if len(results) != len(left):
         raise error(f"expected a combine function that returns {len(left)} values, got {len(results)}")
@@ -36,6 +43,15 @@ def _call_combine(combine_fn: Any, left: list[tensor], right: list[tensor]) -> l
                 f"expected a combine function that keeps the type {operand.dtype}, got {result.dtype}; cast its result"
             )
     return results
+
+
+def _combine_one_by_one(combine_fn: Any, left: list[tensor], right: list[tensor]) -> list[tensor]:
+    made = [np.empty(x.dims, x.dtype.carrier) for x in left]
+    for place in np.ndindex(*left[0].dims):
+        scalars = [[tensor(x.value[place], x.dtype) for x in side] for side in (left, right)]
+        for values, result in zip(made, _call_combine(combine_fn, *scalars), strict=True):
+            values[place] = result.value
+    return [tensor(values, x.dtype, x.dims) for values, x in zip(made, left, strict=True)]
 
 
 def _take(x: tensor, axis: int, part: builtins.slice | int) -> tensor:
@@ -117,7 +133,7 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> An
         input: tile, or a tuple of tiles of one shape.
         axis: axis to remove; None for all of them.
         combine_fn: takes one value of each tile from the left and one of each from the right, returns one of each.
-            It is taken to be associative: halves of the axis are combined until one is left.
+            It is taken to be associative and commutative: pieces of the axis are combined in any order.
         keep_dims: keep the axis with size 1.
 
     Returns:

@@ -1,0 +1,102 @@
+"""Sizes that an exported program refuses are refused by its package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.export import Dim, export
+
+import torch_tile
+from torch_tile.aot.size_guards import SizeGuards
+from torch_tile.errors import PackageError
+
+
+class Applied(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        return self.function(x, y)
+
+
+def every_second_into(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    y.copy_(x[1::2])
+    return y + 0
+
+
+def halves(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    a, b = x.chunk(2)
+    return a + b + y.sum()
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], list[tuple[Any, Any]]]] = {
+    "write of every second": (every_second_into, (12,), (6,), [((10,), (4000,)), ((10,), (4,))]),
+    "rows of two": (lambda x, y: x.view(x.shape[0] // 2, 2, 3).sum(1) + y.sum(), (8, 3), (5,), [((9, 3), (5,))]),
+    "halves": (halves, (8,), (5,), [((9,), (5,))]),
+    "every second": (lambda x, y: x[::2] + y, (12,), (6,), [((10,), (4,)), ((8,), (400,))]),
+    "unshuffled": (lambda x, y: F.pixel_unshuffle(x[None], 2) + y.sum(), (8, 6), (5,), [((9, 6), (5,))]),
+    "as many as the other": (lambda x, y: x.view(-1, y.shape[0]).sum(0) * y, (12,), (4,), [((13,), (4,))]),
+    "joined": (lambda x, y: torch.cat([x, x[::2]]).view(3, -1) * y.sum(), (8,), (5,), [((9,), (5,))]),
+    "fours": (lambda x, y: x.reshape(-1, 4) + y.sum(), (6, 2), (5,), [((7, 2), (5,))]),
+    "half of the rows": (lambda x, y: x.view(x.shape[0] // 2, -1) + y.sum(), (8, 3), (5,), [((9, 3), (5,))]),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_other_sizes(name: str, tmp_path: Path) -> None:
+    function, first, second, wrong = FUNCTIONS[name]
+    dims = ({0: Dim.AUTO}, {0: Dim.AUTO})
+    exported = export(Applied(function), (torch.ones(first), torch.ones(second)), dynamic_shapes=dims)
+    torch_tile.aot.package(exported, tmp_path / "m.tile")
+    model = torch_tile.aot.load(tmp_path / "m.tile")
+    for sizes in ((first, second), *wrong):
+        x, y = torch.randn(sizes[0]), torch.randn(sizes[1])
+        try:
+            expected = exported.module()(x.clone(), y.clone())
+        except (AssertionError, RuntimeError):
+            with pytest.raises(ValueError, match="expected"):
+                model(x, y)
+        else:
+            torch.testing.assert_close(model(x, y), expected)
+
+
+def test_message(tmp_path: Path) -> None:
+    exported = export(
+        Applied(lambda x, y: x[::2] + y), (torch.ones(12), torch.ones(6)), dynamic_shapes=({0: Dim.AUTO}, {0: Dim.AUTO})
+    )
+    torch_tile.aot.package(exported, tmp_path / "m.tile")
+    with pytest.raises(ValueError, match=r"got x\.size\(0\) = 10, y\.size\(0\) = 4"):
+        torch_tile.aot.load(tmp_path / "m.tile")(torch.ones(10), torch.ones(4))
+
+
+@pytest.mark.parametrize(
+    "text", ["__import__('os')", "a0_0.real", "(lambda: 1)()", "a0_0 +", "x == 1", "'a' * 9", "[1]"]
+)
+def test_nothing_but_arithmetic(text: str) -> None:
+    with pytest.raises(PackageError, match="expected a guard over sizes"):
+        SizeGuards([text])
+
+
+def test_one_tensor_twice(tmp_path: Path) -> None:
+    """Refused where the program writes one of the arguments, as other overlapping arguments are."""
+
+    def writes(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return y * 2
+
+    for function, is_refused in ((writes, True), (lambda x, y: x + y, False)):
+        exported = export(Applied(function), (torch.ones(3), torch.ones(3)))
+        torch_tile.aot.package(exported, tmp_path / "m.tile")
+        model, z = torch_tile.aot.load(tmp_path / "m.tile"), torch.ones(3)
+        if is_refused:
+            with pytest.raises(RuntimeError, match="two inputs share memory"):
+                model(z, z)
+            assert torch.equal(z, torch.ones(3))
+        else:
+            assert torch.equal(model(z, z), z + z)

@@ -1,0 +1,174 @@
+"""What an exported program requires of sizes beyond ranges, as `x.size(0) % 2 == 0`: kept as text, and looked at in each
+call.
+
+A guard is text of Python over `a0_1`, the size of dimension 1 of argument 0, and `a2`, an integer argument. Nothing but
+integer arithmetic and comparisons is in it, whoever wrote the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from torch_tile.errors import PackageError
+
+_NODES = (
+    ast.Expression,
+    ast.BoolOp,
+    ast.And,
+    ast.Or,
+    ast.UnaryOp,
+    ast.Not,
+    ast.USub,
+    ast.BinOp,
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.FloorDiv,
+    ast.Mod,
+    ast.Compare,
+    ast.Eq,
+    ast.NotEq,
+    ast.Lt,
+    ast.LtE,
+    ast.Gt,
+    ast.GtE,
+    ast.Load,
+)
+_NAME = re.compile(r"a(\d+)(?:_(\d+))?")
+_MOST_CHARACTERS = 4000
+
+
+def guards_of(program: ExportedProgram) -> list[str]:
+    """The guards that are arithmetic of sizes. Others, as of strides, are left out."""
+    leaves = _argument_numbers(program)
+    found = []
+    for text in getattr(program, "_guards_code", ()):
+        try:
+            tree = ast.parse(text, mode="eval")
+            named = ast.unparse(ast.fix_missing_locations(_Names(leaves).visit(tree)))
+            _parsed(named)
+        except (SyntaxError, ValueError, RecursionError):
+            continue
+        if named not in found:
+            found.append(named)
+    return found
+
+
+def _argument_numbers(program: ExportedProgram) -> dict[str, Any]:
+    """The arguments of the exported module by name, with the number of each value in its place."""
+    spec: Any = program.call_spec.in_spec
+    if spec is None:
+        return {}
+    args, kwargs = pytree.tree_unflatten(range(spec.num_leaves), spec)
+    names = list(getattr(program.module_call_graph[0].signature, "forward_arg_names", None) or ())
+    return {**dict(zip(names, args, strict=False)), **kwargs}
+
+
+class _Names(ast.NodeTransformer):
+    """Puts `a0_1` in the place of `L['x'].size()[1]`."""
+
+    def __init__(self, leaves: dict[str, Any]) -> None:
+        self._leaves = leaves
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        call = node.value
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and not call.args and not call.keywords:
+            if call.func.attr != "size":
+                raise ValueError(call.func.attr)
+            return ast.Name(f"a{self._number(call.func.value)}_{int(ast.literal_eval(node.slice))}", ast.Load())
+        return ast.Name(f"a{self._number(node)}", ast.Load())
+
+    def _number(self, node: ast.expr) -> int:
+        path: list[Any] = []
+        while isinstance(node, ast.Subscript):
+            path.append(ast.literal_eval(node.slice))
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id != "L":
+            raise ValueError("no argument")
+        value: Any = self._leaves
+        try:
+            for key in reversed(path):
+                value = value[key]
+        except (KeyError, IndexError, TypeError) as error:
+            raise ValueError("no argument") from error
+        if not isinstance(value, int):
+            raise ValueError("no value")
+        return value
+
+
+def _parsed(text: str) -> ast.Expression:
+    """
+    Raises:
+        ValueError: it is no arithmetic of sizes.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError("too long")
+    tree = ast.parse(text, mode="eval")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and _NAME.fullmatch(node.id):
+            continue
+        if isinstance(node, ast.Constant) and type(node.value) in (int, bool):
+            continue
+        if not isinstance(node, _NODES):
+            raise ValueError(type(node).__name__)
+    return tree
+
+
+class SizeGuards:
+    """The guards of a package, compiled.
+
+    Raises:
+        PackageError: one is something else.
+    """
+
+    def __init__(self, texts: list[str]) -> None:
+        self._guards = []
+        for text in texts:
+            try:
+                code = compile(_parsed(text), "<guard of a package>", "eval")
+            except (SyntaxError, ValueError, TypeError, RecursionError):
+                raise PackageError("load", f"expected a guard over sizes, got {str(text)[:100]!r}") from None
+            self._guards.append((text, code, [match.group() for match in _NAME.finditer(text)]))
+
+    def check(self, values: list[Any], names: list[str]) -> None:
+        """
+        Args:
+            values: of a call, in order; `names`: of the same.
+
+        Raises:
+            ValueError: a guard does not hold; says what it is, and what the sizes are.
+        """
+        for text, code, used in self._guards:
+            known = {}
+            for name in used:
+                match = _NAME.fullmatch(name)
+                assert match is not None
+                number, dim = int(match.group(1)), match.group(2)
+                value = values[number] if number < len(values) else None
+                if isinstance(value, torch.Tensor) and dim is not None and int(dim) < value.dim():
+                    known[name] = value.shape[int(dim)]
+                elif dim is None and isinstance(value, (int, torch.SymInt)):
+                    known[name] = value
+            if len(known) != len(set(used)):
+                continue  # another kind of argument, or another rank, which is refused with the program's own words
+            try:
+                holds = eval(code, {"__builtins__": {}}, known)  # of nodes that _parsed has looked at
+            except ZeroDivisionError:
+                holds = False
+            if not holds:
+                raise ValueError(_message(text, known, names))
+
+
+def _message(text: str, known: dict[str, Any], names: list[str]) -> str:
+    def shown(match: re.Match[str]) -> str:
+        name = names[int(match.group(1))]
+        return name if match.group(2) is None else f"{name}.size({match.group(2)})"
+
+    given = ", ".join(f"{_NAME.sub(shown, name)} = {value}" for name, value in sorted(known.items()))
+    return f"sizes of arguments expected {_NAME.sub(shown, text)}, as the exported program does; got {given}"
