@@ -1,5 +1,4 @@
-"""What an exported program requires of sizes beyond ranges, as `x.size(0) % 2 == 0`: kept as text, and looked at in each
-call.
+"""What an exported program requires of sizes beyond ranges, as `x.size(0) % 2 == 0`: text, looked at in each call.
 
 A guard is text of Python over `a0_1`, the size of dimension 1 of argument 0, and `a2`, an integer argument. Nothing but
 integer arithmetic and comparisons is in it, whoever wrote the file.
@@ -145,7 +144,7 @@ class SizeGuards:
             ValueError: a guard does not hold; says what it is, and what the sizes are.
         """
         for text, code, used in self._guards:
-            known = {}
+            known: dict[str, Any] = {}
             for name in used:
                 match = _NAME.fullmatch(name)
                 assert match is not None
