@@ -133,7 +133,7 @@ FORBIDDEN: dict[str, tuple[str, ...]] = {
 # Part of torch_tile -> parts it may import beside itself.
 FOUNDATION = [
     "_C", "cache_artifacts", "code_names", "config", "counters", "disk_cache", "errors", "file_contents", "forks",
-    "inductor_options", "inductor_settings", "knobs", "package_file", "remote_cache",
+    "inductor_options", "inductor_settings", "knobs", "package_file", "repeated_arguments", "remote_cache",
 ]  # fmt: skip
 MIDDLE = ["frontend", "language", "interpreter", "debug"]
 PYTHON: dict[str, list[str]] = {
@@ -146,6 +146,7 @@ PYTHON: dict[str, list[str]] = {
     "forks": [],
     "knobs": ["errors"],
     "package_file": [],
+    "repeated_arguments": [],
     "inductor_options": ["errors"],
     "inductor_settings": ["errors", "inductor_options", "knobs"],
     "config": ["errors", "inductor_options", "inductor_settings", "knobs"],

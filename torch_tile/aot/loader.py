@@ -14,7 +14,7 @@ from torch_tile import _C, config
 from torch_tile.aot import structures
 from torch_tile.aot.size_guards import SizeGuards
 from torch_tile.errors import InvalidKernelError, PackageError, UnsupportedError
-from torch_tile.frontend.repeated_arguments import with_own_tensors
+from torch_tile.repeated_arguments import with_own_tensors
 
 
 class LoadedModel:
@@ -143,6 +143,8 @@ class LoadedModel:
 
 
 def _fits(value: Any, ranges: list[tuple[int, int]]) -> bool:
+    if isinstance(value, torch.Tensor) and value.is_nested:
+        return False
     sizes = value.shape if isinstance(value, torch.Tensor) else ()
     return len(sizes) != len(ranges) or all(low <= n <= high for n, (low, high) in zip(sizes, ranges, strict=True))
 

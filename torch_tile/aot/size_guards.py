@@ -40,6 +40,7 @@ _NODES = (
     ast.Load,
 )
 _NAME = re.compile(r"a(\d+)(?:_(\d+))?")
+_EQUALITY = re.compile(r"a\d+_\d+ == a\d+_\d+")
 _MOST_CHARACTERS = 4000
 
 
@@ -54,7 +55,8 @@ def guards_of(program: ExportedProgram) -> list[str]:
             _parsed(named)
         except (SyntaxError, ValueError, RecursionError):
             continue
-        if named not in found:
+        # Sizes that are one symbol are compared by the program.
+        if named not in found and not _EQUALITY.fullmatch(named):
             found.append(named)
     return found
 

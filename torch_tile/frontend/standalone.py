@@ -38,8 +38,8 @@ from torch_tile.errors import ArtifactError, OptionError, TileError
 from torch_tile.frontend.aot import CACHED_VERSIONS, compile_with_autograd, reloaded
 from torch_tile.frontend.artifact_guards import ArgumentGuards, check_inputs, fake_inputs, static
 from torch_tile.frontend.options import settings_of
-from torch_tile.frontend.repeated_arguments import with_own_tensors
 from torch_tile.package_file import Writer
+from torch_tile.repeated_arguments import with_own_tensors
 
 _HEADER = "header.json"
 _PARAMETERS = "parameters.pt"
