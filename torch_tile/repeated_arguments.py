@@ -13,8 +13,8 @@ def with_own_tensors(values: Iterable[Any]) -> list[Any]:
     inputs share memory, and refuses those of which the program writes one."""
     seen, distinct = set[int](), list[Any]()
     for value in values:
-        if isinstance(value, torch.Tensor) and id(value) in seen:
-            value = value.detach()
+        if id(value) in seen and isinstance(value, torch.Tensor) and value.layout is torch.strided:
+            value = torch.ops.aten.alias.default(value)
         distinct.append(value)
         seen.add(id(value))
     return distinct

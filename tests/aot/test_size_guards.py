@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch.export import Dim, export
 
 import torch_tile
-from torch_tile.aot.size_guards import SizeGuards
+from torch_tile.aot.size_guards import SizeGuards, guards_of
 from torch_tile.errors import PackageError
 
 
@@ -44,6 +44,12 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...],
     "as many as the other": (lambda x, y: x.view(-1, y.shape[0]).sum(0) * y, (12,), (4,), [((13,), (4,))]),
     "joined": (lambda x, y: torch.cat([x, x[::2]]).view(3, -1) * y.sum(), (8,), (5,), [((9,), (5,))]),
     "fours": (lambda x, y: x.reshape(-1, 4) + y.sum(), (6, 2), (5,), [((7, 2), (5,))]),
+    "squares": (
+        lambda x, y: x.view(y.shape[0] * y.shape[0], -1).sum() + y,
+        (18,),
+        (3,),
+        [((20,), (3,)), ((32,), (4,))],
+    ),
     "half of the rows": (lambda x, y: x.view(x.shape[0] // 2, -1) + y.sum(), (8, 3), (5,), [((9, 3), (5,))]),
 }
 
@@ -76,11 +82,37 @@ def test_message(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["__import__('os')", "a0_0.real", "(lambda: 1)()", "a0_0 +", "x == 1", "'a' * 9", "[1]"]
+    "text",
+    [
+        "__import__('os')",
+        "a0_0.real",
+        "(lambda: 1)()",
+        "a0_0 +",
+        "x == 1",
+        "'a' * 9",
+        "[1]",
+        "max",
+        "abs(a0_0)",
+        "a0_0(1)",
+    ],
 )
 def test_nothing_but_arithmetic(text: str) -> None:
     with pytest.raises(PackageError, match="expected a guard over sizes"):
         SizeGuards([text])
+
+
+def test_functions() -> None:
+    guards = SizeGuards(["max(a0_0, 3) == min(a1, 5)"])
+    guards.check([torch.ones(4), 4], str)
+    with pytest.raises(ValueError, match=r"got 0\.size\(0\) = 2, 1 = 4"):
+        guards.check([torch.ones(2), 4], str)
+
+
+def test_guards_that_are_not_kept_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    exported = export(Applied(lambda x, y: x + y), (torch.ones(3), torch.ones(3)))
+    exported._guards_code = ["L['x'].stride()[0] == 1", "L['x'].size()[0] % 3 == 0"]
+    assert guards_of(exported) == ["a0_0 % 3 == 0"]
+    assert "L['x'].stride()[0] == 1" in caplog.text
 
 
 def test_one_tensor_twice(tmp_path: Path) -> None:

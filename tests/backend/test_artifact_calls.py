@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 import torch_tile
@@ -212,3 +213,13 @@ def test_parameters_of_the_graph(tmp_path: Path, needs_grad: bool, options: dict
                 found = each(X)[0]
                 assert_same(found, eager(X)[0])
                 assert found.requires_grad == needs_grad
+
+
+def test_one_tensor_twice() -> None:
+    """A program that writes neither takes it, with the gradients of both."""
+    gm = make_fx(lambda x, y: (x * 2 + y.sin(),), tracing_mode="fake")(torch.randn(3), torch.randn(3))
+    artifact = torch_tile.standalone_compile(gm, [torch.randn(3).requires_grad_(), torch.randn(3).requires_grad_()])
+    x = torch.randn(3, requires_grad=True)
+    (result,) = artifact(x, x)
+    (gradient,) = torch.autograd.grad(result.sum(), x)
+    torch.testing.assert_close(gradient, 2 + x.detach().cos())

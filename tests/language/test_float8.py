@@ -110,6 +110,20 @@ def fold_columns(x_ptr, o_ptr, F: tl.constexpr):
 
 
 @torch_tile.jit
+def not_zero(p, q):
+    return tl.where(p != 0, p, q)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_choice_in_a_combiner(dtype: torch.dtype) -> None:
+    """Of bfloat16 LLVM makes a rounding that is a call, if the processor has none."""
+    x, o = torch.zeros(64, 4, dtype=dtype), torch.empty(4, dtype=dtype)
+    x[[3, 9, 40], [0, 2, 3]] = torch.tensor([1.5, -2.0, 3.0], dtype=dtype)
+    fold_columns[(1,)](x, o, F=not_zero)
+    assert torch.equal(o, x.sum(0))
+
+
+@torch_tile.jit
 def farther(p, i, q, j):
     if p > q:
         return p, i

@@ -105,13 +105,15 @@ class LoadedModel:
                     f"{f', plus {remainder}' if remainder else ''}, got {value.shape[dim]}"
                 )
         # What lies outside a range is refused with the range.
-        if all(_fits(value, ranges) for (_, _, ranges), value in zip(self._file.inputs, values, strict=True)):
-            names = iter(self._file.inputs)
-            self._guards.check(
-                everything,
-                [f"number {k}" if k in self._literals else next(names)[0] for k in range(len(everything))],
-            )
+        if self._guards and all(_fits(value, row[2]) for row, value in zip(self._file.inputs, values, strict=True)):
+            self._guards.check(everything, self._name_of)
         return values
+
+    def _name_of(self, place: int) -> str:
+        """The name of an argument; `place` counts those that are literals, too."""
+        if place in self._literals:
+            return f"argument number {place}"
+        return str(self._file.inputs[place - sum(literal < place for literal in self._literals)][0])
 
     def _matched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """Values in the order of the exported module's, if they have its structure."""

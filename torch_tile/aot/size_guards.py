@@ -1,13 +1,15 @@
 """What an exported program requires of sizes beyond ranges, as `x.size(0) % 2 == 0`: text, looked at in each call.
 
 A guard is text of Python over `a0_1`, the size of dimension 1 of argument 0, and `a2`, an integer argument. Nothing but
-integer arithmetic and comparisons is in it, whoever wrote the file.
+arithmetic and comparisons is in it, whoever wrote the file.
 """
 
 from __future__ import annotations
 
 import ast
+import logging
 import re
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,6 +17,8 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from torch_tile.errors import PackageError
+
+log = logging.getLogger(__name__)
 
 _NODES = (
     ast.Expression,
@@ -29,7 +33,9 @@ _NODES = (
     ast.Sub,
     ast.Mult,
     ast.FloorDiv,
+    ast.Div,
     ast.Mod,
+    ast.Pow,
     ast.Compare,
     ast.Eq,
     ast.NotEq,
@@ -39,13 +45,14 @@ _NODES = (
     ast.GtE,
     ast.Load,
 )
+_FUNCTIONS = {"max": max, "min": min}
 _NAME = re.compile(r"a(\d+)(?:_(\d+))?")
 _EQUALITY = re.compile(r"a\d+_\d+ == a\d+_\d+")
 _MOST_CHARACTERS = 4000
 
 
 def guards_of(program: ExportedProgram) -> list[str]:
-    """The guards that are arithmetic of sizes. Others, as of strides, are left out."""
+    """The guards that are arithmetic of sizes. A warning names others, as of strides: they are not checked."""
     leaves = _argument_numbers(program)
     found = []
     for text in getattr(program, "_guards_code", ()):
@@ -54,6 +61,7 @@ def guards_of(program: ExportedProgram) -> list[str]:
             named = ast.unparse(ast.fix_missing_locations(_Names(leaves).visit(tree)))
             _parsed(named)
         except (SyntaxError, ValueError, RecursionError):
+            log.warning("the package does not check what the exported program requires of its arguments: %s", text)
             continue
         # Sizes that are one symbol are compared by the program.
         if named not in found and not _EQUALITY.fullmatch(named):
@@ -111,8 +119,11 @@ def _parsed(text: str) -> ast.Expression:
     if len(text) > _MOST_CHARACTERS:
         raise ValueError("too long")
     tree = ast.parse(text, mode="eval")
+    functions = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call) and not node.keywords]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and _NAME.fullmatch(node.id):
+        if isinstance(node, ast.Name) and (_NAME.fullmatch(node.id) or (node.id in _FUNCTIONS and node in functions)):
+            continue
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
             continue
         if isinstance(node, ast.Constant) and type(node.value) in (int, bool):
             continue
@@ -135,40 +146,48 @@ class SizeGuards:
                 code = compile(_parsed(text), "<guard of a package>", "eval")
             except (SyntaxError, ValueError, TypeError, RecursionError):
                 raise PackageError("load", f"expected a guard over sizes, got {str(text)[:100]!r}") from None
-            self._guards.append((text, code, [match.group() for match in _NAME.finditer(text)]))
+            self._guards.append((text, code, [_source(match) for match in _NAME.finditer(text)]))
 
-    def check(self, values: list[Any], names: list[str]) -> None:
+    def __bool__(self) -> bool:
+        return bool(self._guards)
+
+    def check(self, values: list[Any], name_of: Callable[[int], str]) -> None:
         """
         Args:
-            values: of a call, in order; `names`: of the same.
+            values: of a call, in order.
+            name_of: the name of the argument of a number, for the message.
 
         Raises:
             ValueError: a guard does not hold; says what it is, and what the sizes are.
         """
-        for text, code, used in self._guards:
-            known: dict[str, Any] = {}
-            for name in used:
-                match = _NAME.fullmatch(name)
-                assert match is not None
-                number, dim = int(match.group(1)), match.group(2)
-                value = values[number] if number < len(values) else None
-                if isinstance(value, torch.Tensor) and dim is not None and int(dim) < value.dim():
-                    known[name] = value.shape[int(dim)]
-                elif dim is None and isinstance(value, (int, torch.SymInt)):
-                    known[name] = value
-            if len(known) != len(set(used)):
+        for text, code, sources in self._guards:
+            known = {name: size for name, number, dim in sources if (size := _size(values, number, dim)) is not None}
+            if any(name not in known for name, _, _ in sources):
                 continue  # another kind of argument, or another rank, which is refused with the program's own words
             try:
-                holds = eval(code, {"__builtins__": {}}, known)  # of nodes that _parsed has looked at
+                holds = eval(code, {"__builtins__": {}, **_FUNCTIONS}, known)  # of nodes that _parsed has looked at
             except ZeroDivisionError:
                 holds = False
             if not holds:
-                raise ValueError(_message(text, known, names))
+                raise ValueError(_message(text, known, name_of))
 
 
-def _message(text: str, known: dict[str, Any], names: list[str]) -> str:
+def _source(match: re.Match[str]) -> tuple[str, int, int | None]:
+    """A name of a guard, the number of its argument, and the dimension."""
+    number, dim = match.groups()
+    return match.group(), int(number), None if dim is None else int(dim)
+
+
+def _size(values: list[Any], number: int, dim: int | None) -> Any:
+    value = values[number] if number < len(values) else None
+    if dim is None:
+        return value if isinstance(value, (int, torch.SymInt)) else None
+    return value.shape[dim] if isinstance(value, torch.Tensor) and dim < value.dim() else None
+
+
+def _message(text: str, known: dict[str, Any], name_of: Callable[[int], str]) -> str:
     def shown(match: re.Match[str]) -> str:
-        name = names[int(match.group(1))]
+        name = name_of(int(match.group(1)))
         return name if match.group(2) is None else f"{name}.size({match.group(2)})"
 
     given = ", ".join(f"{_NAME.sub(shown, name)} = {value}" for name, value in sorted(known.items()))

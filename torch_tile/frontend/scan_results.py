@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,23 +23,27 @@ _scan: Any = importlib.import_module("torch._higher_order_ops.scan")  # the pack
 _implementation: Any = getattr(_scan, "ScanAutogradImpl", None)  # private parts of torch
 
 
+_optimize: Any = getattr(_implementation, "_optimize_forward_intermediates", None)
+_tracing = threading.local()
+
+
 @contextlib.contextmanager
 def copied() -> Iterator[None]:
-    """While AOTAutograd traces, what the backward reads is copied where it is a result, or shares its memory."""
-    optimize = getattr(_implementation, "_optimize_forward_intermediates", None)
-    if optimize is None:
-        yield
-        return
-
-    def optimize_copies(implementation: Any) -> None:
-        _copy_results(implementation.hop_partitioned_graph.fw_gm, implementation.hop_partitioned_graph.n_fw_outputs)
-        optimize(implementation)
-
-    _implementation._optimize_forward_intermediates = optimize_copies
+    """While AOTAutograd traces on this thread, what the backward reads is copied where it is a result, or shares its
+    memory."""
+    if _optimize is not None:
+        _implementation._optimize_forward_intermediates = _optimize_copies  # stays: it asks who traces
+    before, _tracing.copies = getattr(_tracing, "copies", False), True
     try:
         yield
     finally:
-        _implementation._optimize_forward_intermediates = optimize
+        _tracing.copies = before
+
+
+def _optimize_copies(implementation: Any) -> None:
+    if getattr(_tracing, "copies", False):
+        _copy_results(implementation.hop_partitioned_graph.fw_gm, implementation.hop_partitioned_graph.n_fw_outputs)
+    _optimize(implementation)
 
 
 def _copy_results(step: torch.fx.GraphModule, num_kept: int) -> None:

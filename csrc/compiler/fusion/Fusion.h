@@ -167,8 +167,9 @@ void formGroups(mlir::graph::FuncOp func, const FusionOptions &options, std::vec
 void elideRoundings(mlir::graph::FuncOp func);
 
 /// The whole stage, in this order: buffers first, while copies are still copies; inlining next, since it shapes the
-/// domains; splits before groups, since a split reduction joins other groups than a whole one; strides once all values
-/// that may reach memory are there; roundings last, when it is known what reaches memory.
+/// domains; pairs of sums before splits, which cut them as a whole; splits before groups, since a split reduction joins
+/// other groups than a whole one; strides once all values that may reach memory are there; roundings last, when it is
+/// known what reaches memory.
 void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
 } // namespace torch_tile::fusion

@@ -41,6 +41,10 @@ llvm::SmallVector<SizeExpr> resultIndices(const Member &member, SizeContext &siz
 llvm::SmallVector<SizeExpr> loadIndices(const Member &member, mlir::graph::LoadOp load, SizeContext &sizes,
                                         const SizeFacts &groupFacts);
 
+/// Whether the last member of `joined` is better in one kernel with `before`, the others; else `reason` says why not.
+bool joiningPays(const Group &before, const Group &joined, const SizeFacts &facts, const Machine &machine,
+                 std::string &reason);
+
 /// Whether `op` can run in the loops of `group`, and whether that pays. On success the group contains it; else it is
 /// unchanged and `reason` says why.
 bool joinGroup(Group &group, mlir::graph::LoopsOp op, SizeContext &sizes, const SizeFacts &facts,

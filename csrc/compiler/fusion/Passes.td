@@ -72,12 +72,14 @@ def SimplifyMasks : Pass<"graph-simplify-masks", "::mlir::graph::FuncOp"> {
 def JoinExponentialSums : Pass<"graph-join-exponential-sums", "::mlir::graph::FuncOp"> {
   let summary = "Makes a maximum and the sum of exponentials relative to it one reduction of pairs";
   let description = [{
-    Before / after: `%m = reduce max {x}; %s = reduce add {exp(x - %m)}`  ->  `%p:2 = reduce {x, 1} combine (m, s), (n, t): max(m, n), s + t*exp(n - m)`
-    for the larger m. `%m` is -inf where `%s` is 0, since elements of -inf count as none.
+    Before / after: `%m = reduce max {x}; %s = reduce add {exp(x - %m)}`
+                ->  `%p:2 = reduce {x, 1} combine (m, s), (n, t): max(m, n), s + t*exp(n - m)` for m >= n.
+    Elements of -inf count as none: `%m` is -inf where the sum is 0.
 
     Needs:    producers are inlined, so that both bodies compute x.
-    Keeps:    rows along memory that one program reduces as a whole, which tile building reads once; reductions of 32 points at most,
-    which a thread holds; columns that a near cache holds, where what follows reads them again. For GPUs.
+    Keeps:    rows along memory that one program reduces as a whole. Tile building reads them once.
+    Reductions of 32 points at most. A thread holds them.
+    Columns that a near cache holds, where what follows reads them again. For GPUs.
     Numerics: exponentials of differences to the largest value so far, and products of those.
     Why here: the pair is split as a whole.
   }];

@@ -87,9 +87,8 @@ private:
   }
 
   void consider(LoopsOp op) {
-    ReductionLayout whole(op, machine, facts);
-    double results = whole.numResults(), reduced = whole.numReduced();
-    if (results * reduced < (double)machine.smallReduction)
+    double points = estimatePoints(op, facts);
+    if (points < (double)machine.smallReduction)
       return;
     takeReducedAxesApart(op);
     ReductionLayout layout(op, machine, facts);
@@ -101,7 +100,7 @@ private:
     if (programs >= (double)machine.fewPrograms)
       return;
     mergeReducedAxes(op);
-    double wanted = std::min((double)machine.wantedPrograms / programs, results * reduced / (double)machine.minChunk);
+    double wanted = std::min((double)machine.wantedPrograms / programs, points / (double)machine.minChunk);
     double fewest = isColumn ? (double)machine.fewestRows : 2;
     auto piecesOf = [&](AxisAttr axis) { return std::min(wanted, (double)facts.estimate(axis.getExtent()) / fewest); };
     // Reduced axes come outermost first. Pieces of an outer axis are long runs; but an inner one that gives many more

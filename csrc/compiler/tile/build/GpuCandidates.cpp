@@ -19,7 +19,8 @@ constexpr int64_t leastPoints = 256, mostPoints = 8192, mostPlainPoints = 16384;
 constexpr int64_t mostPerThread = 32;
 /// Elements that a thread accesses in straight code: the time of the assembler grows with the square of that.
 constexpr int64_t mostAccesses = 512;
-/// Rows that are shorter than this may have tiles of their own length.
+/// Rows of fewer elements, and fewer rows than this, may have tiles of just so many: above, those that a power of two
+/// adds are a small share, and every candidate takes time to predict.
 constexpr int64_t longestWhole = 128, mostWholeRows = 16;
 
 class Candidates {
