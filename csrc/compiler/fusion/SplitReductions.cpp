@@ -120,8 +120,8 @@ private:
     // Longer pieces that need no mask are better, as long as there are enough of them.
     double most = chunk * piecesOf(best) * programs / (double)machine.fewPrograms;
     int64_t rows = isColumn ? rowsSideBySide(op, best, (int64_t)chunk) : 1;
-    split(op, best, (int64_t)chunk, (int64_t)most, isColumn, rows);
     record(true, "one program per result would leave threads idle");
+    split(op, best, (int64_t)chunk, (int64_t)most, isColumn, rows); // erases it
   }
 
   /// Few columns fill no tile, but several rows of them do, one after the other in memory: rows that have partial
