@@ -1,5 +1,6 @@
 #include "compiler/tile/build/BuildKernels.h"
 
+#include "compiler/analysis/Memory.h"
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/tile/build/KernelEmitter.h"
@@ -11,7 +12,7 @@ using namespace mlir::graph;
 
 namespace torch_tile::tile_build {
 
-/// Floats that one instruction updates atomically.
+/// Floats to which one instruction adds atomically.
 static constexpr int64_t updatedTogether = 4;
 
 /// What a block of threads is to a schedule of the CPU: a vector register of four warps or more.
@@ -61,13 +62,28 @@ static SizeExpr elementsRead(FusedLoops &loops, Value input) {
   return gathered.isConstant(0) ? all : loops.facts().simplify(sizes.min(all, gathered));
 }
 
+/// Whether a buffer that the nest writes in place may be reached through another argument, too. New buffers share memory
+/// with nothing.
+static bool mayShareMemory(const FusedLoops &loops, ArrayRef<Value> inputs) {
+  return llvm::any_of(loops.members, [&](const FusedMember &member) {
+    LoopsOp op = member.op;
+    return llvm::any_of(op.getDests(), [&](Value dest) {
+      Value written = loops.destOf(dest);
+      return llvm::any_of(inputs, [&](Value input) {
+        return input != written && torch_tile::analysis::mayShareMemory(input, written);
+      });
+    });
+  });
+}
+
 /// Whether atomic updates are of single elements: those of neighbours then go together where neighbouring threads make
 /// them.
 static bool hasSingleUpdates(FusedLoops &loops, const Schedule &schedule, const BuildOptions &options) {
   return llvm::any_of(loops.members, [&](FusedMember &member) {
     if (member.op.getCombine().empty())
       return false;
-    return !llvm::all_of(member.op.getOutputs(), [&](Value result) {
+    bool isSum = isa<arith::AddFOp>(member.op.getCombine().front().front());
+    return !isSum || !llvm::all_of(member.op.getOutputs(), [&](Value result) {
       auto type = cast<GraphTensorType>(result.getType());
       SizeExpr offset = loops.offsetOf(result);
       if (!options.hasVectorAtomics || !type.getElementType().isF32() || schedule.vectorAxis < 0)
@@ -136,8 +152,6 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   bool hasEmptyBlocks = schedule.alignedLanes > 0 && !loops.axes[schedule.vectorAxis].reduced;
   if (options.isGpu && isNeverEmpty && !isInOrder && !hasEmptyBlocks)
     (*kernel)->setAttr("tile.never_empty", UnitAttr::get(context));
-  // New buffers share memory with nothing; what is written in place may be seen through other arguments.
-  bool writesInPlace = llvm::any_of(loops.outputs, [&](Value output) { return bool(loops.destOf(output)); });
   SmallVector<int64_t> unaligned;
   for (auto [k, input] : llvm::enumerate(emitter.inputs))
     if (isUnaligned(input, facts))
@@ -149,7 +163,7 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
     (*kernel)->setAttr("tile.unaligned_args", DenseI64ArrayAttr::get(context, unaligned));
   if (options.isGpu) // the launch aligns them; a branch for every access costs a quarter of the instructions
     (*kernel)->setAttr("tile.aligned_args", UnitAttr::get(context));
-  if (options.isGpu && !writesInPlace)
+  if (options.isGpu && !mayShareMemory(loops, emitter.inputs))
     (*kernel)->setAttr("tile.noalias_args", UnitAttr::get(context));
 
   SizeContext &sizes = loops.sizes();

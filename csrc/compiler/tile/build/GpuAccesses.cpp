@@ -140,6 +140,7 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
         stream.strides.push_back(std::abs(loops.facts().estimate(*stride)) * stream.elementBytes);
     }
     stream.chosen = (double)loops.facts().estimate(cast<GraphTensorType>(buffer.getType()).numElements());
+    stream.bufferBytes = stream.chosen * (double)stream.elementBytes;
     for (auto [extent, isPart] : llvm::zip_equal(extents, stream.isPart))
       if (isPart)
         stream.chosen = std::max(1.0, stream.chosen / (double)extent);
@@ -307,14 +308,15 @@ double GpuModel::sectorsOf(const Stream &stream, const Box &box, int64_t sectorB
     }
   }
   // Neighbours that are chosen one by one may share a sector.
-  bool isSingle = run == (double)stream.elementBytes;
-  double share = isSingle ? (double)stream.elementBytes / (double)sectorBytes : 1;
+  double share = std::min(1.0, run / (double)sectorBytes);
   count *= std::min(chosen, parts * std::max(1.0, stream.chosen * share));
   // A run that begins anywhere crosses one boundary more than one that begins at a sector.
   double sectors = std::ceil(run / (double)sectorBytes);
   if (count > 1 && !isAligned)
     sectors = run / (double)sectorBytes + 1;
-  return count * sectors;
+  // Indices may choose an element again.
+  bool isChosen = llvm::is_contained(stream.isIndirect, true);
+  return isChosen ? std::min(count * sectors, std::ceil(stream.bufferBytes / (double)sectorBytes)) : count * sectors;
 }
 
 /// What one tile of an access asks of the first-level cache: requests of a warp, and sectors and lines of each.
@@ -369,13 +371,15 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
            isAligned(joined * 2 * width * element))
       joined *= 2;
   }
-  // What indices choose often lies near what the neighbours' choose: two share a sector.
+  // What indices choose often lies near what the neighbours' choose: two share a sector. Updates of one sector follow one
+  // another, so that it saves them no time.
+  int64_t chosenApart = stream.isScattered ? sectorBytes : sectorBytes / 2;
   llvm::SmallSet<int64_t, 32> sectors, lines;
   for (int64_t t = 0; t < warpSize; ++t) { // the first of vector / width requests
     int64_t position = t * vector, r = position / lanes, l = position % lanes;
     if (r >= rows || l >= validLanes || r >= validRows)
       continue;
-    int64_t address = (isTakenApart ? addressOf(stream, middle + l) : l * lane.value_or(sectorBytes / 2)) +
+    int64_t address = (isTakenApart ? addressOf(stream, middle + l) : l * lane.value_or(chosenApart)) +
                       r * row.value_or(64 * lineBytes);
     for (int64_t byte : {address, address + joined * width * element - 1}) {
       sectors.insert(byte / sectorBytes);

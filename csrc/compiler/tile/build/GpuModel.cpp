@@ -283,9 +283,9 @@ double GpuModel::predictNs(const Schedule &schedule) {
       double once = waves * blockBytesOf(stream, together) * newShare(stream, ArrayRef(full).drop_back(), together) *
                     stream.share;
       once += wastedBytes(stream, program, programs, once);
-      // What the second-level cache holds as a whole is read once, in whatever order.
+      // What the second-level cache holds as a whole is moved once, in whatever order.
       double whole = blockBytesOf(stream, Box(extents));
-      if (stream.isLoad && whole < machine.residentShare * (double)machine.cacheBytes)
+      if ((stream.isLoad || stream.isScattered) && whole < machine.residentShare * (double)machine.cacheBytes)
         once = std::min(once, whole);
       bool isAgain = stream.isLoad && llvm::any_of(streams, [&](const Stream &other) {
                        return other.isLoad && other.stages.front() < stage && other.buffer == stream.buffer;

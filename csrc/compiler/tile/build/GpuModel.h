@@ -59,6 +59,7 @@ private:
     bool isBorder = false;
     double share = 1;      // of all points, those at which its mask holds
     double chosen = 1;     // elements among which indices choose: those that no axis with a stride tells apart
+    double bufferBytes = 0; // of all elements of the buffer, if they lie side by side
     int64_t firstByte = 0; // where all axes are at 0, as far as that is known
     /// In which it is there, in order: also those that compute its member again.
     llvm::SmallVector<int> stages;
