@@ -27,6 +27,9 @@ static constexpr int64_t leastInterior = 16;
 static constexpr double mostlyWhole = 0.7;
 /// Accesses of a nest that is plain: those of a softmax, and one more.
 static constexpr size_t mostPlainAccesses = 5;
+/// Of so many elements or fewer, neighbouring points of a scatter mostly update the same one, which takes each of them
+/// after the first so many times what its own element would take.
+static constexpr double crowded = 1024, updateWait = 0.5;
 /// Of a division that rounds as IEEE's does: a reciprocal, its correction, and the test for what that does not serve.
 static constexpr double divisionWork = 24;
 /// Likewise for a weight, which an approximate reciprocal gives.
@@ -127,7 +130,8 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
       bool isIndirect = llvm::any_of(scalars, [&](Value v) { return loops.variesAlong(v, axis.name); });
       stream.isPart.push_back(stride && !stride->isConstant(0));
       std::optional<double> computed;
-      if (stride && isIndirect) {
+      // Where scatters meet matters, not where most of their points lie.
+      if (stride && isIndirect && load) {
         computed = steps[number].ofOffset(plain, *stride, scalars);
         stream.isComputed = stream.isComputed && computed;
       }
@@ -355,6 +359,8 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     bool isMasked = schedule.vectorAxis >= 0 && stream.maskVaries[schedule.vectorAxis];
     if ((rows > 1 || isMasked) && stream.firstByte % (width * element) != 0)
       width = 1;
+  } else if (schedule.vectorAxis >= 0 && stream.maskVaries[schedule.vectorAxis]) {
+    width = 1;
   }
   // Points of a reduced axis that one thread has, and that follow one another, are one access of up to 16 bytes where
   // all of them begin at multiples of its size.
@@ -386,13 +392,20 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
       lines.insert(byte / lineBytes);
     }
   }
+  // Points that choose the same element wait for one another; those of which an axis tells the elements apart do not.
+  double waits = 1;
+  if (stream.isScattered) {
+    int64_t inWarp = std::min(lanes, warpSize), choosing = lane ? 1 : inWarp;
+    choosing *= row ? 1 : std::min(rows, warpSize / inWarp);
+    waits += updateWait * (double)(choosing - 1) * std::min(1.0, crowded / stream.chosen);
+  }
   // A piece of what a row has in common is one element.
   int64_t repeated = lane == 0 && lanes % vector == 0 ? vector : width;
   double count = std::max(1.0, (double)(lanes * rows) / (double)(warpSize * repeated)) / (double)joined;
   // Through shared memory, an element at a time on one side.
   double turned = isTransposed ? (double)(lanes * rows) / warpSize * 2 / count : 0;
   bool hasParts = (double)(warpSize * width * joined * element) < mostlyWhole * (double)(sectors.size() * sectorBytes);
-  return {count, (double)sectors.size(), (double)lines.size() + turned, isGathered, hasParts};
+  return {count, (double)sectors.size() * waits, (double)lines.size() + turned, isGathered, hasParts};
 }
 
 SmallVector<SmallVector<int>> GpuModel::gridOrders() const {

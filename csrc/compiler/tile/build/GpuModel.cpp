@@ -140,7 +140,7 @@ bool GpuModel::followsNoMemory(const Schedule &schedule) const {
 /// Times longer than what is moved and computed takes: for lack of other blocks, and for what threads hold.
 double GpuModel::overheadOf(const Schedule &schedule, int64_t perThread, int64_t blocks) const {
   if (!plain)
-    return 1;
+    return 1 + machine.busyElementShare * (double)perThread;
   double overhead = 1 + machine.loneBlockShare / (double)std::max<int64_t>(1, blocks);
   if (llvm::none_of(loops.axes, [](const Axis &axis) { return axis.reduced; })) {
     if (schedule.rowAxis >= 0 && schedule.numThreads * schedule.programsPerBlock < machine.fewThreads)
