@@ -27,6 +27,8 @@ static constexpr int64_t leastInterior = 16;
 static constexpr double mostlyWhole = 0.7;
 /// Accesses of a nest that is plain: those of a softmax, and one more.
 static constexpr size_t mostPlainAccesses = 5;
+/// Of rows of fewer tiles than this, a mask's edges lie in most.
+static constexpr int64_t mostlyEdges = 4;
 /// Of so many elements or fewer, neighbouring points of a scatter mostly update the same one, which takes each of them
 /// after the first so many times what its own element would take.
 static constexpr double crowded = 1024, updateWait = 0.5;
@@ -359,8 +361,8 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     bool isMasked = schedule.vectorAxis >= 0 && stream.maskVaries[schedule.vectorAxis];
     if ((rows > 1 || isMasked) && stream.firstByte % (width * element) != 0)
       width = 1;
-  } else if (schedule.vectorAxis >= 0 && stream.maskVaries[schedule.vectorAxis]) {
-    width = 1;
+  } else if (schedule.vectorAxis >= 0 && stream.maskVaries[schedule.vectorAxis] && validLanes < mostlyEdges * lanes) {
+    width = 1; // only tiles between the edges of a mask do without it
   }
   // Points of a reduced axis that one thread has, and that follow one another, are one access of up to 16 bytes where
   // all of them begin at multiples of its size.

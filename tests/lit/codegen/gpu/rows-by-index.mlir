@@ -10,14 +10,14 @@
 // ROWS: .visible .entry
 // ROWS: .visible .entry
 // ROWS-COUNT-1: call.uni __assertfail
-// PIECES: ld.global.v4.b32
+// PIECES: ld.global.nc.v4.b32
 // PIECES: red.relaxed.gpu.global.add.v4.f32
 // SINGLE-NOT: add.v4.f32
 // SINGLE: atom.global.add.f32
 
 // Rows of 63 floats begin anywhere.
 // ODD-NOT: add.v4.f32
-// ODD-NOT: ld.global.v4.b32
+// ODD-NOT: ld.global{{.*}}.v4.b32
 
 // What tells the elements of a tile apart has 32 bits.
 // EDGES: arith.maxsi {{.*}}tensor<{{.*}}xi32>
