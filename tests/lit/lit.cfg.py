@@ -34,8 +34,9 @@ os.makedirs(config.test_exec_root, exist_ok=True)  # noqa: F821
 
 config.environment["PATH"] = os.pathsep.join([str(build / "bin"), str(llvm / "bin"), os.environ["PATH"]])  # noqa: F821
 config.environment["FILECHECK_OPTS"] = "--dump-input=fail --allow-unused-prefixes=false"  # noqa: F821
-# Memory that was freed is overwritten, so that who reads it fails each time.
+# Memory that was freed is overwritten, so that who reads it fails each time; what a thread's cache has would not be.
 config.environment["MALLOC_PERTURB_"] = "165"  # noqa: F821
+config.environment["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0"  # noqa: F821
 config.substitutions.append(("%build", str(build)))  # noqa: F821
 
 # A test that hangs is a failure; psutil is what lit needs to notice.

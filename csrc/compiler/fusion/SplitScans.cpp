@@ -62,9 +62,9 @@ private:
     if (std::optional<int64_t> extent = axis.getExtent().constant(); extent && *extent % pieceMultiple == 0)
       if (std::optional<int64_t> exact = exactChunkNear(*extent / pieceMultiple, chunk / pieceMultiple))
         chunk = *exact * pieceMultiple;
-    split(op, axis, chunk, isRow);
     decisions.push_back({FusionDecision::Kind::Split, true, 0, lineOf(op.getLoc()),
                          "one scan for each result would leave threads idle"});
+    split(op, axis, chunk, isRow); // erases it
   }
 
   void split(LoopsOp op, AxisAttr axis, int64_t chunk, bool isRow) {

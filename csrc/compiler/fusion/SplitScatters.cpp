@@ -66,9 +66,9 @@ private:
     SizeExpr copy = copyOf(op, copies);
     if (!copy)
       return;
-    split(op, *identity, copies, copy);
     decisions.push_back({FusionDecision::Kind::Split, true, 0, lineOf(op.getLoc()),
                          "points that update one element would wait for each other"});
+    split(op, *identity, copies, copy); // erases it
   }
 
   /// The copy that a point updates: neighbours along the axes that say nothing of the element have different ones.

@@ -62,6 +62,35 @@ graph.func @argmax(%x: !graph.tensor<[4, 6], f32>) -> !graph.tensor<[], i64> {
 
 // -----
 
+// The largest values and where they are: one search finds both.
+// CHECK-LABEL: @max
+graph.func @max(%x: !graph.tensor<[4, 6], bf16>) -> (!graph.tensor<[4], bf16>, !graph.tensor<[4], i64>) {
+  // CHECK: %[[R:.*]]:2 = graph.loops [i0 = 4, reduce r0 = 6] -> (!graph.tensor<[4], f32>, !graph.tensor<[4], i64>)
+  // CHECK: %[[VALUE:.*]] = graph.loops [i0 = 4] -> (!graph.tensor<[4], bf16>)
+  // CHECK: arith.truncf
+  // CHECK-NOT: reduce
+  // CHECK: graph.return %[[VALUE]], %[[R]]#1
+  %0 = graph.amax %x {dims = array<i64: 1>} : (!graph.tensor<[4, 6], bf16>) -> !graph.tensor<[4], bf16>
+  %1 = graph.argmax %x {dim = 1 : i64} : (!graph.tensor<[4, 6], bf16>) -> !graph.tensor<[4], i64>
+  graph.return %0, %1 : !graph.tensor<[4], bf16>, !graph.tensor<[4], i64>
+}
+
+// -----
+
+// Other extrema, other dimensions, and what is written in between, are searched for on their own.
+// CHECK-LABEL: @others
+graph.func @others(%x: !graph.tensor<[4, 4], f32>, %y: !graph.tensor<[4, 4], f32>) -> (!graph.tensor<[4], f32>, !graph.tensor<[4], i64>, !graph.tensor<[4], i64>, !graph.tensor<[4], i64>) {
+  // CHECK-COUNT-4: reduce r0 = 4
+  %0 = graph.amax %x {dims = array<i64: 1>} : (!graph.tensor<[4, 4], f32>) -> !graph.tensor<[4], f32>
+  %1 = graph.argmin %x {dim = 1 : i64} : (!graph.tensor<[4, 4], f32>) -> !graph.tensor<[4], i64>
+  %2 = graph.argmax %x {dim = 0 : i64} : (!graph.tensor<[4, 4], f32>) -> !graph.tensor<[4], i64>
+  %3 = graph.copy_ %x, %y : (!graph.tensor<[4, 4], f32>, !graph.tensor<[4, 4], f32>) -> !graph.tensor<[4, 4], f32>
+  %4 = graph.argmax %x {dim = 1 : i64} : (!graph.tensor<[4, 4], f32>) -> !graph.tensor<[4], i64>
+  graph.return %0, %1, %2, %4 : !graph.tensor<[4], f32>, !graph.tensor<[4], i64>, !graph.tensor<[4], i64>, !graph.tensor<[4], i64>
+}
+
+// -----
+
 // CHECK-LABEL: @welford
 graph.func @welford(%x: !graph.tensor<["s0", 64], f16>) -> (!graph.tensor<[64], f16>, !graph.tensor<[64], f16>) {
   // CHECK: %[[M:.*]]:3 = graph.loops [i0 = 64, reduce r0 = "s0"]

@@ -1,3 +1,4 @@
+#include "compiler/analysis/Memory.h"
 #include "compiler/graph/ir/Marks.h"
 #include "compiler/graph/transforms/LowerOps.h"
 
@@ -151,8 +152,13 @@ static LogicalResult lowerFold(Lowering &lowering, OpBuilder &builder, Operation
   return success();
 }
 
-/// Pairs (value, index). The better value wins, NaN beats numbers, and among equals the lower index.
-static LogicalResult lowerArgExtremum(Lowering &lowering, OpBuilder &builder, Operation *op, bool isMaximum) {
+/// Pairs (value, index). The better value wins, NaN beats numbers, and among equals the lower index. The values are also
+/// the result of `extremum`, if there is one.
+static LogicalResult lowerArgExtremum(Lowering &lowering, OpBuilder &builder, Operation *op,
+                                      Operation *extremum = nullptr) {
+  if (op->use_empty())
+    return success(); // with its extremum
+  bool isMaximum = isa<ArgmaxOp>(op);
   ReductionShape shape(op);
   Value x = op->getOperand(0);
   Type i64 = builder.getI64Type();
@@ -185,7 +191,42 @@ static LogicalResult lowerArgExtremum(Lowering &lowering, OpBuilder &builder, Op
   Attribute noIndex = builder.getI64IntegerAttr(std::numeric_limits<int64_t>::max());
   LoopsOp loops = nest.reduce({value, index}, {lowestAttr(type, isMaximum), noIndex}, combine);
   op->getResult(0).replaceAllUsesWith(loops.getResult(1));
+  if (!extremum)
+    return success();
+  Value best = loops.getResult(0);
+  if (auto wanted = tensorType(extremum->getResult(0)); best.getType() != wanted) { // one of x: exact
+    LoopNest narrowing(lowering, builder, op->getLoc(), TypeRange(wanted), wanted.getSizes());
+    Value narrow = narrowing.scalars().cast(narrowing.load(best, narrowing.at()), type, wanted.getElementType());
+    best = narrowing.yield(narrow).getResult(0);
+  }
+  extremum->getResult(0).replaceAllUsesWith(best);
   return success();
+}
+
+/// The search behind `extremum` for the index of what it finds, as the other result of `max` over a dimension; null if
+/// there is none, or something is written between the two.
+static Operation *searchOf(Operation *extremum) {
+  auto reduced = [](Operation *op) -> std::optional<int64_t> {
+    if (auto dim = op->getAttrOfType<IntegerAttr>("dim"))
+      return dim.getInt();
+    auto dims = op->getAttrOfType<DenseI64ArrayAttr>("dims");
+    return dims && dims.size() == 1 ? std::optional(dims[0]) : std::nullopt;
+  };
+  std::optional<int64_t> dim = reduced(extremum);
+  if (!dim || elementType(extremum->getOperand(0)) != elementType(extremum->getResult(0)))
+    return nullptr;
+  for (Operation *user : extremum->getOperand(0).getUsers()) {
+    bool isSame = isa<AmaxOp>(extremum) ? isa<ArgmaxOp>(user) : isa<ArgminOp>(user);
+    if (!isSame || user->getBlock() != extremum->getBlock() || !extremum->isBeforeInBlock(user) ||
+        reduced(user) != dim || isSet(user->getAttr("keepdim")) != isSet(extremum->getAttr("keepdim")))
+      continue;
+    auto between = llvm::make_range(std::next(extremum->getIterator()), user->getIterator());
+    if (llvm::all_of(between, [](Operation &op) {
+          return torch_tile::analysis::writtenValues(&op).empty() && !torch_tile::analysis::hasEffect(&op);
+        }))
+      return user;
+  }
+  return nullptr;
 }
 
 /// Triples (mean, m2, count) of parts joined as by Chan, Golub and LeVeque (1979); a part of one element is (x, 0, 1).
@@ -241,7 +282,10 @@ static LogicalResult lowerVarMean(Lowering &lowering, OpBuilder &builder, VarMea
 
 LogicalResult mlir::graph::lowerReduction(Lowering &lowering, OpBuilder &builder, Operation *op) {
   if (isa<ArgmaxOp, ArgminOp>(op))
-    return lowerArgExtremum(lowering, builder, op, isa<ArgmaxOp>(op));
+    return lowerArgExtremum(lowering, builder, op);
+  if (isa<AmaxOp, AminOp>(op))
+    if (Operation *search = searchOf(op))
+      return lowerArgExtremum(lowering, builder, search, op);
   if (auto varMean = dyn_cast<VarMeanOp>(op))
     return lowerVarMean(lowering, builder, varMean);
   return lowerFold(lowering, builder, op);
