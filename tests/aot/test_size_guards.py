@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch.export import Dim, export
 
 import torch_tile
+from tests.aot import c_interface, runner
 from torch_tile.aot.size_guards import SizeGuards, guards_of
 from torch_tile.errors import PackageError
 
@@ -70,6 +71,30 @@ def test_other_sizes(name: str, tmp_path: Path) -> None:
                 model(x, y)
         else:
             torch.testing.assert_close(model(x, y), expected)
+
+
+@pytest.mark.skipif(bool(runner.reason_to_skip()), reason=runner.reason_to_skip() or "-")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_without_python(name: str, tmp_path: Path) -> None:
+    """Calls through the C interface, where nothing but the program looks at sizes."""
+    function, first, second, wrong = FUNCTIONS[name]
+    dims = ({0: Dim.AUTO}, {0: Dim.AUTO})
+    exported = export(Applied(function), (torch.ones(first), torch.ones(second)), dynamic_shapes=dims)
+    torch_tile.aot.package(exported, tmp_path / "m.tile")
+    model, tried = c_interface.Model(str(tmp_path / "m.tile")), 0
+    for sizes in ((first, second), *wrong):
+        x, y = torch.randn(sizes[0]), torch.randn(sizes[1])
+        before = y.clone()
+        try:
+            expected = exported.module()(x.clone(), y.clone())
+        except (AssertionError, RuntimeError):
+            tried += 1
+            with pytest.raises(RuntimeError, match="expected"):
+                model(x, y)
+            assert torch.equal(y, before)
+        else:
+            torch.testing.assert_close(model(x, y)[0], expected)
+    assert tried
 
 
 def test_message(tmp_path: Path) -> None:

@@ -45,6 +45,9 @@ class Faults : public testing::TestWithParam<Fault> {};
 } // namespace
 
 TEST_P(Faults, EndTheirJobAlone) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer has its own memory, stacks and signals";
+#endif
   std::atomic<int> numRun = 0;
   for (int round = 0; round < 5; ++round) {
     auto errors = runJobs({[&] { ++numRun; }, [] { raiseFault(GetParam().kind); }, [&] { ++numRun; }}, 1);
@@ -56,6 +59,9 @@ TEST_P(Faults, EndTheirJobAlone) {
 }
 
 TEST_P(Faults, AreContainedBesideOthers) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer has its own memory, stacks and signals";
+#endif
   std::vector<std::thread> threads;
   std::atomic<int> numEnded = 0, numRun = 0;
   for (int i = 0; i < 8; ++i)
@@ -103,6 +109,9 @@ TEST(WorkerPool, DeepRecursionFits) {
 }
 
 TEST(WorkerPool, AChildHasNoneOfItsParentsJobs) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "AddressSanitizer has its own memory, stacks and signals";
+#endif
   std::atomic<bool> hasBegun = false, mayEnd = false;
   std::thread thread([&] {
     runContained([&] {

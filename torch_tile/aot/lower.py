@@ -18,6 +18,8 @@ from torch.utils._sympy.value_ranges import bound_sympy
 from torch_tile import _C
 from torch_tile.aot.derived_sizes import Step, tell_sizes
 from torch_tile.aot.equal_operators import use_operators_of_aten
+from torch_tile.aot.size_checks import add_checks
+from torch_tile.aot.size_guards import guards_of
 from torch_tile.aot.viewed_inputs import is_view, name_of, viewed_inputs
 from torch_tile.config import Settings
 from torch_tile.debug.failures import Sources
@@ -71,6 +73,8 @@ class Lowered:
     sources: dict[int, tuple[str, str, bool]]
     """Of the text's lines, for errors at run time (torch_tile.debug.failures.Sources)."""
     steps: list[Step]
+    guards: list[str]
+    """Of sizes (torch_tile.aot.size_guards)."""
 
 
 def _unsupported(text: str) -> UnsupportedError:
@@ -278,7 +282,7 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
     outputs = _set_outputs(gm, results)
 
     arguments, literals, sources = list[Argument](), dict[int, Any](), dict[str, int | Constant]()
-    place = 0
+    place, places = 0, dict[int, str]()
     placeholders = gm.graph.find_nodes(op="placeholder")
     for spec, node in zip(exported.graph_signature.input_specs, placeholders, strict=True):
         if spec.kind in _FROM_STATE:
@@ -288,7 +292,7 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
         elif spec.kind is not InputKind.USER_INPUT:
             raise _unsupported(f"the exported program has an input of kind {spec.kind.name}")
         elif isinstance(spec.arg, (TensorArgument, SymIntArgument)) and not isinstance(node.meta["val"], int):
-            sources[node.name] = len(arguments)
+            sources[node.name], places[place] = len(arguments), node.name
             arguments.append(_argument(spec.arg.name, node.meta["val"], exported))
             place += 1
         else:
@@ -298,8 +302,9 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
             literals[place] = value
             place += 1
             gm.graph.erase_node(node)
-    text, inputs, lines, steps = _print(gm, settings, sources, written, device)
-    return Lowered(text, arguments, inputs, literals, outputs, lines, steps)
+    guards = guards_of(given)
+    text, inputs, lines, steps = _print(gm, settings, sources, written, device, places, guards)
+    return Lowered(text, arguments, inputs, literals, outputs, lines, steps, guards)
 
 
 def _dynamic_sizes(gm: GraphModule) -> int:
@@ -310,7 +315,13 @@ def _dynamic_sizes(gm: GraphModule) -> int:
 
 
 def _print(
-    gm: GraphModule, settings: Settings, sources: dict[str, int | Constant], written: set[str], device: str
+    gm: GraphModule,
+    settings: Settings,
+    sources: dict[str, int | Constant],
+    written: set[str],
+    device: str,
+    places: dict[int, str],
+    guards: list[str],
 ) -> tuple[str, list[int | Constant], dict[int, tuple[str, str, bool]], list[Step]]:
     run_passes(gm, settings)
     constants, report = Constants(gm), Report()
@@ -351,6 +362,8 @@ def _print(
     gm = replace_sorts(replace_language_kernels(replace_triton_kernels(gm, settings)), settings)
     gm = write_into_inputs(gm, settings)
     steps = tell_sizes(gm, sources, written)
+    placeholders = {node.name: node for node in gm.graph.find_nodes(op="placeholder")}
+    add_checks(gm, guards, lambda number: placeholders.get(places.get(number, "")))
     graph = _C.print_graph(gm)
     if graph.pycalls:
         raise _unsupported(f"the model calls an operator through Python: {first_in_python(gm, graph)}")

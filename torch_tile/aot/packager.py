@@ -18,7 +18,6 @@ from torch.export import ExportedProgram
 from torch_tile import _C, config
 from torch_tile.aot import structures
 from torch_tile.aot.lower import Lowered, lower
-from torch_tile.aot.size_guards import guards_of
 from torch_tile.config import Settings
 from torch_tile.errors import OptionError, UnsupportedError
 from torch_tile.package_file import Source, Variant, Writer
@@ -150,7 +149,7 @@ def _write(exported: ExportedProgram, file: IO[bytes], wanted: list[str], settin
         "literals": {str(place): value for place, value in first.literals.items()},
         "outputs": first.outputs,
         "steps": first.steps,
-        "guards": guards_of(exported),
+        "guards": first.guards,
         "versions": _C.version(),
     }
     from torch_tile import __version__

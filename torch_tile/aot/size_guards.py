@@ -46,7 +46,8 @@ _NODES = (
     ast.Load,
 )
 _FUNCTIONS = {"max": max, "min": min}
-_NAME = re.compile(r"a(\d+)(?:_(\d+))?")
+NAME = re.compile(r"a(\d+)(?:_(\d+))?")
+"""The number of an argument, and of a dimension of it."""
 _EQUALITY = re.compile(r"a\d+_\d+ == a\d+_\d+")
 _MOST_CHARACTERS = 4000
 
@@ -121,7 +122,7 @@ def _parsed(text: str) -> ast.Expression:
     tree = ast.parse(text, mode="eval")
     functions = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call) and not node.keywords]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and (_NAME.fullmatch(node.id) or (node.id in _FUNCTIONS and node in functions)):
+        if isinstance(node, ast.Name) and (NAME.fullmatch(node.id) or (node.id in _FUNCTIONS and node in functions)):
             continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
             continue
@@ -146,7 +147,7 @@ class SizeGuards:
                 code = compile(_parsed(text), "<guard of a package>", "eval")
             except (SyntaxError, ValueError, TypeError, RecursionError):
                 raise PackageError("load", f"expected a guard over sizes, got {str(text)[:100]!r}") from None
-            self._guards.append((text, code, [_source(match) for match in _NAME.finditer(text)]))
+            self._guards.append((text, code, [_source(match) for match in NAME.finditer(text)]))
 
     def __bool__(self) -> bool:
         return bool(self._guards)
@@ -190,5 +191,5 @@ def _message(text: str, known: dict[str, Any], name_of: Callable[[int], str]) ->
         name = name_of(int(match.group(1)))
         return name if match.group(2) is None else f"{name}.size({match.group(2)})"
 
-    given = ", ".join(f"{_NAME.sub(shown, name)} = {value}" for name, value in sorted(known.items()))
-    return f"sizes of arguments expected {_NAME.sub(shown, text)}, as the exported program does; got {given}"
+    given = ", ".join(f"{NAME.sub(shown, name)} = {value}" for name, value in sorted(known.items()))
+    return f"sizes of arguments expected {NAME.sub(shown, text)}, as the exported program does; got {given}"

@@ -152,8 +152,8 @@ static LogicalResult lowerFold(Lowering &lowering, OpBuilder &builder, Operation
   return success();
 }
 
-/// Pairs (value, index). The better value wins, NaN beats numbers, and among equals the lower index. The values are also
-/// the result of `extremum`, if there is one.
+/// Pairs (value, index). The better value wins, NaN beats numbers, and among equals the lower index. The values are
+/// also the result of `extremum`, if there is one.
 static LogicalResult lowerArgExtremum(Lowering &lowering, OpBuilder &builder, Operation *op,
                                       Operation *extremum = nullptr) {
   if (op->use_empty())

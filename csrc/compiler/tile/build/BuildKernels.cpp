@@ -62,8 +62,8 @@ static SizeExpr elementsRead(FusedLoops &loops, Value input) {
   return gathered.isConstant(0) ? all : loops.facts().simplify(sizes.min(all, gathered));
 }
 
-/// Whether a buffer that the nest writes in place may be reached through another argument, too. New buffers share memory
-/// with nothing.
+/// Whether a buffer that the nest writes in place may be reached through another argument, too. New buffers share
+/// memory with nothing.
 static bool mayShareMemory(const FusedLoops &loops, ArrayRef<Value> inputs) {
   return llvm::any_of(loops.members, [&](const FusedMember &member) {
     LoopsOp op = member.op;

@@ -379,8 +379,8 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
            isAligned(joined * 2 * width * element))
       joined *= 2;
   }
-  // What indices choose often lies near what the neighbours' choose: two share a sector. Updates of one sector follow one
-  // another, so that it saves them no time.
+  // What indices choose often lies near what the neighbours' choose: two share a sector. Updates of one sector follow
+  // one another, so that it saves them no time.
   int64_t chosenApart = stream.isScattered ? sectorBytes : sectorBytes / 2;
   llvm::SmallSet<int64_t, 32> sectors, lines;
   for (int64_t t = 0; t < warpSize; ++t) { // the first of vector / width requests

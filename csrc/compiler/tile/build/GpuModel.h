@@ -57,10 +57,10 @@ private:
     bool isComputed = true;
     /// Under a mask that few points meet: what lies beyond an edge, and is read from one place along it.
     bool isBorder = false;
-    double share = 1;      // of all points, those at which its mask holds
-    double chosen = 1;     // elements among which indices choose: those that no axis with a stride tells apart
+    double share = 1;       // of all points, those at which its mask holds
+    double chosen = 1;      // elements among which indices choose: those that no axis with a stride tells apart
     double bufferBytes = 0; // of all elements of the buffer, if they lie side by side
-    int64_t firstByte = 0; // where all axes are at 0, as far as that is known
+    int64_t firstByte = 0;  // where all axes are at 0, as far as that is known
     /// In which it is there, in order: also those that compute its member again.
     llvm::SmallVector<int> stages;
     mlir::Value buffer;
