@@ -167,6 +167,17 @@ def test_tied_buffers_that_are_written(tmp_path: Path) -> None:
         torch_tile.aot.package(exported, tmp_path / "m.tile")
 
 
+def test_one_argument_twice_at_export(tmp_path: Path) -> None:
+    class Writes(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            y.add_(1)
+            return x * 2
+
+    z = torch.ones(3)
+    with pytest.raises(UnsupportedError, match="x, y share memory.*export the model with a tensor for each argument"):
+        torch_tile.aot.package(torch.export.export(Writes(), (z, z)), tmp_path / "m.tile")
+
+
 def test_arguments(path: str) -> None:
     loaded = torch_tile.aot.load(path)
     assert repr(loaded) == f"LoadedModel({path!r}, target 'host', arguments: x)"

@@ -99,18 +99,29 @@ def _decomposed(exported: ExportedProgram, device: str) -> ExportedProgram:
             decomposed: ExportedProgram = exported.run_decompositions(_decompositions(device))
             return decomposed
     except Exception as error:
-        if not (shared := _sharing(exported)):
+        if shared := _sharing({**exported.state_dict, **exported.constants}):
+            remedy = "make them one buffer"
+        elif shared := _sharing(_examples(exported)):
+            remedy = "export the model with a tensor for each argument"
+        else:
             raise
         raise _unsupported(
-            f"{', '.join(shared)} share memory, and torch does not take a program apart that writes one of them; make "
-            "them one buffer"
+            f"{', '.join(shared)} share memory, and torch does not take a program apart that writes one of them; "
+            + remedy
         ) from error
 
 
-def _sharing(exported: ExportedProgram) -> list[str]:
-    """Names of the first parameters and buffers that share memory."""
+def _examples(exported: ExportedProgram) -> dict[str, Any]:
+    """The arguments that the model was exported with."""
+    names = exported.graph_signature.user_inputs
+    values = pytree.tree_leaves(exported.example_inputs)
+    return {str(name): value for name, value in zip(names, values, strict=False)}
+
+
+def _sharing(tensors: dict[str, Any]) -> list[str]:
+    """Names of the first that share memory."""
     places: dict[int, list[str]] = {}
-    for name, value in {**exported.state_dict, **exported.constants}.items():
+    for name, value in tensors.items():
         if isinstance(value, torch.Tensor) and value.layout is torch.strided:
             places.setdefault(value.untyped_storage().data_ptr(), []).append(name)
     return next((names for names in places.values() if len(names) > 1), [])
