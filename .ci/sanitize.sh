@@ -36,7 +36,7 @@ mkdir -p "$tree/docs" && cp -r docs/generated "$tree/docs"
 cmake --install "$folder" --prefix "$tree" >/dev/null
 
 # Memory that Python, torch and LLVM hold to the end is no finding of ours.
-export ASAN_OPTIONS=detect_leaks=0:allow_user_poisoning=0:abort_on_error=1:handle_segv=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
+export ASAN_OPTIONS=detect_leaks=0:allow_user_poisoning=0:allocator_may_return_null=1:abort_on_error=1:handle_segv=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
 export TSAN_OPTIONS=suppressions=$root/.ci/tsan.supp:halt_on_error=0:exitcode=66:history_size=4
 failed=()

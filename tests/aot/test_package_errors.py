@@ -174,7 +174,7 @@ def test_one_argument_twice_at_export(tmp_path: Path) -> None:
             return x * 2
 
     z = torch.ones(3)
-    with pytest.raises(UnsupportedError, match="x, y share memory.*export the model with a tensor for each argument"):
+    with pytest.raises(UnsupportedError, match=r"x, y share memory.*export the model with a tensor for each argument"):
         torch_tile.aot.package(torch.export.export(Writes(), (z, z)), tmp_path / "m.tile")
 
 
