@@ -17,6 +17,8 @@ void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<Fu
   if (options.machine.joinsExponentialSums && options.enabled)
     joinExponentialSums(func, options, decisions);
   splitReductions(func, options, decisions);
+  if (options.machine.splitsVectors && options.enabled)
+    splitVectors(func, options, decisions);
   if (options.machine.splitsScans)
     splitScans(func, decisions);
   chooseStrides(func);

@@ -49,6 +49,8 @@ struct Machine {
   bool joinsExponentialSums = false;
   /// Whether sums of three or four points are better pointwise: a thread has all of them.
   bool unrollsReductions = false;
+  /// Whether sums of vectors that are weighted are better one for each component: a thread has the weights.
+  bool splitsVectors = false;
   /// What memory moves, in bytes, in the time that one kernel more takes to begin.
   int64_t bytesPerLaunch = 16 << 10;
   /// Operations that all threads do while memory moves a byte: what it takes to compute a value again is weighed
@@ -148,6 +150,12 @@ void joinExponentialSums(mlir::graph::FuncOp func, const FusionOptions &options,
 ///
 /// Numerics: the order of combination depends on sizes only.
 void splitReductions(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
+
+/// Makes a reduction of vectors of two to four components one reduction for each of them, where the vectors have
+/// weights that would be in memory for them alone. For GPUs.
+///
+/// Numerics: none.
+void splitVectors(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions);
 
 /// Cuts a scan that one scan for each result would leave without parallelism into pieces: their folds, a scan of those,
 /// and scans of the pieces, each of which begins with the fold of all before it. For GPUs.

@@ -21,6 +21,7 @@ Machine Machine::gpu(const target::GpuMachine &device) {
   machine.joinsScatters = true;
   machine.joinsExponentialSums = true;
   machine.unrollsReductions = true;
+  machine.splitsVectors = true;
   machine.bytesPerLaunch = 8 << 20;
   machine.operationsPerByte = (double)(device.multiprocessors * device.lanes) * device.cyclesPerNs / device.memoryRate;
   machine.cachedBytes = (int64_t)(device.residentShare * (double)device.cacheBytes);

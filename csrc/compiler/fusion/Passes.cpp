@@ -14,6 +14,7 @@ namespace torch_tile::fusion {
 #define GEN_PASS_DEF_SPLITREDUCTIONS
 #define GEN_PASS_DEF_SPLITSCANS
 #define GEN_PASS_DEF_SPLITSCATTERS
+#define GEN_PASS_DEF_SPLITVECTORS
 #define GEN_PASS_DEF_FORMGROUPS
 #include "compiler/fusion/Passes.h.inc"
 
@@ -60,6 +61,15 @@ struct ReuseBuffersPass : impl::ReuseBuffersBase<ReuseBuffersPass> {
 
 struct SimplifyMasksPass : impl::SimplifyMasksBase<SimplifyMasksPass> {
   void runOnOperation() override { simplifyMasks(getOperation()); }
+};
+
+struct SplitVectorsPass : impl::SplitVectorsBase<SplitVectorsPass> {
+  void runOnOperation() override {
+    std::vector<FusionDecision> decisions;
+    FusionOptions options;
+    options.machine = Machine::gpu();
+    splitVectors(getOperation(), options, decisions);
+  }
 };
 
 struct SplitReductionsPass : impl::SplitReductionsBase<SplitReductionsPass> {

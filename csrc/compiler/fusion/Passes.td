@@ -96,6 +96,19 @@ def SplitReductions : Pass<"graph-split-reductions", "::mlir::graph::FuncOp"> {
   }];
 }
 
+def SplitVectors : Pass<"graph-split-vectors", "::mlir::graph::FuncOp"> {
+  let summary = "Makes reductions of short vectors one reduction for each component";
+  let description = [{
+    Before / after: `reduce add [i0 = n, i1 = 3, reduce r0 = m] {w[i0, r0] * x[i0, r0, i1]}`
+                ->  three of `[i0 = n, reduce r0 = m] {w[i0, r0] * x[i0, r0, k]}` and a graph.assemble of copies.
+
+    Needs:    producers are inlined, so that the weights that are left are values in memory, and reductions are split: their pieces run over other points than the weights.
+    Keeps:    vectors whose weights somebody else reads, are small, or are computed for each component. For GPUs.
+    Numerics: none.
+    Why here: the weights and the reductions are of the same points, so that they form a group.
+  }];
+}
+
 def SplitScans : Pass<"graph-split-scans", "::mlir::graph::FuncOp"> {
   let summary = "Cuts long scans of few results into pieces, in three kernels";
   let description = [{

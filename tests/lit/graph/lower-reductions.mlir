@@ -77,6 +77,20 @@ graph.func @max(%x: !graph.tensor<[4, 6], bf16>) -> (!graph.tensor<[4], bf16>, !
 
 // -----
 
+// One search serves one maximum.
+// CHECK-LABEL: @twice
+graph.func @twice(%x: !graph.tensor<[4, 6], f32>) -> (!graph.tensor<[4], f32>, !graph.tensor<[4], f32>, !graph.tensor<[4], i64>) {
+  // CHECK: %[[R:.*]]:2 = graph.loops [i0 = 4, reduce r0 = 6] -> (!graph.tensor<[4], f32>, !graph.tensor<[4], i64>)
+  // CHECK: %[[SECOND:.*]] = graph.loops [i0 = 4, reduce r0 = 6] -> (!graph.tensor<[4], f32>)
+  // CHECK: graph.return %[[R]]#0, %[[SECOND]], %[[R]]#1
+  %0 = graph.amax %x {dims = array<i64: 1>} : (!graph.tensor<[4, 6], f32>) -> !graph.tensor<[4], f32>
+  %1 = graph.amax %x {dims = array<i64: 1>} : (!graph.tensor<[4, 6], f32>) -> !graph.tensor<[4], f32>
+  %2 = graph.argmax %x {dim = 1 : i64} : (!graph.tensor<[4, 6], f32>) -> !graph.tensor<[4], i64>
+  graph.return %0, %1, %2 : !graph.tensor<[4], f32>, !graph.tensor<[4], f32>, !graph.tensor<[4], i64>
+}
+
+// -----
+
 // Other extrema, other dimensions, and what is written in between, are searched for on their own.
 // CHECK-LABEL: @others
 graph.func @others(%x: !graph.tensor<[4, 4], f32>, %y: !graph.tensor<[4, 4], f32>) -> (!graph.tensor<[4], f32>, !graph.tensor<[4], i64>, !graph.tensor<[4], i64>, !graph.tensor<[4], i64>) {

@@ -157,7 +157,7 @@ static LogicalResult lowerFold(Lowering &lowering, OpBuilder &builder, Operation
 static LogicalResult lowerArgExtremum(Lowering &lowering, OpBuilder &builder, Operation *op,
                                       Operation *extremum = nullptr) {
   if (op->use_empty())
-    return success(); // with its extremum
+    return success(); // an extremum had it
   bool isMaximum = isa<ArgmaxOp>(op);
   ReductionShape shape(op);
   Value x = op->getOperand(0);
@@ -217,7 +217,7 @@ static Operation *searchOf(Operation *extremum) {
     return nullptr;
   for (Operation *user : extremum->getOperand(0).getUsers()) {
     bool isSame = isa<AmaxOp>(extremum) ? isa<ArgmaxOp>(user) : isa<ArgminOp>(user);
-    if (!isSame || user->getBlock() != extremum->getBlock() || !extremum->isBeforeInBlock(user) ||
+    if (!isSame || user->use_empty() || user->getBlock() != extremum->getBlock() || !extremum->isBeforeInBlock(user) ||
         reduced(user) != dim || isSet(user->getAttr("keepdim")) != isSet(extremum->getAttr("keepdim")))
       continue;
     auto between = llvm::make_range(std::next(extremum->getIterator()), user->getIterator());

@@ -149,8 +149,11 @@ LogicalResult mlir::graph::lowerToLoops(FuncOp func, const LoweringOptions &opti
     if (lowering.hasOverflow)
       return emitUnsupported(&op) << "a size or index leaves int64";
   }
-  for (Operation *op : llvm::reverse(lowered))
+  for (Operation *op : llvm::reverse(lowered)) {
+    if (!op->use_empty())
+      return emitUnsupported(op) << "its loops do not give all its results";
     op->erase();
+  }
   return success();
 }
 
