@@ -212,3 +212,26 @@ def test_the_example_serves_a_bert(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "with LibTorch" in ran.stdout and "largest difference from Python" in ran.stdout
+
+
+@torch.no_grad()
+def test_arguments_that_overlap_under_libtorch(tmp_path: Path) -> None:
+    class Writes(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            x.add_(1)
+            return y * 2
+
+    class Reads(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x + y
+
+    z = torch.randn(7, 4)
+    for model, is_refused in ((Writes(), True), (Reads(), False)):
+        path = torch_tile.aot.package(export(model, (torch.ones(6, 4), torch.ones(6, 4))), tmp_path / "m.tile")
+        loaded = c_interface.Model(path, force_torch=True)
+        for x, y in ((z[1:], z[1:]), (z[1:], z[:-1])):
+            if is_refused:
+                with pytest.raises(RuntimeError, match="1 two inputs share memory"):
+                    loaded(x, y)
+            else:
+                torch.testing.assert_close(loaded(x, y)[0], x + y)

@@ -1,17 +1,21 @@
 // Programs within LibTorch: libtorch_tile_runtime_torch.so, which libtorch_tile_runtime.so opens when it needs it.
 #include "runner/Engine.h"
 #include "runtime/executor/ExternCall.h"
+#include "runtime/executor/SharedMemory.h"
 #include "runtime/memory/OperatorAllocator.h"
 #include "runtime/model/PackagedModel.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/scalar_tensor.h>
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <mutex>
 #include <new>
+#include <vector>
 
 namespace torch_tile::runner {
 namespace {
@@ -36,9 +40,12 @@ public:
       std::vector<c10::IValue> arguments;
       for (size_t i = 0; i < inputs.size(); ++i)
         arguments.push_back(toArgument(inputs[i], file->package().inputs[i]));
+      shareStorages(arguments);
       for (c10::IValue &value : model->run(arguments, failure, PackagedModel::Results::Copies))
         results.push_back(toResult(std::move(value)));
       return Status::ok();
+    } catch (const runtime::OverlappingInputs &error) {
+      return Status::invalidInput("call", error.what());
     } catch (const c10::ValueError &error) {
       return Status::invalidInput("call", error.what_without_backtrace());
     } catch (const c10::Error &error) {
@@ -80,6 +87,45 @@ private:
     if (given.strides)
       return at::from_blob(data, sizes, at::IntArrayRef(given.strides, rank), options);
     return at::from_blob(data, sizes, options);
+  }
+
+  /// Arguments that overlap in memory get one storage: the program refuses them if it writes one of them.
+  static void shareStorages(std::vector<c10::IValue> &arguments) {
+    struct Range {
+      char *begin, *end;
+      c10::IValue *argument;
+    };
+    std::vector<Range> ranges;
+    for (c10::IValue &argument : arguments) {
+      if (!argument.isTensor() || argument.toTensor().numel() == 0)
+        continue;
+      const at::Tensor &tensor = argument.toTensor();
+      int64_t last = 0;
+      for (int64_t dim = 0; dim < tensor.dim(); ++dim)
+        last += (tensor.size(dim) - 1) * tensor.stride(dim);
+      char *begin = static_cast<char *>(tensor.data_ptr());
+      ranges.push_back({begin, begin + (last + 1) * static_cast<int64_t>(tensor.itemsize()), &argument});
+    }
+    std::sort(ranges.begin(), ranges.end(), [](const Range &a, const Range &b) { return a.begin < b.begin; });
+    for (size_t first = 0, next; first < ranges.size(); first = next) {
+      char *end = ranges[first].end;
+      for (next = first + 1; next < ranges.size() && ranges[next].begin < end; ++next)
+        end = std::max(end, ranges[next].end);
+      if (next == first + 1)
+        continue;
+      char *begin = ranges[first].begin;
+      c10::Device device = ranges[first].argument->toTensor().device();
+      at::Tensor whole = at::from_blob(begin, {end - begin}, at::TensorOptions(at::kByte).device(device));
+      for (size_t k = first; k < next; ++k) {
+        at::Tensor tensor = ranges[k].argument->toTensor();
+        auto size = static_cast<int64_t>(tensor.itemsize());
+        TORCH_CHECK_VALUE((ranges[k].begin - begin) % size == 0,
+                          "arguments of several element types share memory, and lie between each other's elements");
+        at::Tensor part = at::empty({0}, tensor.options());
+        part.set_(whole.storage(), (ranges[k].begin - begin) / size, tensor.sizes(), tensor.strides());
+        *ranges[k].argument = part;
+      }
+    }
   }
 
   static Result toResult(c10::IValue value) {
