@@ -2,6 +2,7 @@
 // points than the sums. As one reduction for each component all are of the same points, and the weights stay in
 // registers.
 #include "compiler/analysis/Memory.h"
+#include "compiler/fusion/Access.h"
 #include "compiler/fusion/Fusion.h"
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/fusion/SplitAxis.h"
@@ -85,14 +86,23 @@ private:
     return isAtOwnPoint ? producer : LoopsOp();
   }
 
+  /// Whether a reduction makes what the weights are computed of at each point: they share its kernel.
+  bool followReduction(LoopsOp weights) {
+    return llvm::any_of(weights.bodyBlock()->getOps<LoadOp>(), [&](LoadOp load) {
+      auto producer = load.getSource().getDefiningOp<LoopsOp>();
+      return producer && producer.isReduction() && readsOwnPoint(load, sizes);
+    });
+  }
+
   /// Whether weights are in memory for sums of vectors alone, and take longer to move than kernels to begin.
   bool pays(LoopsOp op) {
     for (LoadOp load : op.bodyBlock()->getOps<LoadOp>()) {
       LoopsOp weights = weightsOf(load);
-      bool isOnlyForVectors = weights && llvm::all_of(weights->getUsers(), [&](Operation *user) {
-                                auto other = dyn_cast<LoadOp>(user);
-                                return other && weightsOf(other) == weights;
-                              });
+      bool isOnlyForVectors =
+          weights && !followReduction(weights) && llvm::all_of(weights->getUsers(), [&](Operation *user) {
+            auto other = dyn_cast<LoadOp>(user);
+            return other && weightsOf(other) == weights;
+          });
       if (isOnlyForVectors && 2 * estimateBytes(load.getSource().getType(), facts) > machine.bytesPerLaunch)
         return true;
     }

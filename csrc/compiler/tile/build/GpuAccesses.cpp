@@ -29,9 +29,9 @@ static constexpr double mostlyWhole = 0.7;
 static constexpr size_t mostPlainAccesses = 5;
 /// Of rows of fewer tiles than this, a mask's edges lie in most.
 static constexpr int64_t mostlyEdges = 4;
-/// Of so many elements or fewer, neighbouring points of a scatter mostly update the same one, which takes each of them
+/// Where so many points meet at an element on average, neighbours mostly update the same one, which takes each of them
 /// after the first so many times what its own element would take.
-static constexpr double crowded = 1024, updateWait = 0.5;
+static constexpr double crowd = 32, updateWait = 0.5;
 /// Of a division that rounds as IEEE's does: a reciprocal, its correction, and the test for what that does not serve.
 static constexpr double divisionWork = 24;
 /// Likewise for a weight, which an approximate reciprocal gives.
@@ -105,12 +105,13 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
   for (const Axis &axis : loops.axes)
     steps.emplace_back(loops, axis.name, points);
   auto add = [&](Operation *load, Value buffer, SizeExpr offset, Type type, bool isFull, ValueRange scalars,
-                 ArrayRef<int> stages) {
+                 ArrayRef<int> stages, bool isUpdate = false) {
     Stream stream;
     stream.elementBytes = torch_tile::fusion::elementBytes(type);
     stream.isLoad = load != nullptr;
     stream.isFull = isFull;
     stream.isScattered = !load && !scalars.empty();
+    stream.isUpdated = isUpdate;
     stream.stages.assign(stages.begin(), stages.end());
     stream.buffer = buffer;
     stream.isUnaligned = isUnaligned(buffer, loops.facts());
@@ -133,7 +134,7 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
       stream.isPart.push_back(stride && !stride->isConstant(0));
       std::optional<double> computed;
       // Where scatters meet matters, not where most of their points lie.
-      if (stride && isIndirect && load) {
+      if (stride && isIndirect && (load || !isUpdate)) {
         computed = steps[number].ofOffset(plain, *stride, scalars);
         stream.isComputed = stream.isComputed && computed;
       }
@@ -179,7 +180,7 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     for (Value result : op.getOutputs())
       if (llvm::is_contained(loops.outputs, result))
         add(nullptr, result, loops.offsetOf(result), cast<GraphTensorType>(result.getType()).getElementType(),
-            member.isFull && !op.isReduction(), places, {member.stage});
+            member.isFull && !op.isReduction(), places, {member.stage}, write && !op.getCombine().empty());
     if (!op.isReduction())
       continue;
     numValues = std::max<int64_t>(numValues, op.getNumResults());
@@ -381,7 +382,7 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
   }
   // What indices choose often lies near what the neighbours' choose: two share a sector. Updates of one sector follow
   // one another, so that it saves them no time.
-  int64_t chosenApart = stream.isScattered ? sectorBytes : sectorBytes / 2;
+  int64_t chosenApart = stream.isUpdated ? sectorBytes : sectorBytes / 2;
   llvm::SmallSet<int64_t, 32> sectors, lines;
   for (int64_t t = 0; t < warpSize; ++t) { // the first of vector / width requests
     int64_t position = t * vector, r = position / lanes, l = position % lanes;
@@ -395,11 +396,14 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     }
   }
   // Points that choose the same element wait for one another; those of which an axis tells the elements apart do not.
-  double waits = 1;
-  if (stream.isScattered) {
-    int64_t inWarp = std::min(lanes, warpSize), choosing = lane ? 1 : inWarp;
-    choosing *= row ? 1 : std::min(rows, warpSize / inWarp);
-    waits += updateWait * (double)(choosing - 1) * std::min(1.0, crowded / stream.chosen);
+  double waits = 1, points = 1;
+  for (int64_t extent : extents)
+    points *= (double)extent;
+  if (stream.isUpdated && points > crowd * stream.bufferBytes / (double)stream.elementBytes) {
+    auto tellsApart = [&](int axis) { return axis < 0 || stream.strides[axis] || stream.isPart[axis]; };
+    int64_t inWarp = std::min(lanes, warpSize), choosing = tellsApart(schedule.vectorAxis) ? 1 : inWarp;
+    choosing *= tellsApart(schedule.rowAxis) ? 1 : std::min(rows, warpSize / inWarp);
+    waits += updateWait * (double)(choosing - 1);
   }
   // A piece of what a row has in common is one element.
   int64_t repeated = lane == 0 && lanes % vector == 0 ? vector : width;

@@ -140,7 +140,7 @@ bool GpuModel::followsNoMemory(const Schedule &schedule) const {
 /// Times longer than what is moved and computed takes: for lack of other blocks, and for what threads hold.
 double GpuModel::overheadOf(const Schedule &schedule, int64_t perThread, int64_t blocks) const {
   if (!plain)
-    return 1 + machine.busyElementShare * (double)perThread;
+    return 1;
   double overhead = 1 + machine.loneBlockShare / (double)std::max<int64_t>(1, blocks);
   if (llvm::none_of(loops.axes, [](const Axis &axis) { return axis.reduced; })) {
     if (schedule.rowAxis >= 0 && schedule.numThreads * schedule.programsPerBlock < machine.fewThreads)
@@ -155,6 +155,13 @@ double GpuModel::overheadOf(const Schedule &schedule, int64_t perThread, int64_t
   if (loops.numStages > 1 && v >= 0 && loops.axes[v].reduced && schedule.lanes >= extents[v] && schedule.heldBytes == 0)
     overhead *= 1 + machine.heldShare * (double)std::max<int64_t>(0, perThread - freelyHeld);
   return overhead * (1 + machine.elementShare * (double)perThread);
+}
+
+double GpuModel::busyness(const Schedule &schedule) const {
+  if (plain)
+    return 1;
+  int64_t points = schedule.lanes * (schedule.rowAxis >= 0 ? schedule.rows : 1);
+  return 1 + machine.busyElementShare * (double)llvm::divideCeil(points, std::max(schedule.numThreads, warpSize));
 }
 
 double GpuModel::predictNs(const Schedule &schedule) {

@@ -17,6 +17,9 @@ public:
   explicit GpuModel(FusedLoops &loops, const target::GpuMachine &machine = {});
 
   double predictNs(const Schedule &schedule);
+  /// How much longer a kernel of many accesses takes for the elements that a thread has of each, which predictNs does
+  /// not count. It tells tiles over the same axes apart; axes differ by more.
+  double busyness(const Schedule &schedule) const;
   /// Whether a block of so many threads has the registers that they need, as far as that is known before code is made.
   bool hasRegisters(const Schedule &schedule) const;
   /// Whether the nest reads and writes few tensors, at places that follow its axes: what its threads hold is known well
@@ -53,6 +56,8 @@ private:
     llvm::SmallVector<int64_t> digits;
     int64_t elementBytes = 1;
     bool isLoad = true, isFull = true, isUnaligned = false, isScattered = false;
+    /// A scatter that combines what it writes with what is there.
+    bool isUpdated = false;
     /// What indices it has are computed, not looked up: neighbouring points have neighbouring places.
     bool isComputed = true;
     /// Under a mask that few points meet: what lies beyond an edge, and is read from one place along it.

@@ -60,6 +60,7 @@ Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
     llvm::stable_sort(candidates, [](const Schedule &a, const Schedule &b) { return a.predictedNs < b.predictedNs; });
   };
   rank();
+  std::vector<Schedule> all(candidates);
   // Other pieces: neighbours that a thread puts together from whole words, or one at a time.
   candidates.resize(std::min(candidates.size(), mostWithOtherPieces));
   for (Schedule candidate : std::vector<Schedule>(candidates))
@@ -75,6 +76,7 @@ Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
     }
   rank();
   Schedule best = candidates.front();
+  all.insert(all.end(), candidates.begin(), candidates.end());
   // Which programs run at the same time: those that share what memory moves at once should.
   candidates.resize(std::min(candidates.size(), mostOrdered));
   candidates.push_back(usual);
@@ -96,7 +98,21 @@ Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
     needed = worthwhileKnown;
   else if (usual.isPlain && !model.readsRows(usual))
     needed = hasSameAxes(best, usual) ? worthwhileResized : worthwhileKnown;
-  return best.predictedNs < needed * usual.predictedNs ? best : usual;
+  Schedule chosen = best.predictedNs < needed * usual.predictedNs ? best : usual;
+  // Of tiles over the axes that are chosen, one that keeps fewer elements in a thread.
+  for (Schedule candidate : all) {
+    bool isOverSameAxes = candidate.vectorAxis == chosen.vectorAxis && candidate.rowAxis == chosen.rowAxis;
+    if (usual.isPlain || !isKnown || !isOverSameAxes || candidate.alignedLanes != chosen.alignedLanes ||
+        chosen.heldBytes > 0)
+      continue;
+    candidate.gridOrder = chosen.gridOrder;
+    candidate.predictedNs = model.predictNs(candidate);
+    if (candidate.predictedNs * model.busyness(candidate) < chosen.predictedNs * model.busyness(chosen))
+      chosen = candidate;
+  }
+  chosen.floorNs = usual.floorNs;
+  chosen.isPlain = usual.isPlain;
+  return chosen;
 }
 
 } // namespace torch_tile::tile_build
