@@ -67,6 +67,14 @@ CASES: dict[str, Callable[[], Case]] = {
     "weights that are a result": lambda: (read_elsewhere, [torch.randn(2101, 509), torch.randn(2101, 509, 3)]),
     "sums that are written": lambda: (written, [torch.randn(2101, 509), torch.randn(2101, 509, 3)]),
     "values and places": lambda: (nearest, [torch.randn(2101, 509), torch.randn(2101, 509, 3)]),
+    "places": lambda: (
+        lambda x, y: (heavy(x)[..., None] * y).argmin(1),
+        [torch.randn(2101, 509), torch.randn(2101, 509, 3)],
+    ),
+    "variances": lambda: (
+        lambda x, y: (heavy(x)[..., None] * y).var(1),
+        [torch.randn(2101, 509), torch.randn(2101, 509, 3)],
+    ),
     "columns": lambda: (
         lambda x, y: (heavy(x)[..., None] * y).sum(0),
         [torch.randn(509, 2101), torch.randn(509, 2101, 3)],
@@ -80,6 +88,13 @@ CASES: dict[str, Callable[[], Case]] = {
         [torch.randn(2101, 509), torch.randn(2101, 509, 3)],
     ),
 }
+
+
+def test_weights_stay_in_registers() -> None:
+    """One kernel; of a variance, whose second pass reads the mean, two as before."""
+    for name, kernels in (("forces", 1), ("components first", 1), ("places", 1), ("variances", 2)):
+        f, arguments = CASES[name]()
+        assert compile_for_gpu(f, *arguments)["30-tile.mlir"].count("tile.kernel @") == kernels, name
 
 
 @pytest.mark.parametrize("name", CASES)

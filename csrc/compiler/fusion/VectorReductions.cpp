@@ -12,6 +12,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 #include <algorithm>
 
@@ -23,6 +24,9 @@ namespace {
 
 /// Components of a vector in space, or of a colour with its transparency.
 constexpr int64_t mostComponents = 4;
+/// Points of a reader for each sum from which on it reads sums again and again, and readers that are looked at.
+constexpr double moreThanOnce = 1.5;
+constexpr size_t mostReaders = 16;
 
 class VectorReductions {
 public:
@@ -36,7 +40,7 @@ public:
         for (Value place : analysis::placesOf(written))
           writtenPlaces.insert(place);
     for (auto op : func.getBody().front().getOps<LoopsOp>())
-      if (std::optional<unsigned> number = componentsOf(op))
+      if (std::optional<unsigned> number = componentsOf(op); number && !isReadAcross(op))
         candidates[op] = *number;
     SmallVector<LoopsOp> chosen;
     for (auto [op, number] : candidates)
@@ -94,6 +98,28 @@ private:
     });
   }
 
+  /// Whether somebody reads the sums at the points that were summed, as a variance does its mean: one kernel has both.
+  bool isReadAcross(LoopsOp op) {
+    double made = 0;
+    for (Value result : op.getResults())
+      made = std::max(made, (double)facts.estimate(cast<GraphTensorType>(result.getType()).numElements()));
+    SmallVector<LoopsOp> open{op};
+    llvm::SmallPtrSet<Operation *, 16> seen;
+    while (!open.empty()) {
+      LoopsOp each = open.pop_back_val();
+      for (Operation *user : each->getUsers()) {
+        auto reader = isa<LoadOp>(user) ? user->getParentOfType<LoopsOp>() : LoopsOp();
+        if (!reader || !seen.insert(reader).second)
+          continue;
+        if (estimatePoints(reader, facts) > moreThanOnce * made || seen.size() > mostReaders)
+          return true;
+        if (!reader.isReduction())
+          open.push_back(reader);
+      }
+    }
+    return false;
+  }
+
   /// Whether weights are in memory for sums of vectors alone, and take longer to move than kernels to begin.
   bool pays(LoopsOp op) {
     for (LoadOp load : op.bodyBlock()->getOps<LoadOp>()) {
@@ -129,9 +155,12 @@ private:
       op.getCombine().cloneInto(&sum.getCombine(), combineMapping);
       shiftAxis(sum, components, sizes.constant(k), /*isExact=*/true, sizes);
       for (auto [result, whole, list] : llvm::zip_equal(sum.getResults(), op.getResults(), parts))
-        list.push_back(component(builder, op, number, result, cast<GraphTensorType>(whole.getType())));
+        if (!whole.use_empty())
+          list.push_back(component(builder, op, number, result, cast<GraphTensorType>(whole.getType())));
     }
     for (auto [whole, list] : llvm::zip_equal(op.getResults(), parts)) {
+      if (whole.use_empty())
+        continue;
       auto assembled =
           AssembleOp::create(builder, op.getLoc(), whole.getType(), list, builder.getI64IntegerAttr(number));
       whole.replaceAllUsesWith(assembled.getResult());
