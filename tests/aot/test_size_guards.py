@@ -140,6 +140,33 @@ def test_guards_that_are_not_kept_are_named(caplog: pytest.LogCaptureFixture) ->
     assert "L['x'].stride()[0] == 1" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("text", "is_checked"),
+    [
+        ("3 < L['x'].size()[0] < 9", True),
+        ("L['x'].size()[0] == 8 or L['y'].size()[0] >= 4", True),
+        ("not (max(L['x'].size()[0], 3) == 9)", True),
+        ("L['x'].size()[0] ** 2 % 4 == 0", True),
+        ("L['x'].size()[0] / 2 == 4", False),
+        ("L['x'].size()[0] ** L['y'].size()[0] == 512", False),
+    ],
+)
+def test_guards_in_the_program(text: str, is_checked: bool, tmp_path: Path) -> None:
+    """Of 8 and 3 they hold, of 9 and 3 not. What no program can compute is left to the loader."""
+    dims = ({0: Dim.AUTO}, {0: Dim.AUTO})
+    exported = export(Applied(lambda x, y: x * 2), (torch.ones(8), torch.ones(3)), dynamic_shapes=dims)
+    exported._guards_code = [text]
+    torch_tile.aot.package(exported, tmp_path / "m.tile")
+    with pytest.raises(ValueError, match="expected"):
+        torch_tile.aot.load(tmp_path / "m.tile")(torch.ones(9), torch.ones(3))
+    if not runner.reason_to_skip():
+        model = c_interface.Model(str(tmp_path / "m.tile"))
+        assert len(model(torch.ones(8), torch.ones(3))) == 1
+        if is_checked:
+            with pytest.raises(RuntimeError, match="sizes of arguments expected"):
+                model(torch.ones(9), torch.ones(3))
+
+
 def test_one_tensor_twice(tmp_path: Path) -> None:
     """Refused where the program writes one of the arguments, as other overlapping arguments are."""
 

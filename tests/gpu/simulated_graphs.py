@@ -158,3 +158,24 @@ class SimulatedGraph:
         if blocks > 0:
             self.kernels[kernel].run((blocks, 1, 1), numbers)
         values.update(zip(names, results, strict=True))
+
+
+def in_order(files: dict[str, str], arguments: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Arguments as the graph takes them; those of one shape and dtype stand in its order."""
+    rest, found = list(arguments), []
+    signature = files["30-tile.mlir"].split(") -> ")[0]
+    for sizes, dtype in re.findall(r"!graph\.tensor<\[(.*?)\], (\w+)", signature):
+        shape = [int(size) for size in sizes.split(", ") if size]
+        match = next(k for k, a in enumerate(rest) if list(a.shape) == shape and a.dtype == DTYPES[dtype])
+        found.append(rest.pop(match))
+    assert not rest
+    return found
+
+
+def beside_eager(
+    function: Callable[..., Any], files: dict[str, str], arguments: list[torch.Tensor]
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """The results of a function's kernels, and those of the function itself."""
+    found = SimulatedGraph(files).run(*in_order(files, arguments))
+    expected = function(*arguments)
+    return list(found), [expected] if isinstance(expected, torch.Tensor) else list(expected)

@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.gpu import simulator
-from tests.gpu.simulated_graphs import SimulatedGraph, compile_for_gpu
-from tests.gpu.test_simulated_sums_by_index import in_order
+from tests.gpu.simulated_graphs import beside_eager, compile_for_gpu
 
 pytestmark = pytest.mark.skipif(not Path(simulator.CLANG).exists(), reason="needs LLVM's clang")
 
@@ -94,7 +93,5 @@ def test_results_equal_eager(name: str) -> None:
     torch.manual_seed(0)
     f, arguments = CASES[name]()
     files = compile_for_gpu(f, *arguments)
-    found = SimulatedGraph(files).run(*in_order(files, arguments))
-    expected = f(*arguments)
-    expected = [expected] if isinstance(expected, torch.Tensor) else list(expected)
-    torch.testing.assert_close(list(found), expected, rtol=1e-4, atol=1e-5)
+    found, expected = beside_eager(f, files, arguments)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)

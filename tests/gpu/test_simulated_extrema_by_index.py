@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tests.gpu import simulator
-from tests.gpu.simulated_graphs import SimulatedGraph, compile_for_gpu
-from tests.gpu.test_simulated_sums_by_index import below, in_order
+from tests.gpu.simulated_graphs import SimulatedGraph, compile_for_gpu, in_order
+from tests.gpu.test_simulated_sums_by_index import below
 
 pytestmark = pytest.mark.skipif(not Path(simulator.CLANG).exists(), reason="needs LLVM's clang")
 

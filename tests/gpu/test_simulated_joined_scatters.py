@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tests.gpu import simulator
-from tests.gpu.simulated_graphs import SimulatedGraph, compile_for_gpu
-from tests.gpu.test_simulated_sums_by_index import below, in_order
+from tests.gpu.simulated_graphs import SimulatedGraph, beside_eager, compile_for_gpu, in_order
+from tests.gpu.test_simulated_sums_by_index import below
 
 pytestmark = pytest.mark.skipif(not Path(simulator.CLANG).exists(), reason="needs LLVM's clang")
 
@@ -102,10 +102,8 @@ def test_results_and_kernels(name: str) -> None:
     files = compile_for_gpu(f, *arguments)
     assert updating(files) == count, files["20-fusion.txt"]
     before = [argument.clone() for argument in arguments]
-    found = SimulatedGraph(files).run(*in_order(files, arguments))
-    expected = f(*arguments)
-    expected = [expected] if isinstance(expected, torch.Tensor) else list(expected)
-    torch.testing.assert_close(list(found), expected, rtol=1e-4, atol=1e-5)
+    found, expected = beside_eager(f, files, arguments)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     for argument, old in zip(arguments, before, strict=True):
         assert torch.equal(argument, old)
 

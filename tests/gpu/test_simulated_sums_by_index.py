@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 import torch
 
 from tests.gpu import simulator
-from tests.gpu.simulated_graphs import DTYPES, SimulatedGraph, compile_for_gpu
+from tests.gpu.simulated_graphs import SimulatedGraph, compile_for_gpu, in_order
 
 pytestmark = pytest.mark.skipif(not Path(simulator.CLANG).exists(), reason="needs LLVM's clang")
 
@@ -20,18 +19,6 @@ aten = torch.ops.aten
 def below(size: int, *shape: int) -> torch.Tensor:
     """Places, of which many are the same."""
     return torch.randint(0, size, shape)
-
-
-def in_order(files: dict[str, str], arguments: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Arguments as the graph takes them; those of one shape and dtype stand in its order."""
-    rest, found = list(arguments), []
-    signature = files["30-tile.mlir"].split(") -> ")[0]
-    for sizes, dtype in re.findall(r"!graph\.tensor<\[(.*?)\], (\w+)", signature):
-        shape = [int(size) for size in sizes.split(", ") if size]
-        match = next(k for k, a in enumerate(rest) if list(a.shape) == shape and a.dtype == DTYPES[dtype])
-        found.append(rest.pop(match))
-    assert not rest
-    return found
 
 
 CASES: dict[str, Callable[[], tuple[Callable[..., torch.Tensor], list[torch.Tensor]]]] = {

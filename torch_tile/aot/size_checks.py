@@ -39,7 +39,8 @@ _FUNCTIONS = {"max": torch.sym_max, "min": torch.sym_min}
 def add_checks(gm: GraphModule, guards: list[str], argument_of: Arguments) -> None:
     """Ends calls of sizes that a guard refuses before anything is read or written.
 
-    A guard that is no arithmetic of integers, as of quotients, gets none: the loader in Python looks at it.
+    A guard that is no arithmetic of integers gets none, as of quotients and powers by sizes: the loader in Python
+    looks at it.
 
     Args:
         gm: ready to be printed.
@@ -51,7 +52,7 @@ def add_checks(gm: GraphModule, guards: list[str], argument_of: Arguments) -> No
         with gm.graph.inserting_before(first):
             try:
                 condition = _Values(gm.graph, argument_of).of(ast.parse(text, mode="eval").body)
-            except (LookupError, TypeError, ValueError):
+            except (ArithmeticError, LookupError, TypeError, ValueError):
                 continue
             if isinstance(condition, Node):
                 named = NAME.sub(functools.partial(_named, argument_of), text)
@@ -66,6 +67,11 @@ def _named(argument_of: Arguments, match: Any) -> str:
     return name if dim is None else f"{name}.size({dim})"
 
 
+def _is_exponent(node: ast.expr) -> bool:
+    """Of a size expression: more than these leave 64 bits."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, int) and 0 <= node.value < 64
+
+
 class _Values:
     """Parts of a guard: nodes of a graph, and what is known already."""
 
@@ -76,7 +82,7 @@ class _Values:
     def of(self, node: ast.expr) -> Any:
         """
         Raises:
-            LookupError, TypeError, ValueError: it is no arithmetic of integers that are sizes.
+            ArithmeticError, LookupError, TypeError, ValueError: it is no arithmetic of integers that are sizes.
         """
         if isinstance(node, ast.Constant):
             return node.value
@@ -92,6 +98,8 @@ class _Values:
         if isinstance(node, ast.UnaryOp):
             return self._call(_OPERATORS[type(node.op)], self.of(node.operand))
         if isinstance(node, ast.BinOp):
+            if isinstance(node.op, ast.Pow) and not _is_exponent(node.right):
+                raise ValueError("a power of sizes has a small known exponent")
             return self._call(_OPERATORS[type(node.op)], self.of(node.left), self.of(node.right))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             join = functools.partial(self._call, _FUNCTIONS[node.func.id])

@@ -102,8 +102,10 @@ def SplitVectors : Pass<"graph-split-vectors", "::mlir::graph::FuncOp"> {
     Before / after: `reduce add [i0 = n, i1 = 3, reduce r0 = m] {w[i0, r0] * x[i0, r0, i1]}`
                 ->  three of `[i0 = n, reduce r0 = m] {w[i0, r0] * x[i0, r0, k]}` and a graph.assemble of copies.
 
-    Needs:    producers are inlined, so that the weights that are left are values in memory, and reductions are split: their pieces run over other points than the weights.
-    Keeps:    vectors whose weights somebody else reads, are small, or are computed for each component. For GPUs.
+    Needs:    producers are inlined, so that the weights that are left are values in memory.
+    Reductions are split: their pieces run over other points than the weights.
+    Keeps:    vectors whose weights somebody else reads, are small, or follow a reduction. For GPUs.
+    Sums that somebody reads at the points that were summed.
     Numerics: none.
     Why here: the weights and the reductions are of the same points, so that they form a group.
   }];

@@ -157,17 +157,9 @@ private:
     }
     SizeFacts inner = withAxes(facts, axes);
     auto partType = GraphTensorType::get(op.getContext(), shape, type.getElementType(), type.getStrides());
-    auto part = LoopsOp::create(builder, op.getLoc(), partType, builder.getArrayAttr(list), ValueRange{}, nullptr,
-                                nullptr, nullptr);
-    Block *body = new Block();
-    part.getBody().push_back(body);
-    OpBuilder inside = OpBuilder::atBlockEnd(body);
     SmallVector<SizeExpr> indices =
         llvm::map_to_vector(load.indexExprs(), [&](SizeExpr e) { return inner.simplify(moved.apply(sizes, e)); });
-    Value value = LoadOp::create(inside, load.getLoc(), load.getType(), load.getSource(),
-                                 exprArray(op.getContext(), indices), ValueRange{}, Value(), Value());
-    YieldOp::create(inside, op.getLoc(), value);
-    return part;
+    return createCopy(builder, op.getLoc(), partType, list, load.getSource(), indices);
   }
 
   FuncOp func;
@@ -181,6 +173,19 @@ private:
 };
 
 } // namespace
+
+LoopsOp createCopy(OpBuilder &builder, Location loc, GraphTensorType type, ArrayRef<Attribute> axes, Value source,
+                   ArrayRef<SizeExpr> indices) {
+  auto copy = LoopsOp::create(builder, loc, type, builder.getArrayAttr(axes), ValueRange{}, nullptr, nullptr, nullptr);
+  Block *body = new Block();
+  copy.getBody().push_back(body);
+  OpBuilder inside = OpBuilder::atBlockEnd(body);
+  Type element = scalarType(cast<GraphTensorType>(source.getType()).getElementType());
+  Value value = LoadOp::create(inside, loc, element, source, exprArray(loc.getContext(), indices), ValueRange{},
+                               Value(), Value());
+  YieldOp::create(inside, loc, value);
+  return copy;
+}
 
 bool hasManyParts(LoopsOp op) {
   auto starts = op->getAttrOfType<ArrayAttr>(kPartStarts);

@@ -3,6 +3,8 @@
 
 #include "compiler/fusion/Fusion.h"
 
+#include "mlir/IR/Builders.h"
+
 #include "llvm/ADT/DenseSet.h"
 
 namespace torch_tile::fusion {
@@ -13,6 +15,11 @@ bool hasManyParts(mlir::graph::LoopsOp op);
 
 /// Whether `op` is a concatenation whose operands may be computed in their places: they are no short runs of memory.
 bool mayPlaceParts(mlir::graph::LoopsOp op, const SizeFacts &facts);
+
+/// A loop over `axes` that makes a tensor of `type` of the elements of `source` at `indices`.
+mlir::graph::LoopsOp createCopy(mlir::OpBuilder &builder, mlir::Location loc, mlir::graph::GraphTensorType type,
+                                llvm::ArrayRef<mlir::Attribute> axes, mlir::Value source,
+                                llvm::ArrayRef<SizeExpr> indices);
 
 /// A loop over one part of a concatenation, and what it copies: the op that made the operand, null if none did.
 struct Part {

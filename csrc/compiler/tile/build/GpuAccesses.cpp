@@ -98,12 +98,11 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
   for (const Axis &axis : loops.flattened)
     flatExtents.push_back(std::max<int64_t>(1, loops.facts().estimate(axis.extent)));
   SizeContext &sizes = loops.sizes();
-  double points = 1;
   for (int64_t extent : extents)
-    points *= (double)extent;
+    numPoints *= (double)extent;
   std::vector<IndexSteps> steps;
   for (const Axis &axis : loops.axes)
-    steps.emplace_back(loops, axis.name, points);
+    steps.emplace_back(loops, axis.name, numPoints);
   auto add = [&](Operation *load, Value buffer, SizeExpr offset, Type type, bool isFull, ValueRange scalars,
                  ArrayRef<int> stages, bool isUpdate = false) {
     Stream stream;
@@ -133,8 +132,8 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
       bool isIndirect = llvm::any_of(scalars, [&](Value v) { return loops.variesAlong(v, axis.name); });
       stream.isPart.push_back(stride && !stride->isConstant(0));
       std::optional<double> computed;
-      // Where scatters meet matters, not where most of their points lie.
-      if (stride && isIndirect && (load || !isUpdate)) {
+      // Where updates meet matters, not where most of their points lie.
+      if (stride && isIndirect && !isUpdate) {
         computed = steps[number].ofOffset(plain, *stride, scalars);
         stream.isComputed = stream.isComputed && computed;
       }
@@ -396,10 +395,8 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     }
   }
   // Points that choose the same element wait for one another; those of which an axis tells the elements apart do not.
-  double waits = 1, points = 1;
-  for (int64_t extent : extents)
-    points *= (double)extent;
-  if (stream.isUpdated && points > crowd * stream.bufferBytes / (double)stream.elementBytes) {
+  double waits = 1;
+  if (stream.isUpdated && numPoints > crowd * stream.bufferBytes / (double)stream.elementBytes) {
     auto tellsApart = [&](int axis) { return axis < 0 || stream.strides[axis] || stream.isPart[axis]; };
     int64_t inWarp = std::min(lanes, warpSize), choosing = tellsApart(schedule.vectorAxis) ? 1 : inWarp;
     choosing *= tellsApart(schedule.rowAxis) ? 1 : std::min(rows, warpSize / inWarp);

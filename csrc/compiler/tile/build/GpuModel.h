@@ -108,6 +108,7 @@ private:
   llvm::SmallVector<int64_t> flatExtents; // of the axes that the flat one is made of
   std::vector<Stream> streams;
   bool plain = false;
+  double numPoints = 1;
   int64_t numValues = 1;
   /// Instructions of a point by stage; without what an earlier stage has computed, which a thread may hold.
   llvm::SmallVector<double> stageWork, firstWork;

@@ -42,6 +42,20 @@ static bool hasSameTile(const Schedule &left, const Schedule &right) {
          left.rows == right.rows && left.numThreads == right.numThreads && left.unroll == right.unroll;
 }
 
+/// Of tiles over the same axes, one that keeps fewer elements in a thread.
+static Schedule leastBusy(GpuModel &model, Schedule chosen, ArrayRef<Schedule> candidates) {
+  for (Schedule candidate : candidates) {
+    if (candidate.vectorAxis != chosen.vectorAxis || candidate.rowAxis != chosen.rowAxis ||
+        candidate.alignedLanes != chosen.alignedLanes)
+      continue;
+    candidate.gridOrder = chosen.gridOrder;
+    candidate.predictedNs = model.predictNs(candidate);
+    if (candidate.predictedNs * model.busyness(candidate) < chosen.predictedNs * model.busyness(chosen))
+      chosen = std::move(candidate);
+  }
+  return chosen;
+}
+
 Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
   Schedule usual = chooseGpuScheduleByRules(loops, sharedBytes);
   if (loops.axes.empty())
@@ -99,17 +113,8 @@ Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
   else if (usual.isPlain && !model.readsRows(usual))
     needed = hasSameAxes(best, usual) ? worthwhileResized : worthwhileKnown;
   Schedule chosen = best.predictedNs < needed * usual.predictedNs ? best : usual;
-  // Of tiles over the axes that are chosen, one that keeps fewer elements in a thread.
-  for (Schedule candidate : all) {
-    bool isOverSameAxes = candidate.vectorAxis == chosen.vectorAxis && candidate.rowAxis == chosen.rowAxis;
-    if (usual.isPlain || !isKnown || !isOverSameAxes || candidate.alignedLanes != chosen.alignedLanes ||
-        chosen.heldBytes > 0)
-      continue;
-    candidate.gridOrder = chosen.gridOrder;
-    candidate.predictedNs = model.predictNs(candidate);
-    if (candidate.predictedNs * model.busyness(candidate) < chosen.predictedNs * model.busyness(chosen))
-      chosen = candidate;
-  }
+  if (!usual.isPlain && isKnown && chosen.heldBytes == 0)
+    chosen = leastBusy(model, chosen, all);
   chosen.floorNs = usual.floorNs;
   chosen.isPlain = usual.isPlain;
   return chosen;

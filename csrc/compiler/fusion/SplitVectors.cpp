@@ -5,6 +5,7 @@
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/Fusion.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/fusion/PlaceParts.h"
 #include "compiler/fusion/SplitAxis.h"
 #include "compiler/graph/ir/Marks.h"
 
@@ -28,17 +29,16 @@ constexpr int64_t mostComponents = 4;
 constexpr double moreThanOnce = 1.5;
 constexpr size_t mostReaders = 16;
 
-class VectorReductions {
+class VectorSplitter {
 public:
-  VectorReductions(FuncOp func, const Machine &machine, std::vector<FusionDecision> &decisions)
+  VectorSplitter(FuncOp func, const Machine &machine, std::vector<FusionDecision> &decisions)
       : func(func), machine(machine), decisions(decisions), sizes(GraphDialect::sizes(func.getContext())),
         facts(func.facts()) {}
 
   void run() {
     for (Operation &op : func.getBody().front())
-      for (Value written : analysis::writtenValues(&op))
-        for (Value place : analysis::placesOf(written))
-          writtenPlaces.insert(place);
+      for (Value place : analysis::writtenPlaces(&op))
+        writtenPlaces.insert(place);
     for (auto op : func.getBody().front().getOps<LoopsOp>())
       if (std::optional<unsigned> number = componentsOf(op); number && !isReadAcross(op))
         candidates[op] = *number;
@@ -51,7 +51,7 @@ public:
   }
 
 private:
-  /// The number of the parallel axis along which results are components of a vector.
+  /// The number of the parallel axis along which results are components of a vector, if there is one such axis.
   std::optional<unsigned> componentsOf(LoopsOp op) {
     if (!op.isReduction() || op.getWriteAt() || !op.getDests().empty())
       return std::nullopt;
@@ -91,7 +91,7 @@ private:
   }
 
   /// Whether a reduction makes what the weights are computed of at each point: they share its kernel.
-  bool followReduction(LoopsOp weights) {
+  bool followsReduction(LoopsOp weights) {
     return llvm::any_of(weights.bodyBlock()->getOps<LoadOp>(), [&](LoadOp load) {
       auto producer = load.getSource().getDefiningOp<LoopsOp>();
       return producer && producer.isReduction() && readsOwnPoint(load, sizes);
@@ -125,7 +125,7 @@ private:
     for (LoadOp load : op.bodyBlock()->getOps<LoadOp>()) {
       LoopsOp weights = weightsOf(load);
       bool isOnlyForVectors =
-          weights && !followReduction(weights) && llvm::all_of(weights->getUsers(), [&](Operation *user) {
+          weights && !followsReduction(weights) && llvm::all_of(weights->getUsers(), [&](Operation *user) {
             auto other = dyn_cast<LoadOp>(user);
             return other && weightsOf(other) == weights;
           });
@@ -187,15 +187,8 @@ private:
         indices.push_back(sizes.symbol(axis.getName().getValue()));
     }
     auto type = GraphTensorType::get(func.getContext(), shape, whole.getElementType(), whole.getStrides());
-    auto part = LoopsOp::create(builder, op.getLoc(), type, builder.getArrayAttr(axes), ValueRange{}, nullptr, nullptr,
-                                nullptr);
+    LoopsOp part = createCopy(builder, op.getLoc(), type, axes, sums, indices);
     part->setAttr(kUnalignedPart, builder.getUnitAttr());
-    Block *body = new Block();
-    part.getBody().push_back(body);
-    OpBuilder inside = OpBuilder::atBlockEnd(body);
-    Value value = LoadOp::create(inside, op.getLoc(), scalarType(whole.getElementType()), sums,
-                                 exprArray(func.getContext(), indices), ValueRange{}, Value(), Value());
-    YieldOp::create(inside, op.getLoc(), value);
     return part.getResult(0);
   }
 
@@ -211,7 +204,7 @@ private:
 } // namespace
 
 void splitVectors(FuncOp func, const FusionOptions &options, std::vector<FusionDecision> &decisions) {
-  VectorReductions(func, options.machine, decisions).run();
+  VectorSplitter(func, options.machine, decisions).run();
 }
 
 } // namespace torch_tile::fusion
