@@ -39,8 +39,8 @@ _FUNCTIONS = {"max": torch.sym_max, "min": torch.sym_min}
 def add_checks(gm: GraphModule, guards: list[str], argument_of: Arguments) -> None:
     """Ends calls of sizes that a guard refuses before anything is read or written.
 
-    A guard that is no arithmetic of integers gets none, as of quotients and powers by sizes: the loader in Python
-    looks at it.
+    A guard that is no arithmetic of integers gets none, as of quotients, powers by sizes and alternatives: the loader
+    in Python looks at it.
 
     Args:
         gm: ready to be printed.
@@ -88,9 +88,8 @@ class _Values:
             return node.value
         if isinstance(node, ast.Name):
             return self._size(node.id)
-        if isinstance(node, ast.BoolOp):
-            is_and = isinstance(node.op, ast.And)
-            return functools.reduce(self._and if is_and else self._or, map(self.of, node.values))
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
+            return functools.reduce(self._and, map(self.of, node.values))
         if isinstance(node, ast.Compare):
             operands = [self.of(operand) for operand in (node.left, *node.comparators)]
             pairs = zip(node.ops, operands, operands[1:], strict=False)
@@ -129,6 +128,3 @@ class _Values:
         if isinstance(right, bool):
             return left if right else False
         return self._call(operator.and_, left, right)
-
-    def _or(self, left: Any, right: Any) -> Any:
-        return self._call(torch.sym_not, self._and(self._call(torch.sym_not, left), self._call(torch.sym_not, right)))
