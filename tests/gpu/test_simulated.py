@@ -130,7 +130,7 @@ def test_rows_that_begin_anywhere(dtype: torch.dtype, length: int, start: int) -
     assert bool((memory[rows * length :] == 7).all())
 
 
-# Rows that are multiples of few neighbours and shorter than a warp's pieces: several side by side, or one a thread.
+# Rows that are multiples of few neighbours and shorter than a warp's pieces: some side by side, or one a thread.
 SHORT = [(f32, 5), (bf16, 6), (f32, 33), (bf16, 49), (bf16, 50), (bf16, 197), (bf16, 247), (f32, 99), (f32, 123)]
 
 
@@ -146,7 +146,7 @@ def test_short_rows(dtype: torch.dtype, length: int, rows: int) -> None:
     x = (3 * torch.randn(rows, length)).to(dtype)
     result, largest = torch.empty_like(x), torch.empty(rows, dtype=dtype)
     schedule = run(text, [x], [result, largest])
-    assert ("pieces of" in schedule and "row axis" in schedule) or f"unroll {length} " in schedule
+    assert "row axis" in schedule or f"unroll {length} " in schedule
     torch.testing.assert_close(result, torch.softmax(x.float(), -1).to(dtype), rtol=TOLERANCES[dtype][0], atol=1e-7)
     assert torch.equal(largest, x.amax(-1))
 
