@@ -24,6 +24,7 @@
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/LICM.h"
 #include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/LowerExpectIntrinsic.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
@@ -117,6 +118,7 @@ static void optimize(Module &module, TargetMachine &machine) {
   builder.crossRegisterProxies(loops, functions, sccs, modules);
 
   FunctionPassManager passes;
+  passes.addPass(LowerExpectIntrinsicPass());
   passes.addPass(EarlyCSEPass());
   // One round finds nearly all; the second would only prove that it did.
   passes.addPass(InstCombinePass(InstCombineOptions().setMaxIterations(1).setVerifyFixpoint(false)));

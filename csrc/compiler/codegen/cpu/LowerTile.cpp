@@ -1,6 +1,7 @@
 // Entry, argument loading, the loop over programs, and what x86 cannot divide.
 #include "compiler/codegen/common/Kernel.h"
 #include "compiler/codegen/cpu/TileLowering.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
@@ -93,6 +94,7 @@ LogicalResult TileLowering::run(ModuleOp target) {
   Value ok = constant(i32, 0), one = i64(1);
   bool hasChecks = false, hasScratch = false;
   kernel.walk([&](Operation *op) {
+    checksIndices |= isa<tile::CheckIndexOp>(op);
     hasChecks |= isa<tile::CheckIndexOp, tile::AssertOp>(op);
     hasScratch |= isa<tile::ScratchOp>(op);
   });
@@ -135,15 +137,25 @@ LogicalResult TileLowering::lowerBlock(Block &block) {
   return result;
 }
 
+static bool followsCheckedIndex(Value offset) {
+  SetVector<Operation *> operations;
+  BackwardSliceOptions options;
+  options.inclusive = true;
+  if (failed(getBackwardSlice(offset, &operations, options)))
+    return true;
+  return llvm::any_of(operations, llvm::IsaPred<tile::CheckIndexOp>);
+}
+
 LogicalResult TileLowering::lowerOp(Operation *op) {
   if (auto load = dyn_cast<tile::LoadOp>(op))
     return lowerLoad(load);
   if (auto store = dyn_cast<tile::StoreOp>(op))
-    return lowerStore(store);
+    return followsCheckedIndex(store.getOffset()) ? writeUnlessFailed([&] { return lowerStore(store); })
+                                                  : lowerStore(store);
   if (auto gather = dyn_cast<tile::GatherOp>(op))
     return lowerGather(gather);
   if (auto scatter = dyn_cast<tile::ScatterOp>(op))
-    return lowerScatter(scatter);
+    return writeUnlessFailed([&] { return lowerScatter(scatter); });
   if (auto check = dyn_cast<tile::CheckIndexOp>(op))
     return lowerCheckIndex(check);
   if (auto reduce = dyn_cast<tile::ReduceOp>(op))

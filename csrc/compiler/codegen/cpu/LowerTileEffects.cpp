@@ -110,14 +110,32 @@ LogicalResult TileLowering::lowerPrint(tile::PrintOp op) {
   return success();
 }
 
+/// `condition`, laid out for the usual case.
+static Value usually(ImplicitLocOpBuilder &b, Value condition, bool usual) {
+  Value expected = arith::ConstantOp::create(b, b.getBoolAttr(usual));
+  return LLVM::ExpectOp::create(b, b.getI1Type(), condition, expected);
+}
+
 void TileLowering::raise(Value condition, int32_t code, function_ref<void()> fillDetails) {
-  guardedStore(condition, [&] {
+  guardedStore(usually(b, condition, false), [&] {
     Value flag = LLVM::LoadOp::create(b, b.getI32Type(), errorFlag, /*alignment=*/4);
     guardedStore(arith::CmpIOp::create(b, arith::CmpIPredicate::eq, flag, constant(b.getI32Type(), 0)), [&] {
       fillDetails();
       LLVM::StoreOp::create(b, constant(b.getI32Type(), code), errorFlag, /*alignment=*/4);
     });
   });
+}
+
+LogicalResult TileLowering::writeUnlessFailed(function_ref<LogicalResult()> write) {
+  if (!checksIndices)
+    return write();
+  Value flag = LLVM::LoadOp::create(b, b.getI32Type(), errorFlag, /*alignment=*/4);
+  Value isUnset = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, flag, constant(b.getI32Type(), 0));
+  LogicalResult done = success();
+  masks.clear(); // those of a branch are of no use outside
+  guardedStore(usually(b, isUnset, true), [&] { done = write(); });
+  masks.clear();
+  return done;
 }
 
 LogicalResult TileLowering::lowerAssert(tile::AssertOp op) {

@@ -319,28 +319,23 @@ LogicalResult TileLowering::lowerCheckIndex(tile::CheckIndexOp op) {
     result.push_back(arith::SelectOp::create(b, safe, wrapped, zero(index.getType())));
 
     Value any = lanes == 1 ? failing : LLVM::vector_reduce_or::create(b, b.getI1Type(), failing).getResult();
-    guardedStore(any, [&] {
-      Value i32Zero = constant(b.getI32Type(), 0);
-      Value flag = LLVM::LoadOp::create(b, b.getI32Type(), errorFlag, /*alignment=*/4);
-      guardedStore(arith::CmpIOp::create(b, arith::CmpIPredicate::eq, flag, i32Zero), [&] {
-        Value bad = index;
-        if (lanes > 1) {
-          Type bits = b.getIntegerType(lanes);
-          Value first = LLVM::CountTrailingZerosOp::create(b, bits, LLVM::BitcastOp::create(b, bits, failing),
-                                                           /*is_zero_poison=*/true);
-          first = lanes > 64   ? arith::TruncIOp::create(b, b.getI64Type(), first).getResult()
-                  : lanes < 64 ? arith::ExtUIOp::create(b, b.getI64Type(), first).getResult()
-                               : first;
-          bad = LLVM::ExtractElementOp::create(b, index, first);
-        }
-        // KernelContext: scratch, error[3].
-        Value fields[] = {createIndexCast(bad, b.getI64Type(), /*isSigned=*/true), size, i64(op.getLine())};
-        for (auto [position, field] : llvm::enumerate(fields))
-          storeElements(field, elementPtr(contextPtr, b.getI64Type(), i64(position + 1)));
-        torch_tile::KernelError code =
-            op.getDivision() ? torch_tile::KernelError::DivisionByZero : torch_tile::KernelError::IndexOutOfRange;
-        LLVM::StoreOp::create(b, constant(b.getI32Type(), static_cast<int32_t>(code)), errorFlag, /*alignment=*/4);
-      });
+    torch_tile::KernelError code =
+        op.getDivision() ? torch_tile::KernelError::DivisionByZero : torch_tile::KernelError::IndexOutOfRange;
+    raise(any, static_cast<int32_t>(code), [&] {
+      Value bad = index;
+      if (lanes > 1) {
+        Type bits = b.getIntegerType(lanes);
+        Value first = LLVM::CountTrailingZerosOp::create(b, bits, LLVM::BitcastOp::create(b, bits, failing),
+                                                         /*is_zero_poison=*/true);
+        first = lanes > 64   ? arith::TruncIOp::create(b, b.getI64Type(), first).getResult()
+                : lanes < 64 ? arith::ExtUIOp::create(b, b.getI64Type(), first).getResult()
+                             : first;
+        bad = LLVM::ExtractElementOp::create(b, index, first);
+      }
+      // KernelContext: scratch, error[3].
+      Value fields[] = {createIndexCast(bad, b.getI64Type(), /*isSigned=*/true), size, i64(op.getLine())};
+      for (auto [position, field] : llvm::enumerate(fields))
+        storeElements(field, elementPtr(contextPtr, b.getI64Type(), i64(position + 1)));
     });
   }
   set(op.getResult(), result);

@@ -121,6 +121,9 @@ private:
   /// The address of zero-terminated text.
   mlir::Value textConstant(llvm::StringRef text);
   void raise(mlir::Value condition, int32_t code, llvm::function_ref<void()> fillDetails);
+  /// `write` unless an index of this program was out of range: such an index became 0, and element 0 is not to be
+  /// written.
+  mlir::LogicalResult writeUnlessFailed(llvm::function_ref<mlir::LogicalResult()> write);
 
   //===-- reductions and scans (LowerTileReduce.cpp) --------------------------------------------------------------===//
 
@@ -136,6 +139,7 @@ private:
   mlir::LLVM::LLVMFuncOp function;
   mlir::Operation *entryEnd = nullptr;
   mlir::Value contextPtr, scratch, errorFlag;
+  bool checksIndices = false;
   /// Memory that may be read where nothing is wanted.
   mlir::Value idleSlot;
   mlir::Value programIds[3], gridSizes[3];
