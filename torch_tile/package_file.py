@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 import torch
 
 MAGIC = b"TILEPACK"
-VERSION = 2
+VERSION = 3
 HEADER_BYTES = 64
 _ALIGN, _PAGE = 64, 4096
 INT64_MAX = 2**63 - 1
@@ -55,6 +55,8 @@ class Argument:
     name: str
     dtype: torch.dtype | None
     sizes: tuple[tuple[int, int], ...]
+    needs_strides: bool = False
+    """Those that it was exported with: the program reads its memory."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,6 +208,10 @@ class Writer:
             out.data.append(variant.sources is not None)
             if variant.sources is not None:
                 out.unsigned(variant.sources)
+        laid_out = [number for number, argument in enumerate(arguments) if argument.needs_strides]
+        out.unsigned(len(laid_out))
+        for number in laid_out:
+            out.unsigned(number)
         offset = self._file.tell()
         self._file.write(out.data)
         self._file.seek(0)

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view magic = "TILEPACK";
 // 2: sources of variants.
-constexpr uint32_t formatVersion = 2, oldestVersion = 1;
+constexpr uint32_t formatVersion = 3, oldestVersion = 1;
 constexpr size_t headerBytes = 64, alignBytes = 64;
 
 uint64_t fixed(std::span<const uint8_t> bytes, size_t offset, size_t size) {
@@ -170,6 +170,13 @@ Status readAll(std::span<const uint8_t> index, uint64_t endOfBlobs, uint64_t ver
   readList(package.inputs, [&] { return readInput(in); });
   readList(package.constants, [&] { return readConstant(in, package.blobs); });
   readList(package.variants, [&] { return readVariant(in, package, version); });
+  for (size_t left = version >= 3 ? in.count() : 0; left > 0 && !in.hasFailed(); --left) {
+    size_t number = in.unsignedInt();
+    if (number >= package.inputs.size())
+      in.fail("strides of an argument that is not there");
+    else
+      package.inputs[number].needsStrides = true;
+  }
   if (!in.hasFailed() && !in.isAtEnd())
     in.fail("bytes left over");
   if (!in.hasFailed())

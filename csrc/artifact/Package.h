@@ -30,7 +30,8 @@ struct PackageInput {
   struct Range {
     int64_t min = 0, max = 0;
   };
-  std::vector<Range> sizes; // of an Int one entry, its value
+  std::vector<Range> sizes;  // of an Int one entry, its value
+  bool needsStrides = false; // those that it was exported with: the program reads its memory
 };
 
 /// A parameter, a buffer, or what was computed of them.

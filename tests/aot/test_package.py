@@ -199,8 +199,8 @@ def test_damaged_files(mixed: tuple[Mixed, Path], tmp_path: Path) -> None:
         (good + b"x", "damaged"),
         (good[:16] + b"\xff" + good[17:], "damaged: its header"),
         (middle, "damaged: its index"),
-        (changed(good, version=VERSION + 1), "format 3, this library reads format 2: load it with a newer torch-tile"),
-        (changed(good, version=0), "format 0, this library reads format 2: package the model again"),
+        (changed(good, version=VERSION + 1), "format 4, this library reads format 3: load it with a newer torch-tile"),
+        (changed(good, version=0), "format 0, this library reads format 3: package the model again"),
         (changed(good, index=good[offset:] + b"\0"), "damaged: bytes left over"),
         (changed(good, index=good[offset:-3]), "damaged: "),
     ]:

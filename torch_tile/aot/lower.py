@@ -20,7 +20,7 @@ from torch_tile.aot.derived_sizes import Step, tell_sizes
 from torch_tile.aot.equal_operators import use_operators_of_aten
 from torch_tile.aot.size_checks import add_checks
 from torch_tile.aot.size_guards import guards_of
-from torch_tile.aot.viewed_inputs import is_view, name_of, viewed_inputs
+from torch_tile.aot.viewed_inputs import is_read_by_strides, is_view, name_of, viewed_inputs
 from torch_tile.config import Settings
 from torch_tile.debug.failures import Sources
 from torch_tile.errors import UnsupportedError
@@ -254,11 +254,13 @@ def _range_of(size: Any, exported: ExportedProgram) -> tuple[int, int]:
     return max(least, _INT64_MIN), min(greatest, INT64_MAX)
 
 
-def _argument(name: str, value: Any, exported: ExportedProgram) -> Argument:
+def _argument(name: str, node: Node, exported: ExportedProgram) -> Argument:
+    value = node.meta["val"]
     if isinstance(value, torch.Tensor):
         if value.dtype not in ELEMENT_TYPES:
             raise _unsupported(f"argument `{name}` has dtype {value.dtype}")
-        return Argument(name, value.dtype, tuple(_range_of(size, exported) for size in value.shape))
+        sizes = tuple(_range_of(size, exported) for size in value.shape)
+        return Argument(name, value.dtype, sizes, needs_strides=is_read_by_strides(node))
     if isinstance(value, torch.SymInt):
         return Argument(name, None, (_range_of(value, exported),))
     raise _unsupported(f"argument `{name}` is of type {type(value).__name__}; tensors and integers are taken")
@@ -304,7 +306,7 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
             raise _unsupported(f"the exported program has an input of kind {spec.kind.name}")
         elif isinstance(spec.arg, (TensorArgument, SymIntArgument)) and not isinstance(node.meta["val"], int):
             sources[node.name], places[place] = len(arguments), node.name
-            arguments.append(_argument(spec.arg.name, node.meta["val"], exported))
+            arguments.append(_argument(spec.arg.name, node, exported))
             place += 1
         else:
             value = spec.arg.value if isinstance(spec.arg, ConstantArgument) else node.meta["val"]

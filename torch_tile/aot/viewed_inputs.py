@@ -47,6 +47,18 @@ def is_view(node: Node) -> bool:
     return node.target is operator.getitem or (isinstance(node.target, torch._ops.OpOverload) and node.target.is_view)
 
 
+def is_read_by_strides(node: Node) -> bool:
+    """Whether `as_strided` reads the memory of an input of a functional graph."""
+    views = [node]
+    for view in views:  # grows
+        for user in view.users:
+            if user.target in (torch.ops.aten.as_strided.default, torch.ops.aten.as_strided_scatter.default):
+                return True
+            if is_view(user) and user.args[0] is view:
+                views.append(user)
+    return False
+
+
 def _source_of(node: Node) -> Node:
     """What a value was written to or may view, as the schemas of operators say it."""
     while node.op == "call_function":

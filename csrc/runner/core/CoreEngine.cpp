@@ -124,6 +124,7 @@ Status CoreEngine::run(std::span<const tile_tensor> inputs, std::vector<Result> 
 
 Status CoreEngine::runChecked(std::span<const tile_tensor> inputs, std::vector<Result> &results) {
   std::vector<ArgumentView> views;
+  std::vector<std::vector<int64_t>> strides(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const tile_tensor &given = inputs[i];
     const PackageInput &input = file->package().inputs[i];
@@ -133,6 +134,7 @@ Status CoreEngine::runChecked(std::span<const tile_tensor> inputs, std::vector<R
     if (!fromDlType({given.dtype_code, given.dtype_bits}, view.type))
       return Status::invalidInput("call", "argument `" + input.name + "` has an element type that is not taken");
     view.sizes = {given.shape, static_cast<size_t>(given.ndim)};
+    view.strides = strides[i] = stridesOf(given);
     if (input.kind == PackageInput::Kind::Int) {
       if (view.type != ElementType::Int64 || given.ndim != 0)
         return Status::invalidInput("call", "argument `" + input.name + "` expected an int64 without dimensions");

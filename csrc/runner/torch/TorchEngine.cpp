@@ -78,6 +78,8 @@ private:
                         input.name, "` expected an int64 without dimensions on the CPU");
       return *static_cast<const int64_t *>(data);
     }
+    TORCH_CHECK_VALUE(given.device_type == 1 || given.device_type == 2, "argument `", input.name,
+                      "` is on a device of type ", given.device_type, ", expected 1 (CPU) or 2 (CUDA)");
     auto rank = static_cast<size_t>(given.ndim);
     c10::Device device = given.device_type == 1
                              ? c10::Device(c10::kCPU)

@@ -58,6 +58,7 @@ ArgumentView viewOf(const c10::IValue &value, const std::string &name, c10::Devi
     TORCH_CHECK(false, "argument `", name, "` ", reason);
   view.type = toElementType(tensor.scalar_type());
   view.sizes = {tensor.sizes().data(), tensor.sizes().size()};
+  view.strides = {tensor.strides().data(), tensor.strides().size()};
   return view;
 }
 

@@ -112,6 +112,29 @@ Status Guards::checkEqual(std::span<const ArgumentView> arguments) const {
   return Status::ok();
 }
 
+Status Guards::checkStrides(std::span<const ArgumentView> arguments) const {
+  if (std::none_of(package.inputs.begin(), package.inputs.end(), [](const auto &input) { return input.needsStrides; }))
+    return Status::ok();
+  std::vector<int64_t> values;
+  evaluate(arguments, values);
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    InputSource source = variant.inputs[i];
+    if (source.kind == InputSource::Kind::Constant || !package.inputs[source.index].needsStrides)
+      continue;
+    const ArgumentView &argument = arguments[source.index];
+    const std::vector<ExprId> &strides = program.inputs[i].strides;
+    for (size_t dim = 0; dim < std::min(strides.size(), argument.strides.size()); ++dim) {
+      int64_t expected = values[strides[dim]];
+      if (argument.sizes[dim] > 1 && argument.strides[dim] != expected)
+        return refuse(package.inputs[source.index],
+                      ": stride of dimension " + std::to_string(dim) + " expected " + std::to_string(expected) +
+                          ", with which the model was exported, got " + std::to_string(argument.strides[dim]) +
+                          "; as_strided reads the memory of this argument");
+    }
+  }
+  return Status::ok();
+}
+
 Status Guards::check(std::span<const ArgumentView> arguments) const {
   if (arguments.size() != package.inputs.size())
     return Status::invalidInput("call", "expected " + std::to_string(package.inputs.size()) + " arguments, got " +
@@ -119,7 +142,8 @@ Status Guards::check(std::span<const ArgumentView> arguments) const {
   for (uint32_t i = 0; i < arguments.size(); ++i)
     if (Status status = checkRange(i, arguments[i]); !status.isOk())
       return status;
-  return checkEqual(arguments);
+  Status status = checkEqual(arguments);
+  return status.isOk() ? checkStrides(arguments) : status;
 }
 
 } // namespace torch_tile::runtime

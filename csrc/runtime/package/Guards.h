@@ -16,7 +16,7 @@ namespace torch_tile::runtime {
 struct ArgumentView {
   bool isTensor = true;
   artifact::ElementType type = artifact::ElementType::Float32;
-  std::span<const int64_t> sizes;
+  std::span<const int64_t> sizes, strides;
   int64_t value = 0; // where it is no tensor
 };
 
@@ -25,7 +25,8 @@ public:
   /// Both outlive the guards. `program` is what `variant` of `package` names.
   Guards(const artifact::Package &package, const artifact::Variant &variant, const artifact::Artifact &program);
 
-  /// Number, kind, dtype and sizes of the arguments; the message names the argument and the dimension.
+  /// Number, kind, dtype and sizes of the arguments, and strides where they count; the message names the argument and
+  /// the dimension.
   Status check(std::span<const ArgumentView> arguments) const;
 
   /// Sizes and strides of the program's inputs and all else that depends on sizes; for arguments that passed.
@@ -35,6 +36,7 @@ public:
 private:
   Status checkRange(uint32_t number, const ArgumentView &argument) const;
   Status checkEqual(std::span<const ArgumentView> arguments) const;
+  Status checkStrides(std::span<const ArgumentView> arguments) const;
 
   const artifact::Package &package;
   const artifact::Variant &variant;
