@@ -184,7 +184,7 @@ def test_packages_before_lines_are_read(package: Any, tmp_path: Path) -> None:
     good = (NUMBERS, NUMBERS)
     data = Path(package(Divides, good)).read_bytes()
     offset = int.from_bytes(data[24:32], "little")
-    # The variant ends with whether there are lines, and the number of their blob; then come arguments that need strides.
+    # A variant ends with whether there are lines, and the number of their blob; last come arguments that need strides.
     assert VERSION == 3 and data[-3] == 1 and data[-1] == 0
     path = tmp_path / "m.tile"
     path.write_bytes(changed(data, version=1, index=data[offset:-3]))

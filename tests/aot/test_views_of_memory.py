@@ -37,7 +37,7 @@ def test_other_strides_are_refused(tmp_path: Path) -> None:
         assert torch.equal(torch.as_tensor(result), Diagonal()(x, y))
         call(x, y.t().contiguous().t())  # the memory of y is not read as such
         with pytest.raises(
-            (ValueError, RuntimeError), match="argument `x`: stride of dimension 0 expected 4, .*got 1; as_strided"
+            (ValueError, RuntimeError), match=r"argument `x`: stride of dimension 0 expected 4, .*got 1; as_strided"
         ):
             call(x.t(), y)
 
