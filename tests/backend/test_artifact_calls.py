@@ -44,6 +44,7 @@ def test_static_sizes(tmp_path: Path, dynamic_shapes: Literal["from_graph", "fro
             ((torch.ones(6, 7),), ValueError, r"compiled for inputs with x_1.size\(\)\[0\] == 5; `x_1` is \[6, 7\]"),
             ((torch.ones(7, 5).t(),), ValueError, r"x_1.stride\(\)\[0\] == 7; `x_1` is .* with strides \[1, 5\]"),
             ((X.double(),), TypeError, "input `x_1` expected a tensor of float32 with 2 dimensions, got .* float64"),
+            ((X.to_sparse(),), TypeError, "got a tensor of float32 with 2 dimensions and layout torch.sparse_coo"),
             ((X[0],), TypeError, "input `x_1` expected .* 2 dimensions, got .* 1 dimensions"),
             ((), TypeError, r"expected 1 inputs \(x_1\), got 0"),
             ((X, X), TypeError, r"expected 1 inputs \(x_1\), got 2"),

@@ -136,7 +136,8 @@ def _compiled(text: str) -> tuple[Any, tuple[str, int] | None]:
 
 def _kind(value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        return f"a tensor of {str(value.dtype).removeprefix('torch.')} with {value.dim()} dimensions"
+        layout = "" if value.layout is torch.strided else f" and layout {value.layout}"
+        return f"a tensor of {str(value.dtype).removeprefix('torch.')} with {value.dim()} dimensions{layout}"
     is_integer = isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool)
     return "an integer" if is_integer else type(value).__name__
 
