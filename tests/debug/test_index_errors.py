@@ -65,6 +65,17 @@ def test_operator_line_index_and_size(operator: str, dim: int, f: Function) -> N
     assert re.fullmatch(found, note_of(error)), note_of(error)
 
 
+@pytest.mark.parametrize("unpool", [F.max_unpool1d, F.max_unpool2d, F.max_unpool3d], ids=lambda f: f.__name__)
+def test_class_of_unpooling(unpool: Function) -> None:
+    dims = int(unpool.__name__[-2])
+    x, places = torch.ones(1, 1, *[2] * dims), torch.full((1, 1, *[2] * dims), 999)
+    error, eager = (
+        raised_by(f, x, places) for f in (compiled(lambda x, i: unpool(x, i, 2)), lambda x, i: unpool(x, i, 2))
+    )
+    assert type(error) is type(eager) is RuntimeError
+    assert str(error) == f"index 999 is out of bounds for dimension 2 with size {4**dims}"
+
+
 def test_each_of_several_in_one_kernel() -> None:
     """The note names one line, that of the index, not all lines of the kernel."""
 

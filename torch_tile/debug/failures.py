@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 # Whose kernels in ATen raise RuntimeError for an index out of range. Others raise IndexError.
 _RAISE_RUNTIME_ERRORS = {
-    "aten::gather", "aten::masked_scatter", "aten::scatter", "aten::scatter_add", "aten::scatter_reduce",
+    "aten::gather", "aten::masked_scatter", "aten::max_unpool2d", "aten::max_unpool3d", "aten::scatter",
+    "aten::scatter_add", "aten::scatter_reduce",
 }  # fmt: skip
 # Those that raise it for an empty dimension.
 _RAISE_RUNTIME_ERRORS_IF_EMPTY = {"aten::embedding", "aten::index_select"}

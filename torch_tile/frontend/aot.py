@@ -329,7 +329,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         dynamo_counters["aot_autograd"]["not_ok"] += 1
         raise
     dynamo_counters["aot_autograd"]["ok"] += 1
-    return _eager_where_inputs_overlap(compiled, gm) if settings.writes_inputs else compiled
+    return _eager_where_inputs_overlap(compiled, gm, example_inputs) if settings.writes_inputs else compiled
 
 
 def _share_memory(inputs: Sequence[Any]) -> bool:
@@ -338,16 +338,59 @@ def _share_memory(inputs: Sequence[Any]) -> bool:
     return len(set(known)) < len(known)
 
 
-def _eager_where_inputs_overlap(compiled: Callable[..., Any], gm: torch.fx.GraphModule) -> Callable[..., Any]:
-    """Dynamo's guards do not see whether arguments overlap that did not when the graph was compiled."""
+def _overlapping(inputs: Sequence[Any]) -> dict[int, tuple[int, int | None]]:
+    """For each input that may overlap another one, by number, the first that it shares memory with, and where it
+    begins in that memory if this is known."""
+    found: dict[int, tuple[int, int | None]] = {}
+    groups: dict[Any, list[int]] = {}
+    for number, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and (storage := storage_of(value)) is not None:
+            groups.setdefault(storage, []).append(number)
+    for group in groups.values():
+        ranges = [_range_in_storage(inputs[number]) for number in group]
+        for number, own in zip(group, ranges, strict=True):
+            others = [other for other in ranges if other is not own]
+            if any(own is None or other is None or max(own[0], other[0]) < min(own[1], other[1]) for other in others):
+                found[number] = group[0], own[0] if own else None
+    return found
+
+
+def _range_in_storage(value: torch.Tensor) -> list[int] | None:
+    """First byte and end, where sizes are known."""
+    offset, last = value.storage_offset(), 0
+    for size, stride in zip(value.shape, value.stride(), strict=True):
+        last += (size - 1) * stride
+    if not isinstance(offset, int) or not isinstance(last, int):
+        return None
+    bytes_each = value.element_size()
+    return [offset * bytes_each, (offset + last + 1) * bytes_each if 0 not in value.shape else 0]
+
+
+def _eager_where_inputs_overlap(
+    compiled: Callable[..., Any], gm: torch.fx.GraphModule, inputs: Sequence[Any]
+) -> Callable[..., Any]:
+    """Dynamo's guards do not see whether arguments overlap that did not when the graph was compiled, which the program
+    sees itself; nor whether those do that did. AOTAutograd gives these as one input, and makes them anew of it."""
 
     eager = untraced(gm.forward, "the backend has refused this call")
     is_boxed = getattr(compiled, "_boxed_call", False)
+    overlapping = _overlapping(inputs)
+
+    def are_elsewhere(given: Sequence[Any]) -> bool:
+        for number, (first, start) in overlapping.items():
+            value = given[number]
+            if storage_of(value) != storage_of(given[first]):
+                return True
+            if start is not None and value.storage_offset() * value.element_size() != start:
+                return True
+        return False
 
     @functools.wraps(compiled)
     def call(*args: Any) -> Any:
         given = list(args[0]) if is_boxed else args
         try:
+            if overlapping and are_elsewhere(given):
+                raise OverlappingInputsError("run", "arguments overlap in another way than when it was compiled")
             return compiled(*args)
         except OverlappingInputsError as error:
             counters.add("fallbacks")

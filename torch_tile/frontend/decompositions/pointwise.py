@@ -194,7 +194,15 @@ def _pow_tensors(base: torch.Tensor, exponent: torch.Tensor) -> Any:
     dtype = torch.result_type(base, exponent)
     if not _is_integer(dtype):
         return NotImplemented
-    return _integer_power(base.to(dtype), exponent.to(dtype))
+    # Zeros in the layout of a pointwise operation on both: that of the result.
+    layout = torch.bitwise_and(torch.bitwise_xor(base, exponent), 0)
+    return _integer_power(torch.bitwise_or(layout, base), torch.bitwise_or(layout, exponent))
+
+
+def _wrapped(number: int, dtype: torch.dtype) -> int:
+    """The number of an integer dtype that has the low bits of this one."""
+    limits = torch.iinfo(dtype)
+    return (number - limits.min) % (limits.max - limits.min + 1) + limits.min
 
 
 def _pow_of_number(base: Any, exponent: torch.Tensor) -> Any:
@@ -205,7 +213,8 @@ def _pow_of_number(base: Any, exponent: torch.Tensor) -> Any:
     dtype = torch.result_type(base, exponent)
     if not _is_integer(dtype):
         return NotImplemented
-    return _integer_power(torch.full((), base, dtype=dtype, device=exponent.device), exponent.to(dtype))
+    number = torch.full((), _wrapped(base, dtype), dtype=dtype, device=exponent.device)
+    return _integer_power(number, exponent.to(dtype))
 
 
 def _pow_to_number(base: torch.Tensor, exponent: Any) -> Any:

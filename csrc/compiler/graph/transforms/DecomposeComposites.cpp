@@ -33,7 +33,12 @@ public:
   LogicalResult run() {
     Type source = elementType(op->getOperand(0));
     // A mean of integers is refused by torch; a bool or integer softmax too.
-    computed = isa<FloatType>(source) ? computeType(source) : computeType(elementType(op->getResult(0)));
+    computed = computeType(elementType(op->getResult(0)));
+    // A mean of a wider dtype than its operand's is computed in that.
+    if (Type own = computeType(source);
+        isa<FloatType>(own) &&
+        (!isa<FloatType>(computed) || own.getIntOrFloatBitWidth() > computed.getIntOrFloatBitWidth()))
+      computed = own;
     if (!isa<FloatType>(computed))
       return emitUnsupported(op) << "expected floats, got " << op->getOperand(0).getType();
     return llvm::TypeSwitch<Operation *, LogicalResult>(op)
