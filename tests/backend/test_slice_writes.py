@@ -347,7 +347,8 @@ def test_random_writes_of_parts(block: int, dynamic: bool, monkeypatch: pytest.M
     at, into = at_indices.write_at_indices, into_inputs._write
     monkeypatch.setattr("torch_tile.frontend.compile.write_at_indices", lambda *args: chosen.append(at(*args)))
     monkeypatch.setattr(into_inputs, "_write", lambda *args: (chosen.append(1), into(*args))[1])
-    for seed in range(block * 15, block * 15 + 15):
+    # torch takes three times as long to trace with symbols.
+    for seed in range(block * 15, block * 15 + 15, 3 if dynamic else 1):
         function, inputs = program(seed)
         mine, theirs = copy_inputs(inputs), copy_inputs(inputs)
         fresh()
@@ -355,4 +356,4 @@ def test_random_writes_of_parts(block: int, dynamic: bool, monkeypatch: pytest.M
             result = compiled(function, dynamic=dynamic)(*mine)
         assert_same(result, function(*theirs), rtol=1e-5, atol=1e-5)
         assert_same(mine, theirs, rtol=1e-5, atol=1e-5)
-    assert sum(chosen) >= 4
+    assert sum(chosen) >= (1 if dynamic else 4)
