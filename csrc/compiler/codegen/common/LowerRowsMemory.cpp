@@ -42,7 +42,7 @@ Value RowLowering::elementPtr(Value base, Type storage, Value index) {
   if (std::optional<int64_t> known = constantOf(index)) {
     if (*known == 0)
       return base;
-    if (llvm::isInt<32>(*known))
+    if (llvm::isInt<LLVM::kGEPConstantBitWidth>(*known))
       return LLVM::GEPOp::create(b, ptrType, storage, base, ArrayRef<LLVM::GEPArg>{int32_t(*known)});
   }
   return LLVM::GEPOp::create(b, ptrType, storage, base, ArrayRef<LLVM::GEPArg>{index});
