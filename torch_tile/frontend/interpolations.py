@@ -1,4 +1,5 @@
-"""Interpolations that ATen computes by another rule than torch's decompositions, of which it makes one call outside.
+"""Interpolations that are not left to torch's decompositions: linear ones that enlarge go dimension by dimension, and
+what ATen computes by another rule is one call outside.
 
 Eager mode interpolates bytes in fixed point, and copies a dimension that a factor leaves as long as it was.
 `F.interpolate` calls operators that dispatch takes apart before the table of decompositions is asked. Below autograd's
@@ -13,13 +14,21 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch.fx import Node
-from torch.fx.experimental.symbolic_shapes import guard_or_true
+from torch.fx.experimental.symbolic_shapes import guard_or_true, statically_known_true
 from torch.utils import _pytree as pytree
 
 from torch_tile.frontend.dynamo_calls import name_of, tensors_in
 from torch_tile.frontend.replaced_calls import Call
 
 _MODES = ("nearest", "linear", "bilinear", "trilinear", "bicubic")
+# Functions of torch.nn.functional that interpolate, with the arguments of `F.interpolate` that they fix.
+_CALLS: dict[Any, dict[str, Any]] = {
+    F.interpolate: {},
+    F.upsample: {},
+    F.upsample_nearest: {"mode": "nearest"},
+    F.upsample_bilinear: {"mode": "bilinear", "align_corners": True},
+}
+_DEFAULTS = {"align_corners": None, "recompute_scale_factor": None, "antialias": False}
 _COPYING = ("nearest", "upsample_nearest2d", "upsample_nearest3d")
 
 
@@ -72,15 +81,64 @@ def left_whole(
         return operator(x, _each(size, dims), *corners, *factors)  # type: ignore[no-any-return]
 
 
+def by_dimension(
+    x: torch.Tensor, size: Any, scale_factor: Any, mode: str, align_corners: bool | None, recompute_scale_factor: Any
+) -> torch.Tensor:
+    """As `F.interpolate` with arguments that it takes: the last dimension first, then the others on what it gave.
+
+    Each element is computed as by torch's decomposition, which reads all 4 or 8 neighbours of each result in memory.
+    Here neighbours along the last dimension are read once, and whole rows for the other dimensions.
+    """
+    dims = x.dim() - 2
+    factors = _each(scale_factor, dims)
+    if size is None:
+        size = [torch.sym_int(n * factor) for n, factor in zip(x.shape[2:], factors, strict=True)]  # type: ignore[no-untyped-call]
+        factors = [None] * dims if recompute_scale_factor else factors
+    size = _each(size, dims)
+    result = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+    for dim in range(dims - 1, -1, -1):
+        old, new, factor = x.shape[dim + 2], size[dim], factors[dim]
+        places = torch.arange(new, device=x.device).to(result.dtype)
+        if align_corners:
+            places = places * ((old - 1) / (new - 1) if new > 1 else 0)
+        else:
+            places = (places + 0.5) * (1.0 / factor if factor is not None and factor > 0 else old / new) - 0.5
+        places = places.clamp(min=0.0)
+        first = places.to(torch.int64)
+        share = (places - first).clamp(0.0, 1.0).to(result.dtype)
+        sides = [[None] * (dim + 2) + [index] for index in (first, (first + 1).clamp(max=old - 1))]
+        one, other = (torch.ops.aten._unsafe_index(result, side) for side in sides)
+        result = one + (other - one) * share.reshape(-1, *[1] * (dims - 1 - dim))
+    return result.to(x.dtype).contiguous(memory_format=_format_of(x))
+
+
+def _format_of(x: torch.Tensor) -> torch.memory_format:
+    return torch._prims_common.suggest_memory_format(x)
+
+
+def _enlarges(node: Node, x: torch.Tensor, mode: str) -> bool:
+    """Whether each row of what is interpolated along the last dimension is read by a row of the result, or more."""
+    result = node.meta.get("example_value")
+    if mode not in ("bilinear", "trilinear") or not isinstance(result, torch.Tensor) or x.device.type != "cpu":
+        return False
+    return x.is_floating_point() and all(
+        statically_known_true(new >= old) for new, old in zip(result.shape[2:-1], x.shape[2:-1], strict=True)
+    )
+
+
 def choose(node: Node) -> Call | None:
-    """`left_whole` for interpolations of bytes, and for those without gradients that keep a size."""
-    if node.target is not F.interpolate:
+    """`left_whole` for interpolations of bytes, and for those without gradients that keep a size; `by_dimension` for
+    linear ones that enlarge."""
+    fixed = _CALLS.get(node.target)
+    if fixed is None:
         return None
-    given = inspect.signature(F.interpolate).bind(*node.args, **node.kwargs)
+    given = inspect.signature(node.target).bind(*node.args, **node.kwargs)  # type: ignore[arg-type]
     given.apply_defaults()
-    arguments = dict(given.arguments)
+    arguments = {**_DEFAULTS, **given.arguments, **fixed}
     is_known = not arguments.pop("antialias") and arguments["mode"] in _MODES
     x = next(tensors_in(arguments.pop("input")), None)
-    if not is_known or x is None or x.requires_grad or (x.is_floating_point() and not keeps_a_size(node)):
+    if not is_known or x is None:
         return None
-    return left_whole, (given.arguments["input"],), arguments
+    if not x.requires_grad and (not x.is_floating_point() or keeps_a_size(node)):
+        return left_whole, (given.arguments["input"],), arguments
+    return (by_dimension, (given.arguments["input"],), arguments) if _enlarges(node, x, arguments["mode"]) else None

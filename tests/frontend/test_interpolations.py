@@ -1,0 +1,82 @@
+"""Linear interpolations that enlarge, which go dimension by dimension."""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.compiling import compiled
+from torch_tile.frontend import interpolations
+
+FORMS: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
+    ("bilinear", (2, 3, 7, 9), {"scale_factor": 2}),
+    ("bilinear", (2, 3, 7, 9), {"scale_factor": 1.7}),
+    ("bilinear", (2, 3, 7, 9), {"scale_factor": 2.5, "recompute_scale_factor": True}),
+    ("bilinear", (1, 4, 1, 5), {"size": (6, 3)}),
+    ("bilinear", (2, 3, 7, 9), {"size": (7, 9)}),
+    ("bilinear", (2, 3, 7, 9), {"scale_factor": (2.0, 0.5)}),
+    ("bilinear", (2, 3, 5, 9), {"size": (11, 1)}),
+    ("trilinear", (1, 2, 3, 4, 5), {"scale_factor": 2}),
+    ("trilinear", (1, 2, 3, 4, 5), {"size": (3, 9, 4)}),
+]
+IDS = [f"{mode} {shape} {options}".replace("'", "") for mode, shape, options in FORMS]
+DTYPES = [torch.float32, torch.float64, torch.bfloat16]
+
+
+@pytest.mark.parametrize("align_corners", [False, True], ids=["edges", "corners"])
+@pytest.mark.parametrize(("mode", "shape", "options"), FORMS, ids=IDS)
+def test_equals_eager(mode: str, shape: tuple[int, ...], options: dict[str, Any], align_corners: bool) -> None:
+    last = torch.channels_last if len(shape) == 4 else torch.channels_last_3d
+    for dtype, memory_format in itertools.product(DTYPES, [torch.contiguous_format, last]):
+
+        def function(x: torch.Tensor) -> torch.Tensor:
+            return F.interpolate(x, mode=mode, align_corners=align_corners, **options) * 2
+
+        torch.compiler.reset()
+        x = torch.randn(shape).to(dtype).contiguous(memory_format=memory_format).requires_grad_()
+        y = x.detach().clone().requires_grad_()
+        result, eager, expected = compiled(function)(x), function(y), function(x.detach().double())
+        assert result.stride() == eager.stride() and result.dtype is eager.dtype
+        error, own = ((r.detach().double() - expected).abs().max() for r in (result, eager))
+        # A few roundings at most where eager mode is right by luck, or is the reference itself.
+        assert error <= 2 * own + 4 * torch.finfo(dtype).eps * expected.abs().max()
+        weight = torch.randn(result.shape).to(dtype)
+        result.backward(weight)
+        eager.backward(weight)
+        tolerance = {torch.float32: 1e-4, torch.float64: 1e-12, torch.bfloat16: 0.2}[dtype]
+        torch.testing.assert_close(x.grad, y.grad, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["upsample", "upsample_nearest", "upsample_bilinear"])
+@pytest.mark.filterwarnings("ignore:.*upsample.*is deprecated")
+def test_bytes_by_older_names(name: str) -> None:
+    x = torch.randint(0, 255, (1, 2, 3, 3), dtype=torch.uint8)
+    function = getattr(F, name)
+    assert torch.equal(compiled(lambda x: function(x, size=(5, 6)))(x), function(x, size=(5, 6)))
+
+
+def test_dynamic_sizes() -> None:
+    call = compiled(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), dynamic=True)
+    for sizes in ((2, 3, 7, 9), (1, 3, 20, 4), (2, 5, 3, 3)):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(call(x), F.interpolate(x, scale_factor=2, mode="bilinear"))
+
+
+def test_what_shrinks_reads_all_neighbours_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that no result reads would be computed otherwise."""
+    called: list[tuple[int, ...]] = []
+    by_dimension = interpolations.by_dimension
+    monkeypatch.setattr(
+        interpolations,
+        "by_dimension",
+        lambda x, *args, **kw: called.append(tuple(x.shape)) or by_dimension(x, *args, **kw),
+    )
+    for sizes, is_enlarged in (((14, 5), True), ((7, 3), True), ((5, 18), False)):
+        torch.compiler.reset()
+        called.clear()
+        x = torch.randn(1, 2, 7, 9)
+        result = compiled(lambda x: F.interpolate(x, sizes, mode="bilinear"))(x)  # noqa: B023
+        torch.testing.assert_close(result, F.interpolate(x, sizes, mode="bilinear"))
+        assert bool(called) == is_enlarged
