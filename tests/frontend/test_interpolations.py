@@ -57,6 +57,12 @@ def test_bytes_by_older_names(name: str) -> None:
     assert torch.equal(compiled(lambda x: function(x, size=(5, 6)))(x), function(x, size=(5, 6)))
 
 
+def test_bytes_of_no_images() -> None:
+    x = torch.empty(0, 3, 4, dtype=torch.uint8)
+    result, expected = compiled(lambda x: F.interpolate(x, 3))(x), F.interpolate(x, 3)
+    assert result.shape == expected.shape and result.dtype is expected.dtype
+
+
 def test_dynamic_sizes() -> None:
     call = compiled(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), dynamic=True)
     for sizes in ((2, 3, 7, 9), (1, 3, 20, 4), (2, 5, 3, 3)):

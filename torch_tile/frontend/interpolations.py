@@ -137,7 +137,7 @@ def choose(node: Node) -> Call | None:
     arguments = {**_DEFAULTS, **given.arguments, **fixed}
     is_known = not arguments.pop("antialias") and arguments["mode"] in _MODES
     x = next(tensors_in(arguments.pop("input")), None)
-    if not is_known or x is None:
+    if not is_known or x is None or any(statically_known_true(size == 0) for size in x.shape):
         return None
     if not x.requires_grad and (not x.is_floating_point() or keeps_a_size(node)):
         return left_whole, (given.arguments["input"],), arguments
