@@ -9,7 +9,7 @@ using namespace torch_tile::artifact;
 namespace {
 
 constexpr std::string_view magic = "TILEPACK";
-// 2: sources of variants.
+// 2: sources of variants. 3: arguments that need their strides.
 constexpr uint32_t formatVersion = 3, oldestVersion = 1;
 constexpr size_t headerBytes = 64, alignBytes = 64;
 

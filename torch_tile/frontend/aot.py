@@ -311,7 +311,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         cached = _compile_by_cache(settings)
         # Tokens that order effects are made within the graph; they are no inputs and outputs of ours.
         patches = {"unlift_effect_tokens": True}
-        if _share_memory(example_inputs):
+        if _by_storage(example_inputs):
             # Results that view arguments over one storage: to replay their views on the storage may end the process.
             patches["view_replay_for_aliased_outputs"] = False
         with functorch_config.patch(patches):
@@ -332,30 +332,36 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
     return _eager_where_inputs_overlap(compiled, gm, example_inputs) if settings.writes_inputs else compiled
 
 
-def _share_memory(inputs: Sequence[Any]) -> bool:
-    storages = [storage_of(x) for x in inputs if isinstance(x, torch.Tensor)]
-    known = [storage for storage in storages if storage is not None]
-    return len(set(known)) < len(known)
+def _by_storage(inputs: Sequence[Any]) -> list[list[int]]:
+    """The numbers of the inputs that share memory, for each storage that several have."""
+    groups: dict[Any, list[int]] = {}
+    for number, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and (storage := storage_of(value)) is not None:
+            groups.setdefault(storage, []).append(number)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _overlapping(inputs: Sequence[Any]) -> dict[int, tuple[int, int | None]]:
     """For each input that may overlap another one, by number, the first that it shares memory with, and where it
     begins in that memory if this is known."""
     found: dict[int, tuple[int, int | None]] = {}
-    groups: dict[Any, list[int]] = {}
-    for number, value in enumerate(inputs):
-        if isinstance(value, torch.Tensor) and (storage := storage_of(value)) is not None:
-            groups.setdefault(storage, []).append(number)
-    for group in groups.values():
-        ranges = [_range_in_storage(inputs[number]) for number in group]
-        for number, own in zip(group, ranges, strict=True):
-            others = [other for other in ranges if other is not own]
-            if any(own is None or other is None or max(own[0], other[0]) < min(own[1], other[1]) for other in others):
-                found[number] = group[0], own[0] if own else None
+    for group in _by_storage(inputs):
+        ranges = [(_range_in_storage(inputs[number]), number) for number in group]
+        known = sorted((*own, number) for own, number in ranges if own is not None)
+        if len(known) < len(ranges):
+            found.update((number, (group[0], own[0] if own else None)) for own, number in ranges)
+            continue
+        furthest, reached_by = -1, -1
+        for start, end, number in known:
+            if start < min(end, furthest):
+                for each in (number, reached_by):
+                    found[each] = group[0], inputs[each].storage_offset() * inputs[each].element_size()
+            if end > furthest:
+                furthest, reached_by = end, number
     return found
 
 
-def _range_in_storage(value: torch.Tensor) -> list[int] | None:
+def _range_in_storage(value: torch.Tensor) -> tuple[int, int] | None:
     """First byte and end, where sizes are known."""
     offset, last = value.storage_offset(), 0
     for size, stride in zip(value.shape, value.stride(), strict=True):
@@ -363,7 +369,7 @@ def _range_in_storage(value: torch.Tensor) -> list[int] | None:
     if not isinstance(offset, int) or not isinstance(last, int):
         return None
     bytes_each = value.element_size()
-    return [offset * bytes_each, (offset + last + 1) * bytes_each if 0 not in value.shape else 0]
+    return offset * bytes_each, (offset + last + 1) * bytes_each if 0 not in value.shape else 0
 
 
 def _eager_where_inputs_overlap(

@@ -109,11 +109,7 @@ def by_dimension(
         sides = [[None] * (dim + 2) + [index] for index in (first, (first + 1).clamp(max=old - 1))]
         one, other = (torch.ops.aten._unsafe_index(result, side) for side in sides)
         result = one + (other - one) * share.reshape(-1, *[1] * (dims - 1 - dim))
-    return result.to(x.dtype).contiguous(memory_format=_format_of(x))
-
-
-def _format_of(x: torch.Tensor) -> torch.memory_format:
-    return torch._prims_common.suggest_memory_format(x)
+    return result.to(x.dtype).contiguous(memory_format=torch._prims_common.suggest_memory_format(x))
 
 
 def _enlarges(node: Node, x: torch.Tensor, mode: str) -> bool:

@@ -1,8 +1,8 @@
 // Entry, argument loading, the loop over programs, and what x86 cannot divide.
 #include "compiler/codegen/common/Kernel.h"
 #include "compiler/codegen/cpu/TileLowering.h"
-#include "mlir/Analysis/SliceAnalysis.h"
 
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
 
@@ -150,8 +150,9 @@ LogicalResult TileLowering::lowerOp(Operation *op) {
   if (auto load = dyn_cast<tile::LoadOp>(op))
     return lowerLoad(load);
   if (auto store = dyn_cast<tile::StoreOp>(op))
-    return followsCheckedIndex(store.getOffset()) ? writeUnlessFailed([&] { return lowerStore(store); })
-                                                  : lowerStore(store);
+    return checksIndices && followsCheckedIndex(store.getOffset())
+               ? writeUnlessFailed([&] { return lowerStore(store); })
+               : lowerStore(store);
   if (auto gather = dyn_cast<tile::GatherOp>(op))
     return lowerGather(gather);
   if (auto scatter = dyn_cast<tile::ScatterOp>(op))
