@@ -149,7 +149,7 @@ def test_files_that_are_not_whole(tmp_path: Path) -> None:
     cases = {
         "it does not begin with 'TILEPACK'": b"PK\3\4" + whole[4:],
         "no package of torch-tile": b"torch_tile artifact 1\n" + whole,
-        "format 9, this library reads format 2: load it with a newer": whole[:8] + b"\x09" + whole[9:],
+        "format 9, this library reads format 3: load it with a newer": whole[:8] + b"\x09" + whole[9:],
         "cut short": whole[:-1],
         "it is empty": b"",
     }

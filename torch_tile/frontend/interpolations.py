@@ -87,7 +87,8 @@ def by_dimension(
     """As `F.interpolate` with arguments that it takes: the last dimension first, then the others on what it gave.
 
     Each element is computed as by torch's decomposition, which reads all 4 or 8 neighbours of each result in memory.
-    Here neighbours along the last dimension are read once, and whole rows for the other dimensions.
+    Here neighbours along the last dimension are read once, and whole rows for the other dimensions. A dimension that
+    keeps its size is copied, as in eager mode, whatever its factor is.
     """
     dims = x.dim() - 2
     factors = _each(scale_factor, dims)
@@ -98,6 +99,8 @@ def by_dimension(
     result = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
     for dim in range(dims - 1, -1, -1):
         old, new, factor = x.shape[dim + 2], size[dim], factors[dim]
+        if is_copied(new, old, factor) or (factor is None and statically_known_true(new == old)):
+            continue
         places = torch.arange(new, device=x.device).to(result.dtype)
         if align_corners:
             places = places * ((old - 1) / (new - 1) if new > 1 else 0)
