@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,8 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 from torch.utils import _pytree as pytree
+
+from tests import processes
 
 ROOT = Path(__file__).resolve().parents[1]
 # Another backend here (aot_eager, inductor) checks the tests themselves.
@@ -184,13 +185,10 @@ def gradients(
     return list(torch.autograd.grad(outputs, leaves, weights, allow_unused=True))
 
 
-def run_python(code: str, **environment: str) -> str:
-    """Runs code in a process of its own, from the root of the project."""
+def run_python(code: str, *, imports: bool = True, **environment: str) -> str:
+    """Runs code in a process of its own, from the root of the project; `imports` as for `processes.run`."""
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code)],
-            cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, timeout=240,
-        )  # fmt: skip
+        done = processes.run("-c", textwrap.dedent(code), env={**os.environ, **environment}, imports=imports)
     except subprocess.TimeoutExpired as end:  # what was written by then is bytes
         said = b"\n".join((stream or b"")[-4000:] for stream in (end.stdout, end.stderr)).decode(errors="replace")
         pytest.fail(f"no end within {end.timeout:.0f} s\n{said}")

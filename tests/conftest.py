@@ -21,6 +21,8 @@ from hypothesis import HealthCheck, settings
 _cache_dir = tempfile.mkdtemp(prefix="torch-tile-tests-")
 os.environ["TORCH_TILE_CACHE_DIR"] = _cache_dir
 
+from tests import processes  # noqa: E402, F401  the variables that programs begin with
+
 _slow_is_fine = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile(
     "default", max_examples=20, deadline=None, derandomize=True, suppress_health_check=_slow_is_fine

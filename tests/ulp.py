@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ _MANTISSA = {torch.float64: (53, -1074), torch.float32: (24, -149), torch.float1
 Exact = Callable[..., Any]
 
 
+@functools.lru_cache(maxsize=100_000)  # two results are compared with each value
 def exactly(function: Exact, *arguments: float) -> Any:
     """The real value at these numbers, NaN where there is none."""
     with mp.workdps(PRECISION):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pwd
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,8 @@ from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
 
 import torch_tile
+from tests import processes
+from tests.compiling import run_python
 from torch_tile.frontend import aot, autograd_cache
 
 pytestmark = pytest.mark.skipif(
@@ -359,10 +359,7 @@ print(json.dumps({"loss": loss.item(), "grad": model[0].weight.grad.sum().item()
 def test_a_second_process_traces_nothing(cache_dir: Path) -> None:
     results = []
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True, env=dict(os.environ)
-        )
-        results.append(json.loads(done.stdout.splitlines()[-1]))
+        results.append(json.loads(run_python(_SCRIPT).splitlines()[-1]))
     first, second = results
     assert first["forbidden"] == second["forbidden"] == []
     assert first["tracing"] and second["tracing"] == [], "what a warm start does not need is not imported"
@@ -399,8 +396,9 @@ def test_artifacts_travel_to_another_folder(cache_dir: Path, tmp_path: Path) -> 
 
     def run(script: str, folder: str) -> str:
         environment = {**os.environ, "TORCH_TILE_CACHE_DIR": str(tmp_path / folder)}
-        command = [sys.executable, "-c", script, str(tmp_path / "artifacts")]
-        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+        done = processes.run("-c", script, tmp_path / "artifacts", env=environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     assert run(_SAVE, "first").splitlines()[-1] == "['autograd', 'graphs', 'kernels'] []"
     assert str(tmp_path).encode() not in (tmp_path / "artifacts").read_bytes()

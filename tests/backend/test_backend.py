@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch._dynamo.utils import counters as dynamo_counters
 
 import torch_tile
+from tests import processes
 from tests.compiling import IS_TILE, ROOT, assert_same, compiled, count, fresh, run_python
 
 if not IS_TILE:
@@ -28,7 +29,8 @@ def softmax_gelu(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def test_registered_without_an_import() -> None:
-    run_python("""
+    run_python(
+        """
         import sys, torch
         assert "tile" in torch._dynamo.list_backends(exclude_tags=())
         # Triton, which Dynamo imports, imports its own backends.
@@ -37,17 +39,22 @@ def test_registered_without_an_import() -> None:
         assert not ours, f"listing backends imports {ours}"
         f = torch.compile(lambda x: x * 2 + 1, backend="tile", options={"strict": True})
         assert torch.equal(f(torch.arange(5.0)), torch.arange(5.0) * 2 + 1)
-    """)
+    """,
+        imports=False,
+    )
 
 
 def test_import_order_does_not_matter() -> None:
     """Importing the package first must not register the backend a second time."""
-    run_python("""
+    run_python(
+        """
         import torch_tile, torch
         import torch_tile.backend
         f = torch.compile(lambda x: x * 2, backend="tile", options={"strict": True})
         assert torch.equal(f(torch.ones(3)), torch.full((3,), 2.0))
-    """)
+    """,
+        imports=False,
+    )
 
 
 def test_imports_nothing_of_inductors_compiler() -> None:
@@ -63,7 +70,7 @@ def test_imports_nothing_of_inductors_compiler() -> None:
         names = tuple("torch._inductor." + name for name in compiler)
         print(*(name for name in sys.modules if name.startswith((*names, "triton"))), sep="\\n")
     """
-    ours, aot = (set(run_python(code.format(backend)).split()) for backend in ("tile", "aot_eager"))
+    ours, aot = (set(run_python(code.format(backend), imports=False).split()) for backend in ("tile", "aot_eager"))
     assert ours <= aot, f"imported: {sorted(ours - aot)}"
 
 
@@ -202,9 +209,7 @@ def test_dumps(tmp_path: Path) -> None:
         names = {path.name for path in folder.iterdir()}
         for prefix in ("00-fx.py", "10-graph", "20-fusion", "30-tile", "50-kernel", "kernels", "timing.json"):
             assert any(name.startswith(prefix) for name in names), f"no {prefix} among {sorted(names)}"
-        done = subprocess.run(
-            [sys.executable, folder / "90-run.py"], cwd=ROOT, capture_output=True, text=True, timeout=120
-        )
+        done = processes.run(folder / "90-run.py")
         assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -279,10 +284,7 @@ for n in (2, 3):
     f = torch.compile(lambda x: x * n, backend="tile", options={"strict": True})
     assert torch.equal(f(torch.ones(3)), torch.full((3,), float(n)))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=300,
-        env={**os.environ, "TORCH_TILE_CACHE_DIR": str(blocker / "cache")},
-    )  # fmt: skip
+    done = processes.run("-c", program, env={**os.environ, "TORCH_TILE_CACHE_DIR": str(blocker / "cache")})
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(f"cache folder {blocker}/cache/") == 1, done.stderr
     assert (

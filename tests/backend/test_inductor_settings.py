@@ -114,11 +114,14 @@ def test_variables(variables: dict[str, str], lines: list[str]) -> None:
 
 def test_inductor_is_not_imported_for_it() -> None:
     assert (
-        run_python("""
+        run_python(
+            """
         import sys, torch, torch_tile
         torch_tile.config.resolve()
         print("torch._inductor" in sys.modules)
-        """).strip()
+        """,
+            imports=False,
+        ).strip()
         == "False"
     )
 

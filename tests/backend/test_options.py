@@ -214,7 +214,8 @@ def test_a_target_that_is_narrower_runs() -> None:
 def test_first_call_of_a_process_is_refused_by_torch_compile() -> None:
     """The check is there before the backend is imported, by name and as an object, whatever is imported first."""
     for start, backends in (("", '["tile"]'), ("from torch_tile.backend import tile", '[tile, "tile"]')):
-        run_python(f"""
+        run_python(
+            f"""
             {start or "pass"}
             import torch
             for backend in {backends}:
@@ -225,7 +226,9 @@ def test_first_call_of_a_process_is_refused_by_torch_compile() -> None:
                         assert type(error).__name__ == "OptionError", error
                     else:
                         raise SystemExit("not refused")
-        """)
+        """,
+            imports=False,
+        )
 
 
 def test_options_are_still_checked_where_torch_offers_no_place(monkeypatch: pytest.MonkeyPatch) -> None:

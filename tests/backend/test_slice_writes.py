@@ -165,7 +165,7 @@ def pieces(x: torch.Tensor) -> None:
     first[1].zero_()
     second[2].fill_(3)
     x.chunk(4, 1)[2][5].zero_()
-    x.unbind(1)[9].mul_(2)
+    x[60:64].unbind(0)[1].mul_(2)
 
 
 VIEWS = (columns_of_rows, flattened, blocks, filled_diagonal, any_strides, more_dimensions, pieces)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.compiling import IS_TILE, ROOT
 
 if not IS_TILE:
@@ -46,9 +47,7 @@ def dumped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.C
 
 
 def run_script(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, folder / "90-run.py", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
+    return processes.run(folder / "90-run.py", *arguments)
 
 
 def test_says_where(dumped: tuple[Path, subprocess.CompletedProcess[str]]) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -13,7 +11,7 @@ import torch
 
 import torch_tile
 import torch_tile.language as tl
-from tests.compiling import ROOT
+from tests import processes
 from tests.language.conftest import has_compiler
 from torch_tile import _C
 from torch_tile.errors import OptionError, OutOfResources, TileError, UnsupportedError
@@ -153,7 +151,7 @@ except OutOfResources as error:
     assert pickle.loads(pickle.dumps(error)).required == 7
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    done = processes.run("-c", program, imports=False)
     assert done.stdout == "codegen: out of resources: shared memory, required 7 bytes, limit 5 bytes of a block\n", done
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import torch_tile
 import torch_tile.language as tl
+from tests import processes
 from tests.language.conftest import has_compiler
 from torch_tile.language import reference
 
@@ -26,7 +25,7 @@ def test_tutorial(tmp_path: Path) -> None:
     text = (DOCS / "language.md").read_text(encoding="utf-8")
     path = tmp_path / "tutorial.py"
     path.write_text("\n\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL)), encoding="utf-8")
-    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    done = processes.run(path, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     assert "tl.load reads `y_ptr` at element 1000 and 23 more" in done.stdout
 

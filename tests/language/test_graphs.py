@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +11,7 @@ import torch
 
 import torch_tile
 import torch_tile.language as tl
+from tests import processes
 from tests.language.conftest import has_compiler
 from torch_tile.triton_compat.tools.tensor_descriptor import TensorDescriptor
 
@@ -443,7 +442,7 @@ print(int(torch_tile.counters["graphs_from_disk"]), int(torch_tile.counters["ext
     environment = {**os.environ, "TORCH_TILE_CACHE_DIR": str(tmp_path / "cache")}
     for term, expected in ((1, "300.0\n0 0\n"), (1, "300.0\n1 0\n"), (5, "700.0\n0 0\n")):
         path.write_text(source.format(term=term))
-        done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, env=environment)
+        done = processes.run(path, env=environment)
         assert done.stdout == expected, done.stderr
 
 

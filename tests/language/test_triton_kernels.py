@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 import torch
 
 import torch_tile
+from tests import processes
 
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 
@@ -144,5 +144,5 @@ def test_sources_run_without_triton(tmp_path: Path) -> None:
     )
     block = "import sys; sys.modules['triton'] = None"
     code = f"{block}; import runpy; sys.modules.pop('triton'); runpy.run_path({str(path)!r})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = processes.run("-c", code, imports=False)
     assert done.returncode == 0, done.stderr

@@ -25,7 +25,7 @@ if not IS_TILE:
 
 # Calls in one graph.
 GROUP = 24
-PARTS = 12
+PARTS = 24
 EXACT = frozenset((
     "__lshift__", "__rshift__", "__xor__", "abs", "add", "addcdiv", "addcmul", "bitwise_and",
     "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clamp",
@@ -170,7 +170,7 @@ def check(chosen: Sequence[Call], dtype: torch.dtype, lengths: Sequence[int]) ->
 
 
 def _parameters() -> list[Any]:
-    """One part in twelve of two dtypes is fast."""
+    """One part of two dtypes is fast."""
     return [
         pytest.param(
             dtype, part, id=f"{str(dtype)[6:]}-{part}",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
 import threading
 from types import ModuleType
 
 import pytest
 import torch
+
+from tests.compiling import run_python
 
 from .artifact_builder import Builder
 
@@ -158,5 +158,4 @@ before = len(os.listdir("/proc/self/task"))
 program([])
 print(len(os.listdir("/proc/self/task")) - before)
 """
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert int(result.stdout) >= 1
+    assert int(run_python(script)) >= 1

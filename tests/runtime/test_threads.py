@@ -171,5 +171,6 @@ def test_first_import_of_operators() -> None:
         for t in threads: t.start()
         for t in threads: t.join()
         assert len(done) == 8
-        """
+        """,
+        imports=False,
     )

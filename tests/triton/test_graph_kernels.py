@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +12,8 @@ import torch
 import triton
 
 import torch_tile
+from tests import processes
+from tests.compiling import run_python
 from torch_tile.errors import UnsupportedError
 
 from . import kernels
@@ -278,10 +278,7 @@ SCRIPT = """
 
 def test_second_process_compiles_nothing() -> None:
     def run() -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(SCRIPT)], capture_output=True, text=True, check=True, timeout=300
-        )
-        return done.stdout.split("\n")[-2]
+        return run_python(SCRIPT).split("\n")[-2]
 
     assert run() == "1 0 0 True"
     assert run() == "1 1 0 False"
@@ -309,7 +306,8 @@ def test_changed_source_is_another_kernel(tmp_path: Path) -> None:
     for change in ("1.0", "2.0", "1.0"):
         script = tmp_path / "script.py"
         script.write_text(text.replace("CHANGE", change))
-        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=300)
+        done = processes.run(script)
+        assert done.returncode == 0, done.stderr
         printed.append(done.stdout.strip())
     assert printed == ["1.0", "2.0", "1.0"]
 
@@ -334,7 +332,4 @@ def test_torch_without_a_device_for_triton_says_so() -> None:
         except Exception as error:
             print(error)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True, timeout=300
-    )
-    assert "has_triton() says yes" in done.stdout
+    assert "has_triton() says yes" in run_python(script)

@@ -35,7 +35,7 @@ def norm_and_softmax(x: torch.Tensor) -> torch.Tensor:
 
 
 def indices(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    return x.argmax(1), x.cumsum(1), x.gather(1, x.argsort(1)), x.amax(0)
+    return x.argmax(1), x.cumsum(1), x.gather(1, x.argmin(1, keepdim=True)), x.amax(0)
 
 
 def loss(x: torch.Tensor) -> torch.Tensor:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
-import textwrap
 
 import pytest
 import torch
 import triton
 
+from tests.compiling import run_python
 from torch_tile.errors import UnsupportedError
 
 from . import kernels
@@ -226,10 +224,7 @@ def test_device_print() -> None:
         from tests.triton import kernels
         kernels.show[(1,)](torch.arange(4, dtype=torch.int32), N=4)
     """
-    result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True, timeout=120
-    )
-    assert "pid (0, 0, 0) idx (3) x: 3" in result.stdout
+    assert "pid (0, 0, 0) idx (3) x: 3" in run_python(script)
 
 
 def test_library_functions() -> None:
@@ -319,10 +314,7 @@ def test_device_print_of_floats_in_hex() -> None:
         from tests.triton import kernels
         kernels.show_hex[(1,)](torch.tensor([0.0, 1.5, -3.25, 1e-3], dtype=torch.float64), N=4)
     """
-    result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True, timeout=120
-    )
-    values = [float.fromhex(line.rsplit(" ", 1)[1]) for line in result.stdout.splitlines() if line]
+    values = [float.fromhex(line.rsplit(" ", 1)[1]) for line in run_python(script).splitlines() if line]
     assert values == [0.0, 1.5, -3.25, 1e-3]
 
 

@@ -9,6 +9,7 @@ dispatch the table is asked for those of a known size (`decompositions/interpola
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -115,6 +116,39 @@ def by_dimension(
     return result.to(x.dtype).contiguous(memory_format=torch._prims_common.suggest_memory_format(x))
 
 
+def by_repetition(x: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
+    """As `F.interpolate` to the next point, where each point is as many of the result: its indices are quotients by
+    whole numbers, not numbers in memory."""
+    old = x.shape[2:]
+    spread = x.reshape(*x.shape[:2], *(n for length in old for n in (length, 1)))
+    each = [n for length, new in zip(old, size, strict=True) for n in (length, new // length)]
+    result = spread.expand(*x.shape[:2], *each).reshape(*x.shape[:2], *size)
+    return result.clone(memory_format=torch._prims_common.suggest_memory_format(x))
+
+
+def _repeated_size(node: Node, x: torch.Tensor, arguments: dict[str, Any]) -> list[int] | None:
+    """The size of the result of an interpolation that repeats each point as often, if its sizes are fixed."""
+    result, mode = node.meta.get("example_value"), arguments["mode"]
+    if mode not in ("nearest", "nearest-exact") or not isinstance(result, torch.Tensor) or x.dim() < 3:
+        return None
+    if not x.is_floating_point() and x.dtype is not torch.uint8:  # ATen has no kernel
+        return None
+    sizes = [(old, new) for old, new in zip(x.shape[2:], result.shape[2:], strict=True)]
+    if not all(isinstance(n, int) and n > 0 for pair in sizes for n in pair):
+        return None
+    is_scaled = arguments["size"] is None and not arguments["recompute_scale_factor"]
+    factors = _each(arguments["scale_factor"] if is_scaled else None, len(sizes))
+    for (old, new), factor in zip(sizes, factors, strict=True):
+        if new % old != 0 or not isinstance(factor, (int, float, type(None))):
+            return None
+        # What ATen computes, in float32.
+        scale = torch.tensor(old / new if factor is None else 1.0 / factor, dtype=torch.float32)
+        places = (torch.arange(new, dtype=torch.float32) + (0.5 if mode == "nearest-exact" else 0.0)) * scale
+        if not torch.equal(places.to(torch.int64).clamp(max=old - 1), torch.arange(new) // (new // old)):
+            return None
+    return [new for _, new in sizes]
+
+
 def _enlarges(node: Node, x: torch.Tensor, mode: str) -> bool:
     """Whether each row of what is interpolated along the last dimension is read by a row of the result, or more."""
     result = node.meta.get("example_value")
@@ -127,15 +161,18 @@ def _enlarges(node: Node, x: torch.Tensor, mode: str) -> bool:
 
 def choose(node: Node) -> Call | None:
     """`left_whole` for interpolations of bytes, and for those without gradients that keep a size; `by_dimension` for
-    linear ones that enlarge."""
+    linear ones that enlarge; `by_repetition` for those to the next point that repeat."""
     fixed = _CALLS.get(node.target)
     if fixed is None:
         return None
     given = inspect.signature(node.target).bind(*node.args, **node.kwargs)  # type: ignore[arg-type]
     given.apply_defaults()
     arguments = {**_DEFAULTS, **given.arguments, **fixed}
-    is_known = not arguments.pop("antialias") and arguments["mode"] in _MODES
+    antialias = arguments.pop("antialias")
+    is_known = not antialias and arguments["mode"] in _MODES
     x = next(tensors_in(arguments.pop("input")), None)
+    if x is not None and not antialias and (size := _repeated_size(node, x, arguments)) is not None:
+        return by_repetition, (given.arguments["input"],), {"size": size}
     if not is_known or x is None or any(statically_known_true(size == 0) for size in x.shape):
         return None
     if not x.requires_grad and (not x.is_floating_point() or keeps_a_size(node)):
