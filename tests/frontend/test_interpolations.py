@@ -1,4 +1,4 @@
-"""Linear interpolations that enlarge, which go dimension by dimension."""
+"""Linear interpolations that enlarge, which go dimension by dimension, and those that repeat points."""
 
 import itertools
 from typing import Any
@@ -7,7 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.compiling import compiled
+import torch_tile
+from tests.compiling import assert_same, compiled, gradients
 from torch_tile.frontend import interpolations
 
 FORMS: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
@@ -86,3 +87,33 @@ def test_what_shrinks_reads_all_neighbours_at_once(monkeypatch: pytest.MonkeyPat
         result = compiled(lambda x: F.interpolate(x, sizes, mode="bilinear"))(x)  # noqa: B023
         torch.testing.assert_close(result, F.interpolate(x, sizes, mode="bilinear"))
         assert bool(called) == is_enlarged
+
+
+REPEATED = [{"scale_factor": 2}, {"scale_factor": 3}, {"scale_factor": 7.0, "recompute_scale_factor": True}, {"size": 12}]
+
+
+@pytest.mark.parametrize("options", [*REPEATED, {"scale_factor": 2.5}, {"scale_factor": 0.5}], ids=str)
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_to_the_next_point(dims: int, mode: str, options: dict[str, Any]) -> None:
+    """Points that are repeated are no numbers in memory: nothing is gathered."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, mode=mode, **options)
+
+    channels_last = {2: torch.channels_last, 3: torch.channels_last_3d}.get(dims)
+    for memory_format in filter(None, (torch.contiguous_format, channels_last)):
+        x = torch.randn(2, 3, *(4, 3, 6)[:dims]).contiguous(memory_format=memory_format)
+        assert_same(compiled(function)(x), function(x), exact=True)
+        expected = gradients(function, [x])
+        assert_same(gradients(compiled(function), [x]), expected, rtol=1e-5, atol=1e-5, check_stride=False)
+    if options in REPEATED:
+        (graph,) = torch_tile.explain(compiled(function), x).graphs
+        assert [kernel.name for kernel in graph.kernels] == ["fused_clone"]
+
+
+def test_a_copy_of_all_points_is_new_memory() -> None:
+    x = torch.randn(1, 2, 3, 3)
+    result = compiled(lambda x: F.interpolate(x, scale_factor=1))(x)
+    assert_same(result, x, exact=True)
+    assert result.data_ptr() != x.data_ptr()

@@ -415,8 +415,12 @@ KernelEmitter::ValueList KernelEmitter::emitRowLoop(ValueRange carried, BodyFn b
     return result;
   };
   int64_t step = schedule.rows * schedule.unroll;
-  Value left = reuse(arith::RemUIOp::create(builder, extent, exprs.constant(step)));
-  Value whole = reuse(arith::SubIOp::create(builder, extent, left));
+  std::optional<int64_t> known = axis.extent.constant();
+  Value whole = known ? exprs.constant(*known / step * step) : Value();
+  if (!known) {
+    Value left = reuse(arith::RemUIOp::create(builder, extent, exprs.constant(step)));
+    whole = reuse(arith::SubIOp::create(builder, extent, left));
+  }
   auto group = [&](Value index, ValueRange inner) {
     return emitSteps(schedule.unroll, inner, [&](int64_t k, ValueRange before) {
       return tile(reuse(arith::AddIOp::create(builder, index, exprs.constant(k * schedule.rows))), before);
@@ -424,7 +428,6 @@ KernelEmitter::ValueList KernelEmitter::emitRowLoop(ValueRange carried, BodyFn b
   };
   ValueList values = emitReducedFor(exprs.constant(0), whole, step, axis.extent, schedule.unroll, carried, group);
   bool isExact = loops.facts().divides(loops.sizes().constant(step), axis.extent) == Proof::Yes;
-  std::optional<int64_t> known = axis.extent.constant();
   if (!isExact && known && options.isGpu) { // straight code: all loads are under way together
     int64_t first = *known / step * step, rest = *known - first;
     values = emitSteps(llvm::divideCeil(rest, schedule.rows), values, [&](int64_t k, ValueRange before) {

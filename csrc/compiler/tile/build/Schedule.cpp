@@ -70,6 +70,7 @@ public:
     }
     chooseTransposedTile(schedule);
     chooseCrossedTile(schedule);
+    chooseReducedRows(schedule);
     chooseShortRows(schedule);
     chooseStreamed(schedule);
     chooseGrid(schedule);
@@ -121,6 +122,15 @@ private:
   bool isShared(Value value) { return vectorName.empty() ? false : !loops.variesAlong(value, vectorName); }
 
   int64_t chooseLanes(int axis) {
+    int64_t lanes = wantedLanes(axis);
+    std::optional<int64_t> constant = loops.axes[axis].extent.constant();
+    if (constant)
+      lanes = std::min<int64_t>(lanes, (int64_t)llvm::PowerOf2Ceil((uint64_t)std::max<int64_t>(*constant, 1)));
+    return std::max<int64_t>(lanes, 1);
+  }
+
+  /// Of an axis that has as many.
+  int64_t wantedLanes(int axis) {
     vectorName = loops.axes[axis].name;
     // In units of one register of 4-byte elements: several chains in flight for short bodies, one for long ones, whose
     // values would spill.
@@ -129,11 +139,7 @@ private:
     // The longer a tile, the more steps a scan along it takes.
     if (isOrdered && loops.axes[axis].reduced)
       registers = std::min<int64_t>(registers, 2);
-    int64_t lanes = std::max<int64_t>(4, registers * vectorBytes / std::max<int64_t>(4, widestElement()));
-    std::optional<int64_t> constant = loops.axes[axis].extent.constant();
-    if (constant)
-      lanes = std::min<int64_t>(lanes, (int64_t)llvm::PowerOf2Ceil((uint64_t)std::max<int64_t>(*constant, 1)));
-    return std::max<int64_t>(lanes, 1);
+    return std::max<int64_t>(4, registers * vectorBytes / std::max<int64_t>(4, widestElement()));
   }
 
   /// A square of 4-byte elements is turned in the registers that hold it; others gain by more rows than that.
@@ -195,6 +201,28 @@ private:
     vectorName = loops.axes[lane].name;
     schedule.rows = wholeTiles(row, transposedRows(results > 1 ? 8 : std::max(bytes, widestElement())));
     schedule.lanes = std::min(vectorBytes / std::max<int64_t>(4, widestElement()), rowsOfTransposedTile);
+  }
+
+  /// A short reduced axis inside another one: points of both make a tile, so that there are as many accumulators as on
+  /// a long axis.
+  void chooseReducedRows(Schedule &schedule) {
+    if (isOrdered || schedule.vectorAxis < 0 || schedule.rowAxis >= 0 || !loops.axes[schedule.vectorAxis].reduced ||
+        hasLaneEffects())
+      return;
+    const Axis &lane = loops.axes[schedule.vectorAxis];
+    std::optional<int64_t> length = lane.extent.constant();
+    if (!length || *length > schedule.lanes || !cost.isLinearAlong(lane))
+      return;
+    int row = (int)loops.axes.size() - 1;
+    while (row >= 0 && (row == schedule.vectorAxis || !loops.axes[row].reduced || !cost.isLinearAlong(loops.axes[row])))
+      --row;
+    if (row < 0)
+      return;
+    int64_t rows = wholeTiles(row, wantedLanes(schedule.vectorAxis) / schedule.lanes);
+    if (rows < 2)
+      return;
+    schedule.rowAxis = row;
+    schedule.rows = rows;
   }
 
   /// Short rows side by side, each along its lanes: halves of two rows are folded at once, and their results are lanes.
