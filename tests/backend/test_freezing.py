@@ -16,6 +16,7 @@ import torch_tile
 from tests.compiling import fresh, tile_only
 from torch_tile import config
 from torch_tile.counters import counters
+from torch_tile.frontend import channels_last
 from torch_tile.frontend.freezing.calls import _Programs
 
 pytestmark = tile_only
@@ -460,7 +461,11 @@ class Images(nn.Module):
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("freezing", [False, True])
-def test_images(dtype: torch.dtype, memory_format: torch.memory_format, dynamic: bool, freezing: bool) -> None:
+def test_images(
+    dtype: torch.dtype, memory_format: torch.memory_format, dynamic: bool, freezing: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(channels_last, "_is_worth_it", lambda *args: True)
     model = Images().eval().to(dtype)
     exact = Images().eval().double()
     exact.load_state_dict(model.state_dict())
@@ -478,6 +483,21 @@ def test_images(dtype: torch.dtype, memory_format: torch.memory_format, dynamic:
                 assert error <= 2 * mine + 1e-5, (error, mine)
         has_code = dtype is torch.float32 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
         assert explained(model, x).graphs[0].freezing.num_channels_last == (3 if has_code else 0)
+
+
+def test_channels_last_where_convolutions_gain_more_than_copies_take() -> None:
+    """Filters of one point gain nothing. A chain of convolutions copies its first image and its last alone."""
+    one = nn.Sequential(nn.Conv2d(16, 32, 1), nn.SiLU()).eval()
+    chain = nn.Sequential(
+        nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 32, 3, groups=32), nn.Conv2d(32, 8, 1), nn.ReLU()
+    ).eval()
+    for model, expected in ((one, 0), (chain, 3)):
+        x = torch.randn(2, model[0].in_channels, 20, 20)
+        fresh()
+        check(model, x, bound=1e-4)
+        with torch.no_grad():
+            assert frozen(model)(x).stride() == model(x).stride()
+            assert explained(model, x).graphs[0].freezing.num_channels_last == expected
 
 
 def test_a_weight_that_cannot_be_computed_ahead(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,12 @@ def test_what_shrinks_reads_all_neighbours_at_once(monkeypatch: pytest.MonkeyPat
         assert bool(called) == is_enlarged
 
 
-REPEATED = [{"scale_factor": 2}, {"scale_factor": 3}, {"scale_factor": 7.0, "recompute_scale_factor": True}, {"size": 12}]
+REPEATED = [
+    {"scale_factor": 2},
+    {"scale_factor": 3},
+    {"scale_factor": 7.0, "recompute_scale_factor": True},
+    {"size": 12},
+]
 
 
 @pytest.mark.parametrize("options", [*REPEATED, {"scale_factor": 2.5}, {"scale_factor": 0.5}], ids=str)

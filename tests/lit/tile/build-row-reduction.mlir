@@ -160,3 +160,26 @@ graph.func @short_rows(%x: !graph.tensor<[1000, 10], f32>) -> (!graph.tensor<[10
   }
   graph.return %m, %d : !graph.tensor<[1000], f32>, !graph.tensor<[1000, 10], f32>
 }
+
+// -----
+
+// A short reduced axis inside a long one: points of both make a tile, whose rows and lanes are folded after the loop.
+
+// CHECK-LABEL: graph.func @groups(
+// CHECK:         vector axis r1 lanes 8 row axis r0 rows 8
+// CHECK:         scf.for
+// CHECK:           tile.load {{.*}} strides [64, 1]{{.*}} -> tensor<8x8xf32>
+// CHECK:           arith.addf {{.*}} : tensor<8x8xf32>
+// CHECK:         %[[ROW:.*]] = tile.reduce(%{{.*}}) axis 0 : (tensor<8x8xf32>) -> tensor<8xf32>
+// CHECK:         tile.reduce(%[[ROW]]) axis 0 : (tensor<8xf32>) -> f32
+graph.func @groups(%x: !graph.tensor<[4, 3136, 64], f32>) -> !graph.tensor<[4, 8], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 4, i1 = 8, reduce r0 = 3136, reduce r1 = 8] -> (!graph.tensor<[4, 8], f32>) {
+    %v = graph.load %x ["i0", "r0", "i1*8 + r1"] : !graph.tensor<[4, 3136, 64], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[4, 8], f32>
+}

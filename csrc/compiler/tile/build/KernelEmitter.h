@@ -246,8 +246,8 @@ private:
   llvm::StringRef vectorName() const { return loops.axes[schedule.vectorAxis].name; }
   llvm::StringRef rowName() const { return loops.axes[schedule.rowAxis].name; }
   llvm::StringRef interleavedName() const { return loops.axes[schedule.interleavedAxis].name; }
-  /// Rows of a tile are folded when it is made, so that their accumulators share registers. Threads do so at the end, and
-  /// so do rows whose lanes are folded, too.
+  /// Rows of a tile are folded when it is made, so that their accumulators share registers. Threads do so at the end,
+  /// and so do rows whose lanes are folded, too.
   bool foldsRowsAtOnce() const { return isRowReduced() && !options.isGpu && !isVectorReduced(); }
   bool isRowReduced() const { return schedule.rowAxis >= 0 && loops.axes[schedule.rowAxis].reduced; }
   /// Whether tiles have a row axis where the builder stands.
