@@ -36,9 +36,9 @@ class _Refused(Exception):
 # Filters that are no constants are copied in each call, at the cost of as many points of the result.
 _LEAST_POINTS = 64
 # What oneDNN gains on the CPU by channels last, per element of a result, in units of what a copy of an element to the
-# other order takes (0.6 to 1 ns; both scale with threads). Measured on images of 14 to 224 points square with AVX-512: filters of
-# several points gain 0.01 to 0.03 ns for each multiplication, those of one group for each channel 0.4 to 1.4 ns an
-# element, those of a few channels -0.1 to 1.6, and those of one point nothing.
+# other order takes (0.6 to 1 ns; both scale with threads). Measured on images of 14 to 224 points square with AVX-512:
+# filters of several points gain 0.01 to 0.03 ns for each multiplication, those of one group for each channel 0.4 to
+# 1.4 ns an element, those of groups of a few channels -0.1 to 1.6, and those of one point nothing.
 _GAIN_OF_FILTERS, _GAIN_OF_MULTIPLICATION, _GAIN_OF_GROUPS, _GAIN_OF_SINGLE_CHANNELS = 0.5, 0.01, 0.5, 1.0
 
 
