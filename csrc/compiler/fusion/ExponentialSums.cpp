@@ -190,7 +190,10 @@ private:
     bool isOneAxis = true;
     for (size_t k = 0; k + 1 < reduced.size(); ++k)
       isOneAxis &= layout.areOneAxis(reduced[k], reduced[k + 1]);
-    if (layout.numPrograms() < (double)machine.fewPrograms)
+    bool isInPieces = layout.numPrograms() < (double)machine.fewPrograms;
+    if (!machine.joinsWholeExponentialSums)
+      return isInPieces && estimatePoints(op, facts) >= (double)machine.smallReduction;
+    if (isInPieces)
       return true;
     // What follows reads everything again: columns that a near cache holds are there for the sum, too, and a maximum
     // takes less to compute than a pair.

@@ -14,7 +14,7 @@ void fuse(mlir::graph::FuncOp func, const FusionOptions &options, std::vector<Fu
   inlineProducers(func, options, decisions);
   if (options.enabled)
     simplifyMasks(func);
-  if (options.machine.joinsExponentialSums && options.enabled)
+  if (options.enabled)
     joinExponentialSums(func, options, decisions);
   splitReductions(func, options, decisions);
   if (options.machine.splitsVectors && options.enabled)

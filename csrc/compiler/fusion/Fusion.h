@@ -44,9 +44,9 @@ struct Machine {
   /// Whether scatters whose points are parallel share kernels with each other and with pointwise work, and update
   /// copies where many points meet.
   bool joinsScatters = false;
-  /// Whether a maximum and the sum of exponentials relative to it are one reduction: what they reduce is read
-  /// once.
-  bool joinsExponentialSums = false;
+  /// Whether a maximum and the sum of exponentials relative to it are one reduction also where no program has several
+  /// pieces of a row to join: a processor reads its columns and its short rows again, and computes an exponential once.
+  bool joinsWholeExponentialSums = false;
   /// Whether sums of three or four points are better pointwise: a thread has all of them.
   bool unrollsReductions = false;
   /// Whether sums of vectors that are weighted are better one for each component: a thread has the weights.

@@ -19,7 +19,7 @@ Machine Machine::gpu(const target::GpuMachine &device) {
   machine.nearBytes = device.localBytes;
   machine.splitsScans = true;
   machine.joinsScatters = true;
-  machine.joinsExponentialSums = true;
+  machine.joinsWholeExponentialSums = true;
   machine.unrollsReductions = true;
   machine.splitsVectors = true;
   machine.bytesPerLaunch = 8 << 20;

@@ -211,7 +211,7 @@ private:
       return;
     const Axis &lane = loops.axes[schedule.vectorAxis];
     std::optional<int64_t> length = lane.extent.constant();
-    if (!length || *length > schedule.lanes || !cost.isLinearAlong(lane))
+    if (!length || *length < 2 || *length > schedule.lanes || !cost.isLinearAlong(lane))
       return;
     int row = (int)loops.axes.size() - 1;
     while (row >= 0 && (row == schedule.vectorAxis || !loops.axes[row].reduced || !cost.isLinearAlong(loops.axes[row])))

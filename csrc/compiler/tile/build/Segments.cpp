@@ -134,7 +134,7 @@ void KernelEmitter::emitBetweenEdges(size_t number) {
 /// do for this program, and which they are. On GPU a mask is a branch for each load, and counts of what is masked
 /// differ from thread to thread.
 Value KernelEmitter::masksHold(SmallVectorImpl<Operation *> &masks) {
-  if (!options.isGpu || loops.numStages > 1 || loops.isOrdered())
+  if ((!options.isGpu && !isVectorReduced()) || loops.numStages > 1 || loops.isOrdered())
     return {};
   SizeContext &sizes = loops.sizes();
   Value all;
