@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import runpy
 import sys
 
 
@@ -21,30 +20,16 @@ def run(arguments: argparse.Namespace) -> int:
     if not os.path.isfile(arguments.script):
         print(f"explain: there is no file {arguments.script}", file=sys.stderr)
         return 2
+    from torch_tile.debug import scripts
     from torch_tile.debug.explain import recorded
 
-    before = sys.argv, list(sys.path)
-    sys.argv = [arguments.script, *arguments.arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(arguments.script))
-    status = 0
-    raised = True
-    try:
-        with recorded() as explanation:
-            try:
-                runpy.run_path(arguments.script, run_name="__main__")
-                raised = False
-            except SystemExit as end:
-                raised = False
-                status = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-                if isinstance(end.code, str):
-                    print(end.code, file=sys.stderr)
-    finally:
-        sys.argv, sys.path[:] = before
-        if raised and explanation.graphs:  # what came before the traceback
-            print(explanation)
+    with recorded() as explanation:
+        end = scripts.run(arguments.script, arguments.arguments)
     explanation.verbose = arguments.verbose
     if explanation.graphs:
         print(explanation)
     else:
-        print('the script compiles nothing with torch.compile(backend="tile")')
-    return status
+        before = f" before it ended with {end.text}" if end.text else ""
+        reason = f"; {explanation.reason_of_eager}" if explanation.reason_of_eager else ""
+        print(f'the script compiles nothing with torch.compile(backend="tile"){before}{reason}')
+    return end.status

@@ -174,10 +174,14 @@ def _find(name: str) -> Knob:
 def _unknown(name: str) -> str:
     if name in _ARGUMENTS:
         return f"{name!r} is an argument of torch.compile, not an option: torch.compile(..., {name}=...)"
+    if (fate := inductor_options.fate_of(name)) is not None:
+        here = "here it is" if fate.verdict == "sets" else "there is none of ours for it:"
+        return f"{name!r} is a name of Inductor's, understood in torch.compile(options=...) alone; {here} {fate.text}"
     nearest = _nearest(name, {*KNOBS, *inductor_options.names()})
     hint = f"the nearest known: {', '.join(map(repr, nearest))}; " if nearest else ""
     return (
-        f"unknown option {name!r}; {hint}torch_tile.list_options() lists ours, and Inductor's names are understood too"
+        f"unknown option {name!r}; {hint}torch_tile.list_options() lists ours, "
+        "and torch.compile(options=...) understands Inductor's names too"
     )
 
 

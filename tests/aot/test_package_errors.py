@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import enum
+import errno
+import json
 import logging
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from torch.autograd import forward_ad
 import torch_tile
 from tests.aot.models import Tied, export
 from torch_tile.errors import OptionError, UnsupportedError
+from torch_tile.package_file import Writer
 
 X = torch.randn(3, 24)
 
@@ -109,9 +114,34 @@ def test_places(exported: torch.export.ExportedProgram, tmp_path: Path, monkeypa
             torch_tile.aot.package(exported, folder)
     with pytest.raises(ValueError, match="has a null character"):
         torch_tile.aot.load("m.tile\0")
+    not_a_path: Any = 5
+    for function in (
+        torch_tile.aot.load,
+        torch_tile.aot.verify,
+        lambda path: torch_tile.aot.package(exported, path),
+    ):
+        with pytest.raises(TypeError, match=r"^path expected a str.*, got int"):
+            function(not_a_path)
     monkeypatch.chdir(tmp_path)
     torch_tile.aot.package(exported, "m.tile")
     assert torch.equal(torch_tile.aot.load(os.fsencode("m.tile"))(X), X * 2 + 1)
+
+
+def test_errors_name_the_file_that_was_asked_for(
+    exported: torch.export.ExportedProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not the one beside it that is written first."""
+    if sys.platform == "linux":
+        with pytest.raises(FileNotFoundError, match=r"cannot write the package: .*: '/proc/x\.tile'$"):
+            torch_tile.aot.package(exported, "/proc/x.tile")
+
+    def refuse(source: str, target: Path) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), source, None, target)
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(PermissionError, match=r"cannot write the package: [^']*: '[^']*/m\.tile'$"):
+        torch_tile.aot.package(exported, tmp_path / "m.tile")
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
@@ -188,7 +218,8 @@ def test_arguments(path: str) -> None:
         (torch.nested.nested_tensor([X]), RuntimeError, "argument `x` is a nested tensor"),
         (torch.quantize_per_tensor(X, 0.1, 0, torch.qint8), RuntimeError, "argument `x` is a quantized tensor"),
         (X.to("meta"), RuntimeError, "argument `x` is on the meta device"),
-        ([[X] * 99] * 99, TypeError, r"argument number 0: expected \*, got \[\[\*, .{80,140} \.\.\.$"),
+        ([X, X], TypeError, "argument `x`: expected a tensor of float32, got list$"),
+        (3, TypeError, "argument `x`: expected a tensor of float32, got int$"),
     ):
         with pytest.raises(error, match=message):
             loaded(x)
@@ -198,5 +229,100 @@ def test_arguments(path: str) -> None:
             torch.func.jvp(loaded, (X,), (X,))
         with forward_ad.dual_level(), pytest.raises(RuntimeError, match="argument `x` has a tangent"):
             loaded(forward_ad.make_dual(X, X))
-    with pytest.raises(TypeError, match="expected 1 argument by position, got 0"):
+    with pytest.raises(TypeError, match=r"expected 1 argument by position, got 0; unexpected keyword arguments: x$"):
         loaded(x=X)
+
+
+class Fixed(torch.nn.Module):
+    def forward(self, x: torch.Tensor, n: Any, y: torch.Tensor) -> torch.Tensor:
+        return x * 2 + y
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("value", "others"),
+    [
+        (5, {"6": 6, "5.0": 5.0, "'5'": "5", "None": None, "an int of 71 bits": 2**70}),
+        (1, {"True": True, "1.0": 1.0, "Tensor": torch.tensor(1.0)}),
+        (2, {"Tensor": torch.tensor([2, 2])}),
+        (2.5, {"2": 2, "'2.5'": "2.5", "nan": NAN}),
+        (0.0, {"-0.0": -0.0, "0": 0, "False": False}),
+        (NAN, {"0.0": 0.0, "None": None, "Tensor": torch.tensor(NAN)}),
+        (True, {"1": 1, "1.0": 1.0, "False": False}),
+        ("mean", {"'sum'": "sum", "None": None, f"'{'m' * 119} ...": "m" * 999}),
+        (None, {"0": 0, "False": False, "Tensor": torch.tensor(0)}),
+    ],
+)
+def test_fixed_arguments(value: Any, others: dict[str, Any], tmp_path: Path) -> None:
+    torch_tile.aot.package(torch.export.export(Fixed(), (X, value, X)), tmp_path / "m.tile")
+    loaded = torch_tile.aot.load(tmp_path / "m.tile")
+    same = float(str(value)) if isinstance(value, float) else value  # another NaN
+    assert torch.equal(loaded(X, same, X), X * 2 + X)
+    for shown, other in others.items():
+        with pytest.raises(ValueError) as error:
+            loaded(X, other, X)
+        assert str(error.value) == f"argument `n` was {value!r} when the model was exported, got {shown}"
+    with pytest.raises(TypeError, match=r"argument `n` was .* when the model was exported, got list"):
+        loaded(X, [value], X)
+
+
+def test_subclasses_of_fixed_arguments(tmp_path: Path) -> None:
+    """As torch.export takes them: members of IntEnum are ints, others are refused."""
+
+    class Number(enum.IntEnum):
+        ONE = 1
+
+    torch_tile.aot.package(torch.export.export(Fixed(), (X, Number.ONE, X)), tmp_path / "m.tile")
+    loaded = torch_tile.aot.load(tmp_path / "m.tile")
+    for value in (Number.ONE, 1):
+        assert torch.equal(loaded(X, value, X), X * 2 + X)
+    with pytest.raises(UnsupportedError, match="argument `n` is of type Colour; tensors, numbers, strings and None"):
+        torch_tile.aot.package(torch.export.export(Fixed(), (X, Colour.RED, X)), tmp_path / "m.tile")
+
+
+def test_packages_before_names_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have the names of tensors and integers alone."""
+    finish = Writer.finish
+
+    def without_names(self: Writer, producer: str, metadata: str, *rest: Any) -> None:
+        kept = {key: value for key, value in json.loads(metadata).items() if not key.endswith("_names")}
+        finish(self, producer, json.dumps(kept), *rest)
+
+    monkeypatch.setattr(Writer, "finish", without_names)
+    torch_tile.aot.package(torch.export.export(Fixed(), (X, [5], X)), tmp_path / "m.tile")
+    loaded = torch_tile.aot.load(tmp_path / "m.tile")
+    assert torch.equal(loaded(X, [5], X), X * 2 + X)
+    with pytest.raises(ValueError, match="argument number 1 was 5 when the model was exported, got 6"):
+        loaded(X, [6], X)
+    with pytest.raises(TypeError, match=r"argument number 1: expected \[\*\], got int"):
+        loaded(X, 5, X)
+
+
+def test_integer_arguments(tmp_path: Path) -> None:
+    class Times(torch.nn.Module):
+        def forward(self, x: torch.Tensor, n: int) -> torch.Tensor:
+            return x * n
+
+    sizes = {"x": None, "n": torch.export.Dim.DYNAMIC}
+    torch_tile.aot.package(torch.export.export(Times(), (X, 5), dynamic_shapes=sizes), tmp_path / "m.tile")
+    loaded = torch_tile.aot.load(tmp_path / "m.tile")
+    assert torch.equal(loaded(X, 7), X * 7)
+    n: Any
+    for n, error, message in (
+        (2**70, ValueError, f"argument `n` expected 0 to {2**63 - 1}, got an int of 71 bits"),
+        (-(2**99999), ValueError, f"argument `n` expected 0 to {2**63 - 1}, got an int of 100000 bits"),
+        (-3, ValueError, "argument `n` expected at least 0, got -3"),
+        (5.0, TypeError, "argument `n`: expected an int, got float"),
+        ("5", TypeError, "argument `n`: expected an int, got str"),
+        (True, TypeError, "argument `n`: expected an int, got bool"),
+        (torch.tensor(5), TypeError, "argument `n`: expected an int, got Tensor"),
+        ([5], TypeError, "argument `n`: expected an int, got list"),
+    ):
+        with pytest.raises(error, match=f"^{message}$"):
+            loaded(X, n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,10 +45,96 @@ def test_named_tuples(tmp_path: Path) -> None:
         assert pytree.tree_structure(found) == pytree.tree_structure(expected)
         for a, b in zip(pytree.tree_leaves(found), pytree.tree_leaves(expected), strict=True):
             assert a is b is None or torch.equal(a, b)
-    with pytest.raises(TypeError, match=r"argument number 1: expected .*, got"):
+    with pytest.raises(TypeError, match=r"argument `pair`: expected \(\*, \*\), got \[\*, \*\]"):
         loaded(x, [pair.a, pair.b])
+    with pytest.raises(TypeError, match=r"argument `pair`: expected .*, got \[\[\*, .{80,140} \.\.\.$"):
+        loaded(x, [[x] * 99] * 99)
+    with pytest.raises(TypeError, match=r"argument `pair`: expected .*, got Tensor"):
+        loaded(x, x)
     with pytest.raises(TypeError, match="expected 2 arguments, got 3"):
         loaded(x, *pair)
+
+
+class Keyed(torch.nn.Module):
+    """All tensors have one shape: a wrong order gives a wrong result."""
+
+    def forward(self, x: torch.Tensor, d: dict[str, Any], *, scale: dict[Any, Any]) -> torch.Tensor:
+        inner = d["a"][0]
+        return x + 10 * d["b"] + 100 * inner["one"] + 1000 * inner["two"] + scale[1, "k"] * scale["factor"]
+
+
+def keyed(
+    first: tuple[str, ...], second: tuple[str, ...], third: tuple[Any, ...]
+) -> tuple[dict[str, Any], dict[Any, Any]]:
+    """Arguments of `Keyed` whose dicts have their keys in these orders."""
+    inner = {"one": torch.tensor([3.0]), "two": torch.tensor([4.0])}
+    outer = {"a": [{key: inner[key] for key in second}], "b": torch.tensor([2.0])}
+    scale = {(1, "k"): torch.tensor([7.0]), "factor": 5}
+    return {key: outer[key] for key in first}, {key: scale[key] for key in third}
+
+
+@torch.no_grad()
+def test_dicts_are_taken_by_key(tmp_path: Path) -> None:
+    x, module = torch.tensor([1.0]), Keyed()
+    first, second, third = ("a", "b"), ("one", "two"), ((1, "k"), "factor")
+    d, scale = keyed(first, second, third)
+    exported = torch.export.export(module, (x, d), {"scale": scale})
+    torch_tile.aot.package(exported, tmp_path / "m.tile")
+    loaded = torch_tile.aot.load(tmp_path / "m.tile")
+    orders = [itertools.permutations(keys) for keys in (first, second, third)]
+    for given in itertools.product(*orders):
+        d, scale = keyed(*given)
+        assert loaded(x, d, scale=scale).item() == module(x, d, scale=scale).item() == 4356.0
+    for other, shown in (
+        ({**d, "c": x}, r"\{.*'c': \*\}"),
+        ({"a": d["a"]}, r"\{'a': \[\{.*\}\]\}"),
+        ({**d, "a": [{"one": x, "other": x}]}, r"\{.*'other': \*.*\}"),
+        ({**d, "b": [x]}, r"\{.*'b': \[\*\].*\}"),
+    ):
+        with pytest.raises(TypeError, match=r"argument `d`: expected \{'a': \[\{'one': \*, .*\}, got " + shown):
+            loaded(x, other, scale=scale)
+    with pytest.raises(ValueError, match="argument `scale_factor` was 5 when the model was exported, got 6"):
+        loaded(x, d, scale={**scale, "factor": 6})
+
+
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore")
+def test_dicts_of_other_classes(tmp_path: Path) -> None:
+    """An OrderedDict and a defaultdict are not dicts to the exported module, and the order of their keys counts."""
+
+    class Module(torch.nn.Module):
+        def forward(self, d: Any) -> torch.Tensor:
+            return d["a"] - d["b"]
+
+    a, b = torch.ones(1), torch.zeros(1)
+    makers: list[Any] = [dict, collections.OrderedDict, lambda items: collections.defaultdict(int, items)]
+    given = [make(items) for make in makers for items in ([("a", a), ("b", b)], [("b", b), ("a", a)])]
+    accepted = 0
+    for number, first in enumerate(given[::2]):
+        exported = torch.export.export(Module(), (first,))
+        torch_tile.aot.package(exported, tmp_path / f"{number}.tile")
+        loaded, expected = torch_tile.aot.load(tmp_path / f"{number}.tile"), exported.module()
+        for d in given:
+            try:
+                assert expected(d).item() == 1
+            except ValueError:
+                with pytest.raises(TypeError, match=r"argument `d`: expected .*'a'.*, got .*'a'"):
+                    loaded(d)
+            else:
+                accepted += 1
+                assert loaded(d).item() == 1
+    assert accepted == 4
+
+
+@torch.no_grad()
+def test_sizes_are_tuples(tmp_path: Path) -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+            return x * size[0] + size[1]
+
+    x = torch.ones(2, 3)
+    loaded = packaged(Module(), (x, (2, 3)), tmp_path / "m.tile")
+    assert torch.equal(loaded(x, x.shape), torch.full((2, 3), 5.0))
 
 
 @torch.no_grad()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -323,6 +324,18 @@ def test_attributes_of_config() -> None:
         config.fuson = False
     with pytest.raises(AttributeError):
         config.fuson  # noqa: B018
+
+
+def test_names_of_inductor_are_not_those_of_the_process() -> None:
+    understood = "is a name of Inductor's, understood in torch.compile(options=...) alone; "
+    for name, fate in inductor_options.ROWS.items():
+        here = "here it is" if fate.verdict == "sets" else "there is none of ours for it:"
+        with pytest.raises(OptionError, match=re.escape(f"{name!r} {understood}{here} {fate.text}")):
+            config.set(name, True)
+    with pytest.raises(OptionError, match=r"'triton.cudagraphs' is .*; here it is `cudagraphs`$"):
+        config.set("triton.cudagraphs", True)
+    with pytest.raises(OptionError, match=r"'epilogue_fusion' is .*; there is none of ours for it: fusion is decided"):
+        config.epilogue_fusion = False
 
 
 def test_environment(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -112,6 +112,15 @@ def test_a_reader_that_stops() -> None:
     assert done.stderr == "" and done.stdout.count("\n") == 1
 
 
+COMPILES = "import torch\ntorch.compile(lambda x: x + 1, backend='tile')(torch.ones(3))\n"
+
+
+def traceback_of(script: Path, line: int, code: str, error: str) -> str:
+    """What Python shows, with the script's frame alone."""
+    head = f'Traceback (most recent call last):\n  File "{script}", line {line}, in <module>\n'
+    return f"{head}    {code}\n{error}\n"
+
+
 def test_explains_a_script(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
@@ -128,14 +137,14 @@ def test_explains_a_script(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     script.write_text("print('nothing')\n")
     status, text = run(capsys, "explain", str(script))
     assert status == 0 and text == 'nothing\nthe script compiles nothing with torch.compile(backend="tile")\n'
-    script.write_text(
-        "import torch\n"
-        "torch.compile(lambda x: x + 1, backend='tile')(torch.ones(3))\n"
-        "raise ValueError('of the script')\n"
-    )
-    with pytest.raises(ValueError, match="of the script"):
-        cli.main(["explain", str(script)])
-    assert capsys.readouterr().out.startswith("1 graph (inference), compiled in ")
+    script.write_text(COMPILES + "raise ValueError('of the script')\n")
+    assert cli.main(["explain", str(script)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out.startswith("1 graph (inference), compiled in ")
+    assert captured.err == traceback_of(script, 3, "raise ValueError('of the script')", "ValueError: of the script")
+    script.write_text("import torch\ntorch.compile(lambda x: x * 2, backend='tile')(torch.eye(3).to_sparse())\n")
+    status, text = run(capsys, "explain", str(script))
+    assert status == 0 and "compiles nothing" in text and "; Dynamo left it to eager mode: " in text
 
 
 def test_files_that_cannot_be_used(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -149,12 +158,82 @@ def test_files_that_cannot_be_used(capsys: pytest.CaptureFixture[str], tmp_path:
     assert cli.main(["report", str(script), "-o", str(missing / "report.html")]) == 2
     assert f"there is no folder {missing}" in capsys.readouterr().err and not (tmp_path / "ran").exists()
     assert cli.main(["report", str(script), "-o", str(tmp_path / "report.html")]) == 3
-    script.write_text(
-        "import torch\ntorch.compile(lambda x: x + 1, backend='tile')(torch.ones(3))\nraise SystemExit(4)\n"
-    )
+    script.write_text(COMPILES + "raise SystemExit(4)\n")
     assert cli.main(["report", str(script), "-o", str(tmp_path / "report.html")]) == 4
     assert (tmp_path / "report.html").exists()
-    assert "report.html: 1 graph, " in capsys.readouterr().out
+    captured = capsys.readouterr()
+    assert "report.html: 1 graph, " in captured.out
+    assert f"{script} ended with status 4; the report shows what it did up to there" in captured.err
+
+
+def test_outputs_that_cannot_be_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    script, output = tmp_path / "script.py", tmp_path / "report.html"
+    script.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    for given, text in {
+        str(tmp_path): f"{tmp_path} is a folder; name a file in it: -o {output}",
+        "/proc/x.html": "/proc/x.html cannot be written: ",
+    }.items():
+        assert cli.main(["report", str(script), "-o", given]) == 2
+        assert f"torch_tile report: {text}" in capsys.readouterr().err
+    assert cli.main(["report", str(script), "-o"]) == 2
+    assert "-o expected a file to write" in capsys.readouterr().err
+    assert not (tmp_path / "ran").exists() and not output.exists()
+    script.write_text(COMPILES + f"import os\nos.mkdir({str(output)!r})\n")
+    assert cli.main(["report", str(script), "-o", str(output)]) == 1
+    assert f"{output} cannot be written: Is a directory; name another file with -o" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [("int('x')", "ValueError: invalid literal for int() with base 10: 'x'"),
+     ("open('/nowhere')", "FileNotFoundError: [Errno 2] No such file or directory: '/nowhere'")],
+)  # fmt: skip
+def test_report_of_a_script_that_raises(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, code: str, error: str
+) -> None:
+    script, output = tmp_path / "script.py", tmp_path / "report.html"
+    script.write_text(COMPILES + code + "\n")
+    assert cli.main(["report", str(script), "-o", str(output)]) == 1
+    captured = capsys.readouterr()
+    said = f"torch_tile report: {script} ended with {error}; the report shows what it did up to there\n"
+    assert captured.err == traceback_of(script, 3, code, error) + said
+    assert output.exists() and "1 graph, " in captured.out
+    script.write_text(code + "\n")
+    assert cli.main(["report", str(script), "-o", str(output)]) == 1
+    assert f'compiled no graph with backend="tile"; it ended with {error}' in capsys.readouterr().err
+
+
+def test_report_hands_arguments_to_the_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script, output = tmp_path / "script.py", str(tmp_path / "report.html")
+    script.write_text(COMPILES + "import sys\nprint(sys.argv[1:])\n")
+    for before, after, given in (
+        ([], ["--lr", "3", "--output", output], ["--lr", "3"]),
+        ([], ["a=b", f"--output={output}", "--lr=3"], ["a=b", "--lr=3"]),
+        (["-o", output], ["-h", "-o", "x"], ["-h", "-o", "x"]),
+        ([], ["-o", output, "--", "-o", "x"], ["-o", "x"]),
+    ):
+        status, text = run(capsys, "report", *before, str(script), *after)
+        assert status == 0 and text.splitlines()[0] == str(given) and f"{output}: 1 graph, " in text
+    assert cli.main(["report", str(tmp_path), "--lr", "3"]) == 2
+    assert f"{tmp_path} is no script (a .py file) that takes arguments: --lr 3" in capsys.readouterr().err
+
+
+def test_report_of_files_that_are_no_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, output = tmp_path / "trace.log", str(tmp_path / "report.html")
+
+    def said(content: bytes) -> str:
+        file.write_bytes(content)
+        assert cli.main(["report", str(file), "-o", output]) == 1
+        return capsys.readouterr().err
+
+    assert cli.main(["report", str(tmp_path / "nope")]) == 2
+    assert f"there is no file {tmp_path / 'nope'}" in capsys.readouterr().err
+    for content in (b"", bytes(range(256)) * 64, b"x] 5\n\tx\n"):
+        assert f"{file} is no trace: it has no entry of TORCH_TRACE" in said(content)
+    entry = b'V1 x.py:1] {"str": ["a.py", 0]}\nV1 x.py:2] {"has_payload": "900150983cd24fb0d6963f7d28e17f72"}\n\tabc\n'
+    assert said(entry) == f'torch_tile report: {file} compiled no graph with backend="tile"\n'
+    for size in (len(entry) - 3, len(entry) - 6, len(entry) - 20):
+        assert 'compiled no graph with backend="tile"; it ends within an entry' in said(entry[:size])
 
 
 def tile_compile(*arguments: str, text: str = "") -> subprocess.CompletedProcess[bytes]:

@@ -387,3 +387,17 @@ def test_a_reset_in_the_block(reset: Callable[[], None]) -> None:
         raise ValueError("mine")
     assert callback_handler.start_callbacks in ([], others)
     assert "clear" not in vars(callback_handler)
+
+
+def test_names_the_reason_where_no_graph_is_compiled() -> None:
+    def double(x: Any) -> Any:
+        return x * 2
+
+    sparse = torch.eye(3).to_sparse()
+    text = str(torch_tile.explain(double, sparse))
+    assert text == "no graph was compiled: Dynamo left it to eager mode: torch.compile does not support sparse Tensors"
+    torch.compile(double, backend="tile")(sparse)  # from now on Dynamo skips it without a word
+    text = str(torch_tile.explain(double, x=sparse))
+    assert text == "no graph was compiled: an argument is a sparse tensor, which Dynamo leaves to eager mode"
+    text = str(torch_tile.explain(lambda x: x, 3))
+    assert text == "no graph was compiled: nothing in the call is torch's, or Dynamo gave it up"

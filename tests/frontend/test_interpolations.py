@@ -1,5 +1,6 @@
-"""Linear interpolations that enlarge, which go dimension by dimension, and those that repeat points."""
+"""Linear interpolations and those to the next point: values, strides and gradients as in eager mode."""
 
+import functools
 import itertools
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch.nn.functional as F
 
 import torch_tile
 from tests.compiling import assert_same, compiled, gradients
-from torch_tile.frontend import interpolations
+from torch_tile.formulas import interpolation
 
 FORMS: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
     ("bilinear", (2, 3, 7, 9), {"scale_factor": 2}),
@@ -74,11 +75,9 @@ def test_dynamic_sizes() -> None:
 def test_what_shrinks_reads_all_neighbours_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that no result reads would be computed otherwise."""
     called: list[tuple[int, ...]] = []
-    by_dimension = interpolations.by_dimension
+    by_dimension = interpolation.by_dimension
     monkeypatch.setattr(
-        interpolations,
-        "by_dimension",
-        lambda x, *args, **kw: called.append(tuple(x.shape)) or by_dimension(x, *args, **kw),
+        interpolation, "by_dimension", lambda x, *args: called.append(tuple(x.shape)) or by_dimension(x, *args)
     )
     for sizes, is_enlarged in (((14, 5), True), ((7, 3), True), ((5, 18), False)):
         torch.compiler.reset()
@@ -87,6 +86,82 @@ def test_what_shrinks_reads_all_neighbours_at_once(monkeypatch: pytest.MonkeyPat
         result = compiled(lambda x: F.interpolate(x, sizes, mode="bilinear"))(x)  # noqa: B023
         torch.testing.assert_close(result, F.interpolate(x, sizes, mode="bilinear"))
         assert bool(called) == is_enlarged
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("options", [{"scale_factor": 2}, {"scale_factor": 2.5}, {"scale_factor": 0.5},
+                                     {"scale_factor": 1.0}, {"size": (4, 16)}, {"size": (8, 8)}, {"size": (3, 16)},
+                                     {"scale_factor": (1.0, 0.7)}, {"scale_factor": (1.3, 1.0)}], ids=str)  # fmt: skip
+@pytest.mark.parametrize("align_corners", [False, True], ids=["edges", "corners"])
+def test_what_is_not_finite_and_what_overflows(
+    options: dict[str, Any], align_corners: bool, dtype: torch.dtype
+) -> None:
+    """Weighted sums, where a difference of neighbours would be infinite or NaN."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, mode="bilinear", align_corners=align_corners, **options)
+
+    most = torch.finfo(dtype).max
+    for values in ([torch.inf], [torch.nan], [-torch.inf, torch.inf], [most, -most, most]):
+        x = torch.zeros(1, 1, 4, 8, dtype=dtype)
+        x[0, 0, 2, 3 : 3 + len(values)] = torch.tensor(values, dtype=dtype)
+        torch.compiler.reset()
+        assert_same(compiled(function)(x), function(x))
+    if isinstance(options.get("scale_factor"), float):
+        row = x[0]
+
+        def of_rows(x: torch.Tensor) -> torch.Tensor:
+            return F.interpolate(x, mode="linear", align_corners=align_corners, **options)
+
+        assert_same(compiled(of_rows)(row), of_rows(row))
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest", "nearest-exact"])
+@pytest.mark.parametrize("length", [(1 << 23) + 2, (1 << 24) + 3])
+def test_long_rows(length: int, mode: str) -> None:
+    """Positions of float32 round to the next whole number, which may lie behind the last point."""
+    x = torch.arange(length, dtype=torch.float32)[None, None]
+    result = compiled(lambda x: F.interpolate(x, scale_factor=2.0, mode=mode))(x)
+    assert_same(result, F.interpolate(x, scale_factor=2.0, mode=mode))
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_no_points_are_refused(mode: str, dynamic: bool) -> None:
+    """As in eager mode; tracing gives an empty tensor."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, scale_factor=0.25, mode=mode)
+
+    with pytest.raises(RuntimeError, match="should be greater than 0"):
+        torch.compile(function, backend="tile", dynamic=dynamic)(torch.randn(1, 1, 4, 3))
+
+    def no_channels(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, size=(2, 3), mode=mode)
+
+    with pytest.raises(RuntimeError, match="Non-empty 4D data tensor expected"):
+        torch.compile(no_channels, backend="tile", dynamic=dynamic)(torch.randn(1, 0, 4, 3))
+
+
+def test_rows_whose_batch_lies_innermost() -> None:
+    x = torch.randn(17, 31, 3).permute(2, 0, 1)
+    for mode in ("nearest", "nearest-exact", "linear"):
+        for size in (15, 62):
+            torch.compiler.reset()
+            function = functools.partial(F.interpolate, size=size, mode=mode)
+            assert_same(compiled(lambda x: function(x))(x), function(x), rtol=1e-5, atol=1e-5)  # noqa: B023
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_gradients_where_a_factor_of_one_keeps_a_size(mode: str) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, scale_factor=(1.5, 1.0), mode=mode)
+
+    call = compiled(function, dynamic=True)
+    for sizes in ((3, 3, 16, 5), (2, 3, 7, 9)):
+        x = torch.randn(sizes)
+        assert_same(call(x), function(x), rtol=1e-5, atol=1e-5)
+        assert_same(gradients(call, [x]), gradients(function, [x]), rtol=1e-5, atol=1e-5)
 
 
 REPEATED = [

@@ -32,6 +32,9 @@ class LoadedModel:
         self._out_spec = structures.loaded(self._metadata["out_spec"])
         self._num_values = len(self._file.inputs) + len(self._metadata["literals"])
         self._literals = {int(place): value for place, value in self._metadata["literals"].items()}
+        # Earlier versions wrote no names but those of inputs.
+        self._literal_names = {int(place): name for place, name in self._metadata.get("literal_names", {}).items()}
+        self._argument_names: list[str] = self._metadata.get("argument_names", [])
         self._outputs = self._metadata["outputs"]
         self._steps = self._metadata.get("steps", [])  # earlier versions wrote none of these
         self._guards = SizeGuards(self._metadata.get("guards", []))
@@ -86,17 +89,20 @@ class LoadedModel:
         else:
             values = self._matched(args, kwargs)
         for place, value in self._literals.items():
-            if values[place] != value:
-                raise ValueError(
-                    f"argument number {place} was {value!r} when the model was exported, got {values[place]!r}"
-                )
+            if not _is_same(values[place], value):
+                raise ValueError(self._another_literal(place, values[place]))
         everything = values
         values = [value for place, value in enumerate(values) if place not in self._literals]
-        for (name, dtype, _), value in zip(self._file.inputs, values, strict=True):
-            if not isinstance(value, (torch.Tensor, int, torch.SymInt)):
-                raise TypeError(f"argument `{name}`: expected {_kind(dtype)}, got {_text(value)}")
+        for (name, dtype, ranges), value in zip(self._file.inputs, values, strict=True):
+            if isinstance(value, bool) or not isinstance(
+                value, (int, torch.SymInt) if dtype == "int" else torch.Tensor
+            ):
+                raise TypeError(_another_kind(name, dtype, value))
             if isinstance(value, torch.Tensor):
                 _refuse_gradients(name, value)
+            elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+                ((low, high),) = ranges
+                raise ValueError(f"argument `{name}` expected {low} to {high}, got an int of {value.bit_length()} bits")
         for number, dim, factor, remainder in self._steps:
             name, value = self._file.inputs[number][0], values[number]
             if isinstance(value, torch.Tensor) and dim < value.dim() and value.shape[dim] % factor != remainder:
@@ -112,36 +118,70 @@ class LoadedModel:
     def _name_of(self, place: int) -> str:
         """The name of an argument; `place` counts those that are literals, too."""
         if place in self._literals:
-            return f"argument number {place}"
-        return str(self._file.inputs[place - sum(literal < place for literal in self._literals)][0])
+            return str(self._literal_names.get(place, f"argument number {place}"))
+        return str(self._input_of(place)[0])
+
+    def _input_of(self, place: int) -> tuple[str, str, list[tuple[int, int]]]:
+        return self._file.inputs[place - sum(literal < place for literal in self._literals)]
+
+    def _another_literal(self, place: int, value: Any) -> str:
+        name = f"`{self._literal_names[place]}`" if place in self._literal_names else f"number {place}"
+        return f"argument {name} was {self._literals[place]!r} when the model was exported, got {_shown(value)}"
 
     def _matched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """Values in the order of the exported module's, if they have its structure."""
-        from torch.export._tree_utils import reorder_kwargs
-
         positional, named = self._in_spec.children()
+        unexpected = [name for name in kwargs if name not in named.context]
         if len(args) != positional.num_children:
             by_position = " by position" if kwargs and not named.context else ""
             raise TypeError(
                 f"expected {_counted(positional.num_children)}{by_position}, got {len(args)}{_by_name(named.context)}"
+                + (f"; unexpected keyword arguments: {', '.join(unexpected)}" if unexpected else "")
             )
         if kwargs.keys() != {*named.context}:
             expected, found = [", ".join(map(str, names)) or "none" for names in (named.context, kwargs)]
             raise TypeError(f"expected keyword arguments {expected}, got {found}")
-        values, spec = pytree.tree_flatten((args, reorder_kwargs(kwargs, self._in_spec) if kwargs else kwargs))
-        if spec == self._in_spec or (spec := structures.with_tuples(spec)) == self._in_spec:
+        kwargs = {name: kwargs[name] for name in named.context}
+        values, spec = pytree.tree_flatten((args, kwargs))
+        if spec == self._in_spec:
             return values
-        given = spec.children()
-        names = [*(f"number {place}" for place in range(len(args))), *(f"`{name}`" for name in named.context)]
-        pairs = [
-            (wanted, got)
-            for side, other in ((positional, given[0]), (named, given[1]))
-            for wanted, got in zip(side.children(), other.children(), strict=True)
-        ]
-        for place, (wanted, got) in zip(names, pairs, strict=True):
-            if wanted != got:
-                raise TypeError(f"argument {place}: expected {_structure(wanted)}, got {_structure(got)}")
-        raise TypeError(f"expected arguments of the structure {self._in_spec}, got {spec}")
+        values = []
+        specs = [*positional.children(), *named.children()]
+        for number, (argument, wanted) in enumerate(zip((*args, *kwargs.values()), specs, strict=True)):
+            leaves, given = pytree.tree_flatten(argument)
+            given = structures.with_tuples(given)
+            ordered = structures.in_order(leaves, given, wanted)
+            if ordered is None:
+                raise TypeError(self._another_structure(number, len(values), wanted, given, argument))
+            values += ordered
+        return values
+
+    def _another_structure(self, number: int, place: int, wanted: Any, given: Any, argument: Any) -> str:
+        """
+        Args:
+            number: of the argument, those by keyword last.
+            place: of its first value among all values.
+        """
+        if wanted.is_leaf():
+            if place in self._literals:
+                return self._another_literal(place, argument)
+            name, dtype, _ = self._input_of(place)
+            return _another_kind(name, dtype, argument)
+        positional, named = self._in_spec.children()
+        names = [f"`{name}`" for name in self._argument_names[: positional.num_children]]
+        names += [f"number {other}" for other in range(len(names), positional.num_children)]
+        names += [f"`{name}`" for name in named.context]
+        found = _text(argument) if given.is_leaf() else _structure(given)
+        return f"argument {names[number]}: expected {_structure(wanted)}, got {found}"
+
+
+def _is_same(value: Any, literal: Any) -> bool:
+    """Whether a value is the one that the model was exported with: of its type, too, and of its sign if it is zero.
+    Members of IntEnum are ints, and NumPy's float64 are floats, as they are to torch.export."""
+    kind = next((kind for kind in (bool, int, float, str) if isinstance(literal, kind)), type(literal))
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        return False
+    return float.hex(value) == float.hex(literal) if isinstance(value, float) else bool(value == literal)
 
 
 def _fits(value: Any, ranges: list[tuple[int, int]]) -> bool:
@@ -169,12 +209,20 @@ def _by_name(names: Any) -> str:
     return f"; keyword arguments are {', '.join(map(str, names))}" if names else ""
 
 
-def _kind(dtype: str) -> str:
-    return f"a tensor of {dtype}, or an integer" if dtype in ("int64", "i64", "si64") else f"a tensor of {dtype}"
+def _another_kind(name: str, dtype: str, value: Any) -> str:
+    kind = "an int" if dtype == "int" else f"a tensor of {dtype}"
+    return f"argument `{name}`: expected {kind}, got {_text(value)}"
 
 
 def _text(value: Any) -> str:
     return "None" if value is None else type(value).__name__
+
+
+def _shown(value: Any) -> str:
+    """Numbers and strings as they are."""
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"an int of {value.bit_length()} bits"
+    return _cut(repr(value)) if isinstance(value, (int, float, str)) else _text(value)
 
 
 def _structure(spec: Any) -> str:
@@ -198,7 +246,10 @@ _STAR = _Star()
 
 
 def _open(path: str | os.PathLike[str]) -> _C.PackageFile:
-    given = os.fspath(path)
+    try:
+        given = os.fspath(path)
+    except TypeError:
+        raise TypeError(f"path expected a str, bytes or an os.PathLike, got {type(path).__name__}") from None
     if ("\0" if isinstance(given, str) else b"\0") in given:
         raise ValueError(f"path {given!r} has a null character")
     try:
@@ -238,6 +289,7 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Lo
 
     Raises:
         PackageError: the file is no package, damaged, cut short, or of another version.
+        TypeError: `path` is no path.
         UnsupportedError: there is no such device, or the package has no program for it; the message lists what it has.
         ValueError: `device` is another kind of device.
     """

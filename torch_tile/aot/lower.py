@@ -68,6 +68,7 @@ class Lowered:
     """Of the program, in order: the number of an argument, or a constant."""
     literals: dict[int, Any]
     """Values that arguments must have, by place among all of them."""
+    literal_names: dict[int, str]
     outputs: list[Any]
     """For each result ["program", number] or ["literal", value]."""
     sources: dict[int, tuple[str, str, bool]]
@@ -295,6 +296,7 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
     outputs = _set_outputs(gm, results)
 
     arguments, literals, sources = list[Argument](), dict[int, Any](), dict[str, int | Constant]()
+    literal_names = dict[int, str]()
     place, places = 0, dict[int, str]()
     placeholders = gm.graph.find_nodes(op="placeholder")
     for spec, node in zip(exported.graph_signature.input_specs, placeholders, strict=True):
@@ -312,12 +314,17 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
             value = spec.arg.value if isinstance(spec.arg, ConstantArgument) else node.meta["val"]
             if node.users:
                 raise _unsupported(f"argument `{spec.arg.name}` is {value!r}, which the graph reads")
-            literals[place] = value
+            if value is not None and not isinstance(value, (int, float, str)):
+                raise _unsupported(
+                    f"argument `{spec.arg.name}` is of type {type(value).__name__}; tensors, numbers, strings and None "
+                    "are taken"
+                )
+            literals[place], literal_names[place] = value, spec.arg.name
             place += 1
             gm.graph.erase_node(node)
     guards = guards_of(given)
     text, inputs, lines, steps = _print(gm, settings, sources, written, device, places, guards)
-    return Lowered(text, arguments, inputs, literals, outputs, lines, steps, guards)
+    return Lowered(text, arguments, inputs, literals, literal_names, outputs, lines, steps, guards)
 
 
 def _dynamic_sizes(gm: GraphModule) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import json
 import logging
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -48,8 +49,8 @@ def package(
     Raises:
         UnsupportedError: the program needs Python, or another kind of machine than the targets name.
         OptionError: an unknown target or option, or an option that a package cannot obey.
-        TypeError: `exported` is no exported program.
-        OSError: there is no folder to write the file into, or `path` is one.
+        TypeError: `exported` is no exported program, or `path` no path.
+        OSError: the file cannot be written, as there is no folder for it, or `path` is one.
     """
     if not isinstance(exported, ExportedProgram):
         raise TypeError(
@@ -60,14 +61,17 @@ def package(
     _check_options(options or {})
     wanted = _names(targets)
     path = _checked(path)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+    with _named(path):
+        descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with open(descriptor, "w+b") as file:
         try:
             _write(exported, file, wanted, settings)
             file.flush()
-            os.fchmod(file.fileno(), 0o666 & ~_umask())
-            os.replace(file.name, path)
+            os.fchmod(descriptor, 0o666 & ~_umask())
+            with _named(path):
+                os.replace(unfinished, path)
         except BaseException:
-            os.unlink(file.name)
+            os.unlink(unfinished)
             raise
     return str(path)
 
@@ -118,12 +122,24 @@ def _names(targets: Any) -> list[str]:
 
 def _checked(path: str | os.PathLike[str]) -> Path:
     """A place where a file can be, before the model is compiled for it."""
-    checked = Path(path)
+    try:
+        checked = Path(path)
+    except TypeError:
+        raise TypeError(f"path expected a str or an os.PathLike of one, got {type(path).__name__}") from None
     if checked.is_dir():
         raise IsADirectoryError(errno.EISDIR, "package writes a file, and this is a folder", str(checked))
     if not checked.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no folder to write the package into", str(checked.parent))
     return checked
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors name the file that was asked for, not the one beside it that becomes it."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write the package: {error.strerror}", str(path)) from None
 
 
 def _umask() -> int:
@@ -146,7 +162,9 @@ def _write(exported: ExportedProgram, file: IO[bytes], wanted: list[str], settin
     metadata = {
         "in_spec": structures.dumped(exported.call_spec.in_spec, "arguments"),
         "out_spec": structures.dumped(exported.call_spec.out_spec, "results"),
+        "argument_names": structures.argument_names(exported),
         "literals": {str(place): value for place, value in first.literals.items()},
+        "literal_names": {str(place): name for place, name in first.literal_names.items()},
         "outputs": first.outputs,
         "steps": first.steps,
         "guards": first.guards,

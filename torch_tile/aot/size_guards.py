@@ -16,6 +16,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from torch_tile.aot.structures import argument_names
 from torch_tile.errors import PackageError
 
 log = logging.getLogger(__name__)
@@ -76,8 +77,7 @@ def _argument_numbers(program: ExportedProgram) -> dict[str, Any]:
     if spec is None:
         return {}
     args, kwargs = pytree.tree_unflatten(range(spec.num_leaves), spec)
-    names = list(getattr(program.module_call_graph[0].signature, "forward_arg_names", None) or ())
-    return {**dict(zip(names, args, strict=False)), **kwargs}
+    return {**dict(zip(argument_names(program), args, strict=False)), **kwargs}
 
 
 class _Names(ast.NodeTransformer):

@@ -11,9 +11,13 @@ import collections
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch.utils import _pytree as pytree
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
 
 
 def class_of(spec: Any) -> type | None:
@@ -24,6 +28,40 @@ def class_of(spec: Any) -> type | None:
         isinstance(spec.type, type) and pytree.is_namedtuple_class(spec.type)
     )
     return spec.context if is_named and isinstance(spec.context, type) else spec.type if is_named else None
+
+
+def argument_names(program: ExportedProgram) -> list[str]:
+    """Names of the exported module's arguments, those by keyword last; empty if torch has not kept them."""
+    signature = program.module_call_graph[0].signature if program.module_call_graph else None
+    return list(getattr(signature, "forward_arg_names", None) or ())
+
+
+def in_order(values: list[Any], given: Any, wanted: Any) -> list[Any] | None:
+    """The leaves of the structure `given` in the order of the structure `wanted`. As in torch's exported module, those
+    of a dict are taken by key, and a torch.Size is a tuple. None if the structures differ in anything else."""
+    if given.is_leaf() or wanted.is_leaf():
+        return values if given.is_leaf() and wanted.is_leaf() else None
+    types = [tuple if spec.type is torch.Size else spec.type for spec in (given, wanted)]
+    if types[0] is not types[1] or given.num_children != wanted.num_children:
+        return None
+    parts, start = list[tuple[list[Any], Any]](), 0
+    for child in given.children():
+        parts.append((values[start : start + child.num_leaves], child))
+        start += child.num_leaves
+    if wanted.type is dict:
+        places = dict(zip(given.context, parts, strict=True))
+        if not all(key in places for key in wanted.context):
+            return None
+        parts = [places[key] for key in wanted.context]
+    elif given.context != wanted.context:
+        return None
+    ordered = list[Any]()
+    for (part, child), expected in zip(parts, wanted.children(), strict=True):
+        found = in_order(part, child, expected)
+        if found is None:
+            return None
+        ordered += found
+    return ordered
 
 
 def with_tuples(spec: Any) -> Any:
@@ -60,6 +98,8 @@ def loaded(kept: Any) -> Any:
 
     def kind_of(node: Any, number: int) -> tuple[Any, Any]:
         found = classes.get(number)
+        if node.type is dict:
+            return dict, [_key(key) for key in node.context]
         if found is None or found is tuple:
             return node.type, node.context
         return (found, None) if pytree.is_structseq_class(found) else (collections.namedtuple, found)
@@ -83,6 +123,11 @@ def _replaced(spec: Any, kind_of: Callable[[Any, int], tuple[Any, Any]]) -> Any:
         return pytree.TreeSpec(kind, context, [made(child) for child in node.children()])
 
     return made(spec)
+
+
+def _key(key: Any) -> Any:
+    """The key of a dict; JSON has a list for a tuple."""
+    return tuple(map(_key, key)) if isinstance(key, list) else key
 
 
 def _class(module: str, name: str, fields: list[str]) -> type:

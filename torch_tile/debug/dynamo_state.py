@@ -6,6 +6,7 @@ import contextlib
 import copy
 import dataclasses
 import inspect
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -44,6 +45,7 @@ class Breaks:
     def __init__(self) -> None:
         self._first = len(dynamo_utils.graph_break_reasons)
         self._counted = Counter(dynamo_utils.counters["graph_break"])
+        self._refused = Counter(dynamo_utils.counters["unimplemented"])
 
     def found(self) -> list[GraphBreak]:
         breaks: dict[tuple[str, str | None], GraphBreak] = {}
@@ -54,6 +56,13 @@ class Breaks:
             for text, count in (dynamo_utils.counters["graph_break"] - self._counted).items():
                 breaks[text, None] = GraphBreak(text, None, count)
         return list(breaks.values())
+
+    def refused(self) -> str | None:
+        """What Dynamo first gave up on, such as a sparse argument; it counts neither graph nor graph break then."""
+        for text in dynamo_utils.counters["unimplemented"] - self._refused:
+            explanation = re.search(r"^ *Explanation: (.+)", text, re.MULTILINE)
+            return (explanation[1] if explanation else text.strip().partition("\n")[0]).rstrip(".")
+        return None
 
 
 class Spent:

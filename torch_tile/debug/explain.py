@@ -39,6 +39,8 @@ class Explanation:
     verbose: bool = False
     other_backend: str | None = None
     """That the function which is explained was compiled for."""
+    reason_of_eager: str | None = None
+    """Why Dynamo gave whole functions up, where no graph was compiled."""
 
     @property
     def num_kernels(self) -> int:
@@ -90,7 +92,8 @@ class Explanation:
         if any(g.has_uncertain for g in self.graphs):
             lines[2] += ", with each branch and one iteration of each loop"
         if not self.graphs:
-            lines = ["no graph was compiled: nothing in the call is torch's, or Dynamo gave it up"]
+            reason = self.reason_of_eager or "nothing in the call is torch's, or Dynamo gave it up"
+            lines = [f"no graph was compiled: {reason}"]
         lines += [f"  in eager mode: {g.name} ({g.kind}): {_first(g.notes)}" for g in self.graphs if g.fallback][:1]
         calls = self._largest_calls()
         if calls:
@@ -195,6 +198,8 @@ def recorded() -> Iterator[Explanation]:
         finally:
             explanation.graph_breaks = breaks.found()
             explanation.compile_ms = spent.seconds * 1e3
+            if not graphs and (refused := breaks.refused()):
+                explanation.reason_of_eager = f"Dynamo left it to eager mode: {refused}"
 
 
 def explain(
@@ -261,12 +266,23 @@ def explain(
         if not any(graph.kind == "backward" for graph in explanation.graphs):
             _ask_for_gradients(result)
     explanation.verbose, explanation.other_backend = verbose, other_backend
+    if not explanation.graphs and explanation.reason_of_eager is None and _has_sparse((args, kwargs)):
+        explanation.reason_of_eager = "an argument is a sparse tensor, which Dynamo leaves to eager mode"
     eager = [memory.eager_memory(gm, inputs, enabled) for gm, inputs, enabled in captured]
     known = [each for each in eager if each is not None]
     if known and len(known) == len(eager):
         explanation.eager_peak_bytes = max(each.peak_bytes for each in known)
     explanation.result_bytes = max((each.result_bytes for each in known), default=0)
     return explanation
+
+
+def _has_sparse(arguments: Any) -> bool:
+    """Dynamo says why it gave a function up in the first call alone."""
+    import torch
+    from torch._subclasses.meta_utils import is_sparse_any
+    from torch.utils import _pytree as pytree
+
+    return any(isinstance(x, torch.Tensor) and is_sparse_any(x) for x in pytree.tree_leaves(arguments))
 
 
 def _ask_for_gradients(result: Any) -> None:

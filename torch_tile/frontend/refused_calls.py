@@ -156,6 +156,8 @@ def _check_call(node: Node) -> None:
         raise UnsupportedError("import", f"{name}, of which tracing makes another function")
     if reason := _mixes_dtypes(node, name):
         raise UnsupportedError("import", reason)
+    if interpolations.is_refused(node):
+        raise UnsupportedError("import", f"{name} of or to a size of 0, which eager mode refuses")
     if interpolations.keeps_a_size(node) and interpolations.choose(node) is None:
         raise UnsupportedError("import", f"{name} by a factor that keeps a size, which eager mode does not sample")
     changed = node.args[:1] if name == "setitem" else written_by(node)

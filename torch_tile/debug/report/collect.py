@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
-import os
-import runpy
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch_tile.debug import trace
+from torch_tile.debug import scripts, trace
 from torch_tile.debug.report.entries import Span, Trace, read
-
-log = logging.getLogger(__name__)
 
 _MOST_EVENTS = 20_000
 _PROFILED_CALLS = 4
@@ -163,21 +158,7 @@ def collected(title: str) -> Iterator[Trace]:
 
 
 def of_script(path: Path, arguments: Sequence[str] = ()) -> Trace:
-    """Runs a script as `python script.py arguments` does. Its own exit ends the script alone."""
-    before_argv, before_path = sys.argv, list(sys.path)
-    sys.argv = [str(path), *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(path))
-    try:
-        with collected(path.name) as result:
-            try:
-                runpy.run_path(str(path), run_name="__main__")
-            except SystemExit as exit_:
-                if exit_.code not in (None, 0):
-                    result.status = exit_.code if isinstance(exit_.code, int) else 1
-                    text = f" ({exit_.code})" if result.status != exit_.code else ""
-                    log.warning(
-                        "%s ended with status %d%s; the report shows what it did up to there", path, result.status, text
-                    )
-    finally:
-        sys.argv, sys.path[:] = before_argv, before_path
+    """Runs a script as `python script.py arguments` does. Its own exit or exception ends the script alone."""
+    with collected(path.name) as result:
+        result.end = scripts.run(path, arguments)
     return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 from collections import Counter
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from torch_tile.debug.scripts import End
 from torch_tile.errors import TileError
 
 Entry = tuple[dict[str, Any], str]
@@ -37,8 +39,10 @@ class Trace:
     call: list[Span] = dataclasses.field(default_factory=list)
     caches: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
-    status: int = 0
+    end: End = dataclasses.field(default_factory=End)
     """Of the script that was run."""
+    is_cut: bool = False
+    """Whether the file ends within an entry."""
 
     def times(self) -> list[dict[int, float]]:
         """Of each graph the measured nanoseconds of its steps, by number; nothing where no call was profiled.
@@ -91,11 +95,30 @@ def newest(folder: Path) -> Path:
     return max(files, key=os.path.getmtime)
 
 
-def read_file(path: Path) -> Iterator[Entry]:
-    """The entries of a file of TORCH_TRACE; lines that are none are left out."""
+def read_file(path: Path) -> Trace:
+    """What a file of TORCH_TRACE holds.
+
+    Raises:
+        TileError: it has no entry.
+        OSError: it cannot be read.
+    """
+    entries = list(_entries_of(path))
+    if not any(metadata for metadata, _ in entries):
+        raise TileError(
+            "report",
+            f"{path} is no trace: it has no entry of TORCH_TRACE; run the program with TORCH_TRACE=FOLDER, "
+            "or give the program itself (a .py file) to `report`",
+        )
+    trace = read(entries, path.name)
+    trace.is_cut = _is_cut(*entries[-1])
+    return trace
+
+
+def _entries_of(path: Path) -> Iterator[Entry]:
+    """The entries of a file; lines that are none come with empty metadata."""
     metadata: dict[str, Any] | None = None
     payload: list[str] = []
-    with path.open(encoding="utf-8", errors="replace") as lines:
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
         for line in lines:
             if line.startswith("\t"):
                 payload.append(line[1:])
@@ -103,12 +126,15 @@ def read_file(path: Path) -> Iterator[Entry]:
             if metadata is not None:
                 yield metadata, "".join(payload)
             payload = []
-            try:
-                metadata = json.loads(line.partition("] ")[2])
-            except ValueError:
-                metadata = None
+            metadata = _json(line.partition("] ")[2])
     if metadata is not None:
         yield metadata, "".join(payload)
+
+
+def _is_cut(metadata: dict[str, Any], payload: str) -> bool:
+    """Whether the rest of an entry is missing: metadata have the MD5 sum of the payload."""
+    digest = hashlib.md5(payload.removesuffix("\n").encode(), usedforsecurity=False).hexdigest()
+    return not metadata or metadata.get("has_payload", digest) != digest
 
 
 def _json(text: str) -> dict[str, Any]:

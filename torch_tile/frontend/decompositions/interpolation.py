@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from torch_tile.frontend.interpolations import is_copied
+from torch_tile.formulas.interpolation import is_copied
 
 aten = torch.ops.aten
 
