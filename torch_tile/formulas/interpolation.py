@@ -66,8 +66,8 @@ def _laid_out_as(result: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 def _next_points(scaled: Scaled, is_exact: bool, device: torch.device | None) -> torch.Tensor:
-    places = torch.arange(scaled.new, device=device, dtype=torch.float32)
-    places = (places + 0.5 if is_exact else places) * scaled.step()
+    whole = torch.arange(scaled.new, device=device, dtype=torch.float32)
+    places: torch.Tensor = (whole + 0.5 if is_exact else whole) * scaled.step()
     return places.to(torch.int64).clamp(max=scaled.old - 1)
 
 
