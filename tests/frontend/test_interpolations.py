@@ -106,7 +106,8 @@ def test_what_is_not_finite_and_what_overflows(
         x = torch.zeros(1, 1, 4, 8, dtype=dtype)
         x[0, 0, 2, 3 : 3 + len(values)] = torch.tensor(values, dtype=dtype)
         torch.compiler.reset()
-        assert_same(compiled(function)(x), function(x))
+        rounding = 4 * torch.finfo(dtype).eps * most if most in values else 0.0
+        assert_same(compiled(function)(x), function(x), rtol=0.0, atol=rounding)
     if isinstance(options.get("scale_factor"), float):
         row = x[0]
 

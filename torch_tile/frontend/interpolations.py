@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch.fx import Node
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 from torch.utils import _pytree as pytree
 
 from torch_tile.formulas.interpolation import Scaled, each_dimension, is_copied, linear, nearest, times_repeated
@@ -115,8 +115,8 @@ def is_refused(node: Node) -> bool:
 
 
 def choose(node: Node) -> Call | None:
-    """`left_whole` for bytes, whose weights are in fixed point, and for rest without gradients that keeps a size; our
-    formulas on the CPU."""
+    """Our formulas on the CPU; `left_whole` for bytes, whose weights are in fixed point, and for what may keep a size and
+    needs no gradients."""
     fixed = _CALLS.get(node.target)
     if fixed is None:
         return None
@@ -130,10 +130,11 @@ def choose(node: Node) -> Call | None:
         return None
     # Which images of three dimensions are copied, and which sampled, depends on the memory format and on channels.
     is_mixed = mode == "nearest" and x.dim() == 5 and keeps_a_size(node)
-    has_kernel = x.device.type == "cpu" and (x.is_floating_point() or x.dtype is torch.uint8)
-    if has_kernel and mode in _NEAREST and not is_mixed:
+    # Sizes that depend on data may be kept or not.
+    is_known = x.device.type == "cpu" and not free_unbacked_symbols(x)
+    if is_known and mode in _NEAREST and (x.is_floating_point() or x.dtype is torch.uint8) and not is_mixed:
         return _nearest, (image,), {**arguments, "repeated": _repeated(node, x, arguments)}
-    if x.device.type == "cpu" and mode in _LINEAR and x.is_floating_point():
+    if is_known and mode in _LINEAR and x.is_floating_point():
         return _linear, (image,), arguments
     if mode in _WHOLE and not x.requires_grad and (not x.is_floating_point() or keeps_a_size(node)):
         return left_whole, (image,), arguments
