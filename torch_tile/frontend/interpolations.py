@@ -115,8 +115,8 @@ def is_refused(node: Node) -> bool:
 
 
 def choose(node: Node) -> Call | None:
-    """Our formulas on the CPU; `left_whole` for bytes, whose weights are in fixed point, and for what may keep a size and
-    needs no gradients."""
+    """Our formulas on the CPU; `left_whole` for bytes, whose weights are in fixed point, and for what may keep a size
+    and needs no gradients."""
     fixed = _CALLS.get(node.target)
     if fixed is None:
         return None
