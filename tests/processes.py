@@ -83,7 +83,9 @@ class _Server:
             request |= {"stdout": stdout.name, "stderr": stderr.name}
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
             child = int(self.process.stdout.readline())
-            ends, _, _ = select.select([self.process.stdout], [], [], timeout)
+            poll = select.poll()  # not select(), which takes no descriptors above 1023
+            poll.register(self.process.stdout, select.POLLIN)
+            ends = poll.poll(timeout * 1000)
             if not ends:
                 os.kill(child, signal.SIGKILL)
             status = int(self.process.stdout.readline())

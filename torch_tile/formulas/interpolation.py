@@ -141,33 +141,39 @@ def _sum_of_itself(x: torch.Tensor) -> torch.Tensor:
     return x + x * 0
 
 
-def by_dimension(x: torch.Tensor, neighbours: Sequence[_Neighbours | None]) -> torch.Tensor:
+def by_dimension(x: torch.Tensor, neighbours: Sequence[_Neighbours | None], before: int, behind: int) -> torch.Tensor:
     """The last dimension first, then the others on what it gave: neighbours along the last one are read once, and whole
-    rows for the others."""
-    for dim in range(len(neighbours) - 1, -1, -1):
-        each = neighbours[dim]
+    rows for the others.
+
+    Args:
+        before, behind: dimensions of `x` before and behind those of the image.
+    """
+    for k in range(len(neighbours) - 1, -1, -1):
+        each = neighbours[k]
         if each is None:
             x = _sum_of_itself(x)
             continue
-        each_side = [aten._unsafe_index(x, [*[None] * (dim + 2), side]) for side in (each.first, each.second)]
-        each = each.trailed_by(len(neighbours) - 1 - dim)
+        dim = before + k
+        each_side = [aten._unsafe_index(x, [*[None] * dim, side]) for side in (each.first, each.second)]
+        each = each.trailed_by(len(neighbours) - 1 - k + behind)
         x = each_side[0] * each.of_first + each_side[1] * each.of_second
     return x
 
 
-def at_once(x: torch.Tensor, neighbours: Sequence[_Neighbours | None]) -> torch.Tensor:
-    """All 4 or 8 neighbours of each result from memory, where there are fewer results than points."""
+def at_once(x: torch.Tensor, neighbours: Sequence[_Neighbours | None], before: int, behind: int) -> torch.Tensor:
+    """All 4 or 8 neighbours of each result from memory, where there are fewer results than points. Likewise."""
 
-    def sum_from(dim: int, chosen: list[torch.Tensor]) -> torch.Tensor:
-        if dim == len(neighbours):
-            return aten._unsafe_index(x, [None, None, *chosen])  # type: ignore[no-any-return]
-        trailing = len(neighbours) - 1 - dim
-        each = neighbours[dim]
+    def sum_from(k: int, chosen: list[torch.Tensor]) -> torch.Tensor:
+        if k == len(neighbours):
+            return aten._unsafe_index(x, [*[None] * before, *chosen])  # type: ignore[no-any-return]
+        trailing = len(neighbours) - 1 - k
+        each = neighbours[k]
         if each is None:
-            same = torch.arange(x.shape[dim + 2], device=x.device).reshape(-1, *[1] * trailing)
-            return _sum_of_itself(sum_from(dim + 1, [*chosen, same]))
-        each = each.trailed_by(trailing)
-        first, second = (sum_from(dim + 1, [*chosen, side]) for side in (each.first, each.second))
+            same = torch.arange(x.shape[before + k], device=x.device).reshape(-1, *[1] * trailing)
+            return _sum_of_itself(sum_from(k + 1, [*chosen, same]))
+        sides = each.trailed_by(trailing)
+        first, second = (sum_from(k + 1, [*chosen, side]) for side in (sides.first, sides.second))
+        each = each.trailed_by(trailing + behind)
         return first * each.of_first + second * each.of_second
 
     return sum_from(0, [])
@@ -182,4 +188,8 @@ def linear(x: torch.Tensor, dimensions: Sequence[Scaled], align_corners: bool) -
     # Rows that no result reads would be computed otherwise.
     is_enlarged = len(dimensions) > 1 and all(statically_known_true(each.new >= each.old) for each in dimensions[:-1])
     way: Callable[..., torch.Tensor] = by_dimension if is_enlarged else at_once
-    return _laid_out_as(way(wide, neighbours).to(x.dtype), x)
+    if torch._prims_common.suggest_memory_format(x) is torch.contiguous_format:
+        return _laid_out_as(way(wide, neighbours, 2, 0).to(x.dtype), x)
+    # Channels last in memory are the last dimension of all that is made on the way.
+    result = way(wide.movedim(1, -1), neighbours, 1, 1).to(x.dtype)
+    return _laid_out_as(result.movedim(-1, 1), x)
