@@ -57,6 +57,11 @@ class TileBackend:
             from torch_tile.frontend.standalone import compile_artifact
 
             return compile_artifact(gm, example_inputs, settings)
+        if settings["debug"]:
+            from torch_tile.debug.dump import first_call
+
+            with first_call(example_inputs):
+                return compile_with_autograd(gm, example_inputs, settings)
         return compile_with_autograd(gm, example_inputs, settings)
 
     def settings(self, mode: str | None = None, options: Mapping[str, Any] | None = None) -> Any:

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests import processes
 from tests.compiling import IS_TILE, ROOT
@@ -86,7 +87,7 @@ def test_script_passes_and_fails(dumped: tuple[Path, subprocess.CompletedProcess
     script = folder / "90-run.py"
     text = script.read_text()
     # A program that gives something else.
-    script.write_text(text.replace("run(compiled, inputs)", "[x + 0.1 for x in run(compiled, inputs)]"))
+    script.write_text(text.replace("run(compiled, inputs)", "{k: x + 0.1 for k, x in run(compiled, inputs).items()}"))
     try:
         done = run_script(folder, "--random")
         assert done.returncode == 1 and done.stdout.splitlines()[-1] == "FAIL"
@@ -113,6 +114,96 @@ torch.compile(lambda x: torch.dropout(x.exp(), 0.5, True), backend="tile")(x).su
     assert not re.search(r"largest difference \S+ of 0\.0\b", done.stdout)
 
 
+def dumps_of(program: str, folder: Path) -> Path:
+    """The folder of the one graph of a program."""
+    environment = {**os.environ, "TORCH_COMPILE_DEBUG": "1", "TORCH_COMPILE_DEBUG_DIR": str(folder)}
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, check=True, timeout=300)
+    (graph,) = (path.parent for path in folder.rglob("90-run.py"))
+    return graph
+
+
+FROZEN = """
+import torch
+module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4))
+function = torch.compile(module, backend="tile", options={"freezing": True, "strict": True})
+with torch.no_grad():
+    x = torch.full((2, 8), 3.0)
+    torch.testing.assert_close(function(x), module(x))
+"""
+
+
+def test_script_of_a_frozen_graph_has_its_constants(tmp_path: Path) -> None:
+    folder = dumps_of(FROZEN, tmp_path)
+    assert torch.equal(torch.load(folder / "inputs.pt")[0], torch.full((2, 8), 3.0))
+    constants = torch.load(folder / "constants.pt")
+    assert all(value.abs().max() > 0 for value in constants.values())
+    page = (folder / "index.md").read_text()
+    assert "`constants.pt`" in page and "`inputs.pt`" in page
+    done = run_script(folder)
+    assert done.stdout.splitlines()[:2] == ["arguments: of the first call", "constants: of the graph"], done.stderr
+    assert done.stdout.splitlines()[-1] == "PASS"
+    assert not re.search(r"largest difference \S+ of 0\.0\b", done.stdout)
+
+
+def test_script_without_constants_takes_random_ones_and_says_so(tmp_path: Path) -> None:
+    folder = dumps_of(FROZEN, tmp_path)
+    (folder / "constants.pt").unlink()
+    done = run_script(folder)
+    assert "constants: random, not those of the program" in done.stdout.splitlines(), done.stderr
+    assert done.stdout.splitlines()[-1] == "PASS"
+    assert not re.search(r"largest difference \S+ of 0\.0\b", done.stdout)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "def function(x, y):\n    x.mul_(2)\n    return y + 1",
+        "buffer = torch.ones(4)\ndef function(x, y):\n    buffer.add_(x)\n    return y + 1",
+    ],
+    ids=["argument", "buffer"],
+)
+def test_script_compares_what_the_graph_writes(function: str, tmp_path: Path) -> None:
+    program = f"import torch\n{function}\ntorch.compile(function, backend='tile')(torch.ones(4), torch.ones(2, 3))"
+    folder = dumps_of(program, tmp_path)
+    done = run_script(folder)
+    assert done.stdout.splitlines()[-1] == "PASS", done.stderr
+    assert re.search(r"^argument \d after the call: \(4,\) torch.float32 largest difference", done.stdout, re.MULTILINE)
+    script = folder / "90-run.py"
+    wrong = "compiled = lambda *arguments: module(*[x.clone() for x in arguments])\n    is_right = compare_all"
+    script.write_text(script.read_text().replace("is_right = compare_all", wrong, 1))
+    done = run_script(folder)
+    assert done.returncode == 1 and done.stdout.splitlines()[-1] == "FAIL"
+    assert re.search(r"^argument \d after the call: .*<-- FAIL$", done.stdout, re.MULTILINE)
+
+
+def test_script_names_operators_that_are_missing(tmp_path: Path) -> None:
+    (tmp_path / "defining.py").write_text("""import torch
+@torch.library.custom_op("torch_tile_test_dump::double", mutates_args=())
+def double(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+double.register_fake(torch.empty_like)
+""")
+    program = f"""
+import sys, torch
+sys.path.insert(0, {str(tmp_path)!r})
+from defining import double
+torch.compile(lambda x: double(x.sin()) + 1, backend="tile")(torch.ones(4))
+"""
+    folder = dumps_of(program, tmp_path / "dumps")
+    done = run_script(folder)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.strip() == (
+        "the graph calls operators that are not defined: torch_tile_test_dump::double (defined in "
+        f"{tmp_path / 'defining.py'}, line 2); import the module that defines them at the line of "
+        f"{folder / '90-run.py'} that says IMPORT HERE"
+    )
+    script = folder / "90-run.py"
+    imported = f"sys.path.insert(0, {str(tmp_path)!r})\nimport defining\n# IMPORT HERE"
+    script.write_text(script.read_text().replace("# IMPORT HERE", imported))
+    done = run_script(folder)
+    assert done.stdout.splitlines()[-1] == "PASS", done.stderr
+
+
 def test_calls_have_reasons(dumped: tuple[Path, subprocess.CompletedProcess[str]]) -> None:
     folder, _ = dumped
     assert "| aten::mm | library call (matrix product)" in (folder / "kernels.txt").read_text()
@@ -137,7 +228,28 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         env={**os.environ, "TORCH_COMPILE_DEBUG": "1", "TORCH_COMPILE_DEBUG_DIR": str(blocker)},
     )  # fmt: skip
     if done.returncode == 0:  # else torch's own dumps have failed
-        assert "torch_tile: stages are not written: " in done.stderr and done.stdout.strip() == "tensor([2.])"
+        assert "torch_tile: stages are not written to " in done.stderr and done.stdout.strip() == "tensor([2.])"
+
+
+def test_a_folder_that_cannot_be_written_is_said_once(tmp_path: Path) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    program = """
+import torch
+import torch._dynamo
+for i in range(3):
+    torch._dynamo.reset()
+    torch.compile(lambda x: x + i, backend="tile", options={"debug": True, "strict": True})(torch.ones(4))
+"""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("TORCH_COMPILE_DEBUG")}
+    environment["TORCH_COMPILE_DEBUG_DIR"] = str(blocker)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"torch_tile: stages are not written to {blocker}/")
+    assert ": Not a directory: " in line and line.endswith("; TORCH_COMPILE_DEBUG_DIR names another folder")
 
 
 def test_the_option_for_a_picture_writes_one(tmp_path: Path) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import json
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch_tile.debug import calls, record
-from torch_tile.debug.repro import runnable_script
+from torch_tile.debug.repro import constants_of, hint_of, runnable_script
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -20,6 +22,8 @@ log = logging.getLogger(__name__)
 
 _MOST_INPUT_BYTES = 256 << 20
 _announced: set[Path] = set()
+_unwritten: set[Path] = set()
+_arguments_of_dynamo: contextvars.ContextVar[Sequence[Any]] = contextvars.ContextVar("arguments", default=())
 
 _FILES = (
     ("error.txt", "why the graph is not compiled: read this first"),
@@ -42,6 +46,7 @@ _FILES = (
     ("70-graph.svg", "a picture of kernels and calls, with the bytes between them"),
     ("timing.json", "compile time by stage"),
     ("inputs.pt", "arguments of the graph's first call"),
+    ("constants.pt", "tensors that the graph holds, such as frozen parameters"),
     ("90-run.py", "runs the graph again, compares it with eager mode and ends with PASS or FAIL; `--help` lists more"),
 )
 
@@ -64,11 +69,23 @@ One folder for each graph, in the order in which they were compiled. In each, `i
 """
 
 
-class Dump:
-    """The folder of one graph. Trouble with the disk is logged and never stops a compile."""
+@contextlib.contextmanager
+def first_call(arguments: Sequence[Any]) -> Iterator[None]:
+    """Scripts of graphs that are compiled within have these arguments of Dynamo's graph."""
+    token = _arguments_of_dynamo.set(arguments)
+    try:
+        yield
+    finally:
+        _arguments_of_dynamo.reset(token)
 
-    def __init__(self, folder: Path) -> None:
+
+class Dump:
+    """The folder of one graph. Trouble with the disk is logged, once a folder, and never stops a compile."""
+
+    def __init__(self, folder: Path, keeps_values: bool = False) -> None:
         self.folder = folder
+        self.keeps_values = keeps_values
+        """Whether values of tensors are written, too."""
 
     @staticmethod
     def start(graph_name: str, is_asked_for: bool = False) -> Dump:
@@ -84,12 +101,12 @@ class Dump:
         try:
             folder.mkdir(parents=True)
         except OSError as error:
-            _once(base, f"torch_tile: stages are not written: {error}; TORCH_COMPILE_DEBUG_DIR names another folder")
+            _say_unwritten(base, error)
         else:
             if is_asked_for:
                 _once(base, f"torch_tile: every stage is written to {base}; begin with index.md")
-        log.info("%s: stages are written to %s", graph_name, folder)
-        return Dump(folder)
+            log.info("%s: stages are written to %s", graph_name, folder)
+        return Dump(folder, keeps_values=is_asked_for)
 
     def write(self, file: str, data: str | bytes) -> None:
         try:
@@ -98,13 +115,19 @@ class Dump:
             else:
                 (self.folder / file).write_text(data, encoding="utf-8")
         except OSError as error:
-            log.warning("%s is not written: %s", file, error)
+            _say_unwritten(self.folder.parent, error)
 
     def write_graph(self, gm: GraphModule) -> None:
         self.write("00-fx.py", gm.print_readable(print_output=False))
 
     def write_script(self, gm: GraphModule, inputs: Sequence[Any] = ()) -> None:
         self.write("90-run.py", runnable_script(gm, inputs))
+        if not self.keeps_values:
+            return
+        if constants := constants_of(gm):
+            self._save("constants.pt", constants)
+        if arguments := _arguments_of(gm):
+            self._save("inputs.pt", arguments)
 
     def write_stage(self, file: str, data: str | bytes) -> None:
         """A stage of the compiler."""
@@ -154,7 +177,7 @@ class Dump:
             with base.open("a", encoding="utf-8") as file:
                 file.write(f"| [{self.folder.name}]({self.folder.name}/index.md) | {kind} | {numbers}\n")
         except OSError as error:
-            log.warning("index.md is not written: %s", error)
+            _say_unwritten(self.folder.parent, error)
 
     def keep_inputs(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The boxed callable, which keeps the arguments of its first call for the script."""
@@ -165,28 +188,70 @@ class Dump:
             nonlocal is_first
             if is_first:
                 is_first = False
-                self._write_inputs(inputs)
+                self._save("inputs.pt", inputs)
             return function(inputs)
 
         call._boxed_call = True  # type: ignore[attr-defined]
         return call
 
-    def _write_inputs(self, inputs: list[Any]) -> None:
+    def _save(self, file: str, values: Sequence[Any] | Mapping[str, Any]) -> None:
+        """Values for the script, unless they are too many or no plain tensors."""
         import torch
+        from torch.utils._python_dispatch import _disable_current_modes
 
-        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+        names = list(values) if isinstance(values, Mapping) else None
+        items = list(values.values()) if isinstance(values, Mapping) else list(values)
+        tensors = [value for value in items if isinstance(value, torch.Tensor)]
         is_plain = all(type(x) in (torch.Tensor, torch.nn.Parameter) and x.layout is torch.strided for x in tensors)
-        if not is_plain or sum(x.untyped_storage().nbytes() for x in tensors) > _MOST_INPUT_BYTES:
+        storages = {x.untyped_storage()._cdata: x.untyped_storage().nbytes() for x in tensors} if is_plain else {}
+        if not is_plain or sum(storages.values()) > _MOST_INPUT_BYTES:
             return
         try:
-            # A storage is kept with what lies outside of the view, and views of one storage stay such.
-            torch.save([x.detach() if isinstance(x, torch.Tensor) else x for x in inputs], self.folder / "inputs.pt")
+            with _disable_current_modes(), (self.folder / file).open("wb") as opened:
+                # A storage is kept with what lies outside of the view, and views of one storage stay such.
+                items = [x.detach() if isinstance(x, torch.Tensor) else x for x in items]
+                torch.save(items if names is None else dict(zip(names, items, strict=True)), opened)
+        except OSError as error:
+            _say_unwritten(self.folder.parent, error)
         except Exception as error:
-            log.warning("inputs.pt is not written: %s", error)
+            log.warning("%s is not written: %s", self.folder / file, error)
+
+
+def _arguments_of(gm: GraphModule) -> list[Any] | None:
+    """Arguments of a graph of AOTAutograd in the call for which it is compiled; None where they are not known."""
+    import torch
+    from torch._functorch._aot_autograd.descriptors import PlainAOTInput
+
+    given, found = _arguments_of_dynamo.get(), []
+    for node in gm.graph.find_nodes(op="placeholder"):
+        desc, expected = node.meta.get("desc"), node.meta.get("val")
+        if not isinstance(desc, PlainAOTInput) or desc.idx >= len(given):
+            return None
+        value = given[desc.idx]
+        if isinstance(value, torch.SymInt):
+            value = hint_of(value)
+        if isinstance(value, torch.Tensor) != isinstance(expected, torch.Tensor):
+            return None
+        if isinstance(value, torch.Tensor) and (value.dtype, value.dim()) != (expected.dtype, expected.dim()):
+            return None
+        found.append(value)
+    return found
 
 
 def _spent(times: dict[str, float]) -> str:
     return ", ".join(f"{stage} {ms:.2f}" for stage, ms in times.items()) or "-"
+
+
+def _say_unwritten(base: Path, error: OSError) -> None:
+    """Why there are no dumps in a folder, once for it: what cannot take one file seldom takes the next."""
+    if base not in _unwritten:
+        _unwritten.add(base)
+        where = f": {error.filename}" if error.filename else ""
+        print(
+            f"torch_tile: stages are not written to {base}: {error.strerror or error}{where}; "
+            "TORCH_COMPILE_DEBUG_DIR names another folder",
+            file=sys.stderr,
+        )
 
 
 def _once(base: Path, message: str) -> None:
