@@ -336,11 +336,16 @@ class DiskCache:
 def cache_entries(folder: str, verify: bool = False) -> list[tuple[str, str, int, float, str]]:
     """Kind, name, bytes, time of last use and problem of each entry; problems of content are found with `verify`."""
 
-def clear_cache(folder: str) -> tuple[int, int, list[str], list[str]]:
-    """Remove all entries: number of files and bytes, folders that are gone, what is left because it is not ours."""
+def cache_leftovers(folder: str) -> list[tuple[str, int]]:
+    """Path and bytes of each file that a process which has ended left unfinished."""
 
-def prune_cache(folder: str, limit_bytes: int) -> tuple[int, int]:
-    """Remove least recently used entries beyond the limit: number of files and bytes."""
+def clear_cache(folder: str) -> tuple[int, int, int, int, list[str], list[tuple[str, str]]]:
+    """Remove all entries: number of entries and bytes, the same of files that ended processes left unfinished, folders
+    that are gone, and what is left with the reason."""
+
+def prune_cache(folder: str, limit_bytes: int) -> tuple[int, int, int, int]:
+    """Remove least recently used entries beyond the limit: number of entries and bytes, and the same of files that
+    ended processes left unfinished."""
 
 def cache_notices() -> list[tuple[bool, str]]:
     """What came up in the disk cache since the last call: whether it is a warning, and its text."""

@@ -70,19 +70,28 @@ def _list(folder: str, _: argparse.Namespace) -> int:
     return 0
 
 
+def _leftovers(count: int, num_bytes: int) -> str:
+    return f"{count} unfinished file{'s' * (count != 1)}, {_size(num_bytes)}"
+
+
 def _verify(folder: str, _: argparse.Namespace) -> int:
     entries: list[Entry] = _library().cache_entries(folder, verify=True)
     problems = [entry for entry in entries if entry[4]]
     for kind, name, _bytes, _used, problem in problems:
         print(f"{folder}/{kind}{'/' + name if name else ''}: {problem}")
     print(f"{len(entries)} entries, {len(problems)} that would not be used")
+    sizes = [num_bytes for _, num_bytes in _library().cache_leftovers(folder)]
+    if sizes:
+        print(f"{_leftovers(len(sizes), sum(sizes))}: `cache prune` removes what processes that ended left unfinished")
     return 1 if problems else 0
 
 
 def _prune(folder: str, arguments: argparse.Namespace) -> int:
     limit = config.get("cache_limit_bytes") if arguments.limit_bytes is None else arguments.limit_bytes
-    num_files, num_bytes = _library().prune_cache(folder, limit)
+    num_files, num_bytes, *leftovers = _library().prune_cache(folder, limit)
     print(f"removed {num_files} entries, {_size(num_bytes)}, from {folder}")
+    if leftovers[0]:
+        print(f"removed {_leftovers(*leftovers)}")
     return 0
 
 
@@ -102,22 +111,29 @@ def _limit(text: str) -> int:
 def _clear(folder: str, arguments: argparse.Namespace) -> int:
     if not arguments.yes:
         entries: list[Entry] = _library().cache_entries(folder)
-        names = ", ".join(f"{folder}/{kind}" for kind in dict.fromkeys(entry[0] for entry in entries))
+        unfinished: list[tuple[str, int]] = _library().cache_leftovers(folder)
+        kinds = [f"{folder}/{entry[0]}" for entry in entries] + [os.path.dirname(path) for path, _ in unfinished]
+        names = ", ".join(dict.fromkeys(kinds))
         if not names:
             print(f"nothing to remove in {folder}")
             return 0
-        if not sys.stdin.isatty():
-            print(f"cache clear removes {len(entries)} entries of {names}: call it with --yes", file=sys.stderr)
+        what = f"{len(entries)} entries"
+        if unfinished:
+            what += f" and {_leftovers(len(unfinished), sum(size for _, size in unfinished))},"
+        if sys.stdin is None or not sys.stdin.isatty():
+            print(f"cache clear removes {what} of {names}: call it with --yes", file=sys.stderr)
             return 1
-        if input(f"remove {len(entries)} entries of {names}? [y/N] ").strip().lower() not in ("y", "yes"):
+        if input(f"remove {what} of {names}? [y/N] ").strip().lower() not in ("y", "yes"):
             print("nothing is removed")
             return 1
-    num_files, num_bytes, folders, left = _library().clear_cache(folder)
+    num_files, num_bytes, num_leftovers, leftover_bytes, folders, left = _library().clear_cache(folder)
     print(f"removed {num_files} entries, {_size(num_bytes)}")
+    if num_leftovers:
+        print(f"removed {_leftovers(num_leftovers, leftover_bytes)}")
     for each in folders:
         print(f"removed {each}")
-    for each in left:
-        print(f"left {each}: it is not ours")
+    for path, reason in left:
+        print(f"left {path}: {reason}")
     return 0
 
 

@@ -59,8 +59,10 @@ def _default_cache_dir() -> str | None:
     except RuntimeError:
         home = Path()
     if not home.is_absolute():
-        say_once("the disk cache is off: HOME is not set, and the user has no entry in the list of users; "
-                  "TORCH_TILE_CACHE_DIR names a folder")  # fmt: skip
+        why = "HOME is not set, and the user has no entry in the list of users"
+        if os.environ.get("HOME"):
+            why = f"HOME is no absolute path: {os.environ['HOME']!r}"
+        say_once(f"the disk cache is off: {why}; TORCH_TILE_CACHE_DIR names a folder")
         return None
     return str(home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "torch_tile")
 
@@ -69,6 +71,15 @@ def named_folder(name: str | None) -> str:
     """The folder that a setting names, "" for none; a relative name means the same one all the time."""
     path = os.path.expanduser(name or "")
     return _absolute(path) if path else ""
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path can be handed to the extension, and be part of messages."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @functools.cache
@@ -94,13 +105,18 @@ def get(name: str) -> Any:
     if name in _values:
         return _values[name]
     knob = _find(name)
-    for variable in (*knob.environment, *_old_names(knob)):
-        if variable in os.environ:
-            try:
-                return knob.parse(os.environ[variable], variable)
-            except ValueError as error:
-                raise OptionError(f"environment variable {variable}: {error}") from None
-    return knob.default
+    variable = _variable_of(knob)
+    if variable is None:
+        return knob.default
+    try:
+        return knob.parse(os.environ[variable], variable)
+    except ValueError as error:
+        raise OptionError(f"environment variable {variable}: {error}") from None
+
+
+def _variable_of(knob: Knob) -> str | None:
+    """The environment variable that sets a knob, if one does. An empty one counts as unset."""
+    return next((each for each in (*knob.environment, *_old_names(knob)) if os.environ.get(each)), None)
 
 
 def value_and_source(name: str) -> tuple[Any, str]:
@@ -108,8 +124,15 @@ def value_and_source(name: str) -> tuple[Any, str]:
     value = get(name)
     if name in _values:
         return value, "code"
-    variable = next((each for each in (*KNOBS[name].environment, *_old_names(KNOBS[name])) if each in os.environ), None)
+    variable = _variable_of(KNOBS[name])
     return value, f"the environment, {variable}" if variable else "the default"
+
+
+def given_as(name: str, value: Any) -> str:
+    """What a message calls a value that is refused: the option, or the environment variable that it comes from."""
+    variable = _variable_of(_find(name))
+    is_of_environment = variable is not None and name not in _values and get(name) == value
+    return f"environment variable {variable}" if is_of_environment else f"option {name!r}"
 
 
 def _old_names(knob: Knob) -> list[str]:
@@ -275,15 +298,29 @@ class Settings(Mapping[str, Any]):
         """Folder of the disk cache; None if it is off, or if the user has no place for it."""
         if not self["cache"] or _torch_disables_caches():
             return None
-        return named_folder(self["cache_dir"]) or _default_cache_dir()
+        folder = named_folder(self["cache_dir"]) or _default_cache_dir()
+        if folder is not None and not _is_text(folder):
+            say_once(
+                f"the disk cache is off: the name of its folder is not UTF-8: {os.fsencode(folder)!r}; "
+                "TORCH_TILE_CACHE_DIR names another folder"
+            )
+            return None
+        return folder
 
     def cache_layers(self) -> list[str]:
         """Folders of disk caches that are only read."""
         if not self["cache"] or _torch_disables_caches():
             return []
         given = [folder for folder in self["cache_layers"].split(os.pathsep) if folder]
-        folders = [named_folder(folder) for folder in given]
-        for folder in folders:
+        folders = []
+        for folder in map(named_folder, given):
+            if not _is_text(folder):
+                say_once(
+                    f"cache_layers (TORCH_TILE_CACHE_LAYERS) names {os.fsencode(folder)!r}, which is not UTF-8; it is "
+                    "not used"
+                )
+                continue
+            folders.append(folder)
             if not os.path.isdir(folder):
                 say_once(f"cache_layers (TORCH_TILE_CACHE_LAYERS) names {folder}, which is no folder; it is not used")
         return folders

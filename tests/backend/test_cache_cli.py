@@ -82,10 +82,12 @@ def test_prune(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_clear_removes_what_is_ours_alone(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (filled / "graphs" / "notes").write_text("keep me")
     (filled / "graphs" / ".writing-1-1-1").write_text("half an entry")
+    os.utime(filled / "graphs" / ".writing-1-1-1", (1000, 1000))
     assert cli.main(["cache", "clear", "--yes"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("removed 4 entries, ")
+    assert lines[0].startswith("removed 3 entries, ")
     assert lines[1:] == [
+        "removed 1 unfinished file, 13 B",
         f"removed {filled}/kernels",
         f"removed {filled}/autograd",
         f"left {filled}/graphs/notes: it is not ours",
@@ -93,6 +95,55 @@ def test_clear_removes_what_is_ours_alone(filled: Path, capsys: pytest.CaptureFi
     left = sorted(str(path.relative_to(filled)) for path in filled.rglob("*"))
     assert left == ["file", "graphs", "graphs/notes", "of the user", "of the user/notes"]
     assert torch.equal(again(lambda x: x.sin() + 1, torch.zeros(4)), torch.ones(4))
+
+
+def test_unfinished_files_are_said_and_removed(cache_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (cache_dir / "kernels").mkdir(parents=True, mode=0o700)
+    unfinished = cache_dir / "kernels" / ".writing-1-1-1"
+    unfinished.write_bytes(bytes(2000))
+    assert cli.main(["cache", "verify"]) == 0
+    assert capsys.readouterr().out == "0 entries, 0 that would not be used\n"
+    os.utime(unfinished, (1000, 1000))
+    assert cli.main(["cache", "verify"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "1 unfinished file, 2.0 KB: `cache prune` removes what processes that ended left unfinished"
+    ]
+    with pytest.MonkeyPatch.context() as patch, Path(os.devnull).open() as nobody:
+        patch.setattr(sys, "stdin", nobody)
+        assert cli.main(["cache", "clear"]) == 1
+    expected = (
+        f"cache clear removes 0 entries and 1 unfinished file, 2.0 KB, of {cache_dir}/kernels: call it with --yes"
+    )
+    assert capsys.readouterr().err == expected + "\n"
+    assert cli.main(["cache", "prune"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["removed 1 unfinished file, 2.0 KB"]
+    assert not unfinished.exists()
+
+
+def test_verify_finds_a_folder_in_place_of_an_entry(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (graph,) = (filled / "graphs").iterdir()
+    graph.unlink()
+    (graph / "something").mkdir(parents=True)
+    assert cli.main(["cache", "verify"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{graph}: it is a folder",
+        "3 entries, 1 that would not be used",
+    ]
+
+
+def test_a_folder_whose_name_is_no_text(tmp_path: Path) -> None:
+    environment = {**os.environ, "TORCH_TILE_CACHE_DIR": os.fsdecode(os.fsencode(tmp_path) + b"/\xff")}
+    program = """
+import torch
+for i in range(2):
+    torch.compiler.reset()
+    assert torch.compile(lambda x: x + i, backend="tile", options={"strict": True})(torch.ones(2))[0] == 1 + i
+"""
+    said = "the disk cache is off: the name of its folder is not UTF-8: b'"
+    for command, output in (["-c", program], ""), (["-m", "torch_tile", "cache", "info"], "the disk cache is off\n"):
+        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300)
+        assert (done.returncode, done.stdout) == (0, output), done.stderr
+        assert done.stderr.count(said) == 1 and "/\\xff'; TORCH_TILE_CACHE_DIR names another folder" in done.stderr
 
 
 def test_clear_follows_no_link(filled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

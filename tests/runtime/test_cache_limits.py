@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import resource
+import signal
 import time
 from pathlib import Path
 from types import ModuleType
@@ -43,9 +44,9 @@ def test_a_full_disk_is_said_once(cache: Cache, text: str, tiny_disk: Path) -> N
 
 def test_every_kind_counts_and_goes(runtime: ModuleType, tmp_path: Path) -> None:
     files = {kind: fill(tmp_path, kind, 10, 1000, 1000 * number) for number, kind in enumerate(_kinds, 1)}
-    assert runtime.prune_cache(str(tmp_path), 50_000) == (10, 10_000)
+    assert runtime.prune_cache(str(tmp_path), 50_000) == (10, 10_000, 0, 0)
     assert [sum(file.exists() for file in files[kind]) for kind in _kinds] == [0, 10, 10, 10, 10]
-    assert runtime.prune_cache(str(tmp_path), 10_000) == (32, 32_000)
+    assert runtime.prune_cache(str(tmp_path), 10_000) == (32, 32_000, 0, 0)
     assert [sum(file.exists() for file in files[kind]) for kind in _kinds] == [0, 0, 0, 0, 8]
 
 
@@ -66,7 +67,7 @@ def test_eviction_needs_few_descriptors(runtime: ModuleType, tmp_path: Path) -> 
     if child == 0:
         resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 8,) * 2)
         removed = runtime.prune_cache(str(tmp_path), 10_000)
-        os._exit(0 if removed == (2200, 22_000) else 1)
+        os._exit(0 if removed == (2200, 22_000, 0, 0) else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
@@ -82,6 +83,58 @@ def test_empty_folders_and_abandoned_files_go(runtime: ModuleType, tmp_path: Pat
     runtime.prune_cache(str(tmp_path), 0)
     left = sorted(path.name for path in (tmp_path / "autograd").iterdir() if len(path.name) < 64)
     assert left == [".writing-2", "theirs"]
+
+
+def leave_unfinished(runtime: ModuleType, folder: Path) -> Path:
+    """What a process leaves that is killed while it writes an entry."""
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+        runtime.DiskCache(str(folder)).write("language", bytes(32), bytes(200_000))
+        runtime.flush_disk_cache()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGXFSZ
+    (left,) = (folder / "language").glob(".writing-*")
+    assert left.stat().st_size == 50_000 and left.name.split("-")[1] == str(child)
+    return left
+
+
+def test_what_a_killed_process_left_goes_and_does_not_count(runtime: ModuleType, tmp_path: Path) -> None:
+    files = fill(tmp_path, "autograd", 10, 1000, 1000)
+    left = leave_unfinished(runtime, tmp_path)
+    assert runtime.cache_leftovers(str(tmp_path)) == [(str(left), 50_000)]
+    assert runtime.prune_cache(str(tmp_path), 20_000) == (0, 0, 1, 50_000)
+    assert not left.exists() and all(file.exists() for file in files)
+    left = leave_unfinished(runtime, tmp_path)
+    runtime.DiskCache(str(tmp_path), 20_000).write("tuning", bytes(32), b"the first write of this process")
+    runtime.flush_disk_cache()
+    assert not left.exists() and all(file.exists() for file in files)
+    left = leave_unfinished(runtime, tmp_path)
+    assert runtime.clear_cache(str(tmp_path))[2:4] == (1, 50_000)
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("writer", ["of this machine", "of another machine", "of an earlier version"])
+def test_what_may_still_be_written_stays_and_does_not_count(runtime: ModuleType, tmp_path: Path, writer: str) -> None:
+    files = fill(tmp_path, "autograd", 10, 1000, 1000)
+    left = leave_unfinished(runtime, tmp_path)
+    _, ended, moment, counter, place = left.name.split("-")
+    name = {
+        "of this machine": f"{os.getpid()}-{moment}-{counter}-{place}",
+        "of another machine": f"{ended}-{moment}-{counter}-{int(place, 16) ^ 1:016x}",
+        "of an earlier version": f"{ended}-{moment}-{counter}",
+    }[writer]
+    left = left.rename(left.with_name(f".writing-{name}"))
+    assert runtime.cache_leftovers(str(tmp_path)) == []
+    assert runtime.prune_cache(str(tmp_path), 20_000) == (0, 0, 0, 0)
+    assert left.exists() and all(file.exists() for file in files)
+    assert (str(left), "a process may be writing it") in runtime.clear_cache(str(tmp_path))[5]
+    assert left.exists()
+    os.utime(left, (time.time() - 4000,) * 2)
+    assert runtime.prune_cache(str(tmp_path), 20_000) == (0, 0, 1, 50_000)
+    assert not left.exists()
 
 
 def test_readers_leave_what_is_being_written(cache: Cache, text: str) -> None:

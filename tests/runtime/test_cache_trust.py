@@ -237,6 +237,26 @@ def test_a_folder_with_content_in_place_of_an_entry_stays(cache: Cache, text: st
     for _ in range(2):
         assert cache.compile(text) == "compiled"
     assert (file / "something").read_text() == "of the user"
+    assert cache.runtime.cache_notices() == [
+        (
+            True,
+            f"cache entry {file} ignored: it is a folder; it cannot be removed, so every process compiles anew what "
+            "belongs there",
+        )
+    ]
+    found = {name: problem for _, name, _, _, problem in cache.runtime.cache_entries(str(cache.folder), True)}
+    assert found == {file.name: "it is a folder", cache.kernels()[0].name: ""}
+
+
+@pytest.mark.parametrize("distrusted", ["entries", "folders"])
+def test_one_message_for_a_cache(cache: Cache, text: str, distrusted: str) -> None:
+    cache.compile(text)
+    files = cache.files()
+    for path in files if distrusted == "entries" else {file.parent for file in files}:
+        path.chmod(0o777)
+    assert cache.compile(text) == "compiled"
+    (message,) = messages(cache.runtime)
+    assert "it is writable by everyone" in message
 
 
 def test_a_pipe_in_place_of_the_folder(cache: Cache, text: str) -> None:

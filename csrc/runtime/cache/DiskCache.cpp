@@ -33,7 +33,7 @@ int DiskCache::folderOf(Root &root, EntryKind kind, bool create) {
   bool isMissing = opened.error == ENOENT || opened.error == ENOTDIR;
   root.isRefused[index] = !opened.descriptor.isOpen() && (create || !isMissing);
   if (!opened.distrust.empty())
-    notice(true, path, "cache folder " + path + " ignored: " + opened.distrust);
+    notice(true, "distrusted folder " + root.path, "cache folder " + path + " ignored: " + opened.distrust);
   else if (root.isRefused[index])
     notice(!isMissing && opened.error != EACCES && opened.error != EROFS, "folder " + root.path,
            "cache folder " + path + " ignored: " + std::strerror(opened.error));
@@ -49,11 +49,11 @@ bool DiskCache::readFrom(Root &root, bool isOwn, EntryKind kind, const Hash &key
   EntryRead found = readEntry(folder, name, kind, key, isOwn, payload);
   if (found.outcome == ReadOutcome::Hit || found.outcome == ReadOutcome::Missing)
     return found.outcome == ReadOutcome::Hit;
-  std::string path = root.path + "/" + folderName(kind);
-  notice(found.outcome == ReadOutcome::Distrusted, "entry " + path,
-         "cache entry " + path + "/" + name + " ignored: " + found.reason);
-  if (isOwn)
-    removeEntry(folder, name, found.inode);
+  std::string text = "cache entry " + root.path + "/" + folderName(kind) + "/" + name + " ignored: " + found.reason;
+  if (isOwn && !removeEntry(folder, name, found.inode))
+    text += "; it cannot be removed, so every process compiles anew what belongs there";
+  bool isDistrusted = found.outcome == ReadOutcome::Distrusted;
+  notice(isDistrusted, (isDistrusted ? "distrusted entry " : "damaged entry ") + root.path, text);
   return false;
 }
 

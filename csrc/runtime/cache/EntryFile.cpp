@@ -1,14 +1,13 @@
 #include "runtime/cache/EntryFile.h"
 
 #include "runtime/cache/FileDescriptor.h"
+#include "runtime/cache/Temporaries.h"
 #include "runtime/cache/Trust.h"
 #include "runtime/compiler/CompilerLibrary.h"
 
 #include <sys/stat.h>
 
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 
@@ -127,18 +126,6 @@ std::optional<artifact::Hash> parseEntryName(const std::string &name) {
   return key;
 }
 
-std::string temporaryName() {
-  static std::atomic<uint64_t> counter = 0;
-  char name[80];
-  // Containers that share a folder may have processes of the same number: the time tells them apart.
-  struct timespec now;
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  std::snprintf(name, sizeof(name), "%s%ld-%lx-%lu", temporaryPrefix, static_cast<long>(::getpid()),
-                static_cast<unsigned long>(now.tv_sec * 1000000000L + now.tv_nsec),
-                static_cast<unsigned long>(counter++));
-  return name;
-}
-
 EntryRead readEntry(int folder, const std::string &name, EntryKind kind, const artifact::Hash &key, bool use,
                     std::vector<uint8_t> &payload) {
   // O_NONBLOCK: a pipe planted under this name must not hang the reader.
@@ -149,6 +136,8 @@ EntryRead readEntry(int folder, const std::string &name, EntryKind kind, const a
   // The open file is asked, not its name: the name may point elsewhere by now.
   if (::fstat(file.get(), &info) != 0)
     return {ReadOutcome::Missing, ""};
+  if (S_ISDIR(info.st_mode))
+    return {ReadOutcome::Distrusted, "it is a folder", info.st_ino};
   if (!S_ISREG(info.st_mode))
     return {ReadOutcome::Damaged, "it is no regular file", info.st_ino};
   if (std::string reason = reasonForDistrust(file.get(), info, "0600"); !reason.empty())
@@ -173,18 +162,19 @@ EntryRead readEntry(int folder, const std::string &name, EntryKind kind, const a
   return {ReadOutcome::Hit, ""};
 }
 
-void removeEntry(int folder, const std::string &name, uint64_t inode) {
+bool removeEntry(int folder, const std::string &name, uint64_t inode) {
   std::string aside = temporaryName();
   struct stat info;
   if (inode == 0 || ::renameat(folder, name.c_str(), folder, aside.c_str()) != 0)
-    return;
+    return inode != 0 && errno == ENOENT;
   if (::fstatat(folder, aside.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
-    return;
-  bool isGone =
-      info.st_ino == inode && ::unlinkat(folder, aside.c_str(), S_ISDIR(info.st_mode) ? AT_REMOVEDIR : 0) == 0;
+    return true;
+  bool isSame = info.st_ino == inode;
+  if (isSame && ::unlinkat(folder, aside.c_str(), S_ISDIR(info.st_mode) ? AT_REMOVEDIR : 0) == 0)
+    return true;
   // A writer's new entry, or a folder with something in it, goes back. Meanwhile it was a miss for someone, no more.
-  if (!isGone)
-    ::renameat(folder, aside.c_str(), folder, name.c_str());
+  ::renameat(folder, aside.c_str(), folder, name.c_str());
+  return !isSame;
 }
 
 int writeEntry(int folder, const std::string &name, EntryKind kind, const artifact::Hash &key,

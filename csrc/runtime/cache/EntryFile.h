@@ -23,17 +23,11 @@ const char *folderName(EntryKind kind);
 std::string entryName(const artifact::Hash &key);
 std::optional<artifact::Hash> parseEntryName(const std::string &name);
 
-/// Temporary files carry this prefix; one may outlive a process that was killed.
-inline constexpr const char temporaryPrefix[] = ".writing-";
-
-/// A name that no other thread or process of this machine uses.
-std::string temporaryName();
-
 enum class ReadOutcome {
   Hit,
   Missing,
   Damaged,   // truncated, corrupted, foreign, of another format, or no file
-  Distrusted // somebody else may have written it
+  Distrusted // somebody else may have written it, or it is no file
 };
 
 struct EntryRead {
@@ -46,8 +40,9 @@ struct EntryRead {
 EntryRead readEntry(int folder, const std::string &name, EntryKind kind, const artifact::Hash &key, bool use,
                     std::vector<uint8_t> &payload);
 
-/// Removes `name` if it still is the file of that inode: a writer may have put a sound entry there since.
-void removeEntry(int folder, const std::string &name, uint64_t inode);
+/// Removes `name` if it still is the file of that inode: a writer may have put a sound entry there since. False if the
+/// file stays: a folder with something in it, or a disk that is only read.
+bool removeEntry(int folder, const std::string &name, uint64_t inode);
 
 /// Writes a temporary file and moves it into place, so that no reader and no crash ever meets half an entry. With
 /// `replace` off, an entry that is there stays. Returns 0 or an errno, leaving nothing behind where the disk does not

@@ -54,12 +54,12 @@ Evicted evict(const std::string &root, int64_t limitBytes) {
     for (FoundFile &file : listFolder(folder)) {
       if (file.role == FileRole::Folder)
         ::unlinkat(folder, file.name.c_str(), AT_REMOVEDIR); // succeeds for an empty one
-      else if (isAbandoned(file))
-        ::unlinkat(folder, file.name.c_str(), 0);
       else if (file.role == FileRole::Entry)
         entries.push_back({folder, std::move(file)});
-      else if (file.role == FileRole::Temporary)
-        totalBytes += file.numBytes; // an entry soon
+      else if (isAbandoned(file) && ::unlinkat(folder, file.name.c_str(), 0) == 0) {
+        ++result.numLeftovers;
+        result.leftoverBytes += file.numBytes;
+      }
     }
   }
   for (const Candidate &entry : entries)

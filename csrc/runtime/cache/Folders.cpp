@@ -1,6 +1,7 @@
 #include "runtime/cache/Folders.h"
 
 #include "runtime/cache/EntryFile.h"
+#include "runtime/cache/Temporaries.h"
 #include "runtime/cache/Trust.h"
 
 #include <dirent.h>
@@ -87,7 +88,8 @@ std::vector<FoundFile> listFolder(int folder) {
 }
 
 bool isAbandoned(const FoundFile &file) {
-  return file.role == FileRole::Temporary && ::time(nullptr) - file.used.tv_sec > abandonedAfterSeconds;
+  return file.role == FileRole::Temporary &&
+         (isWriterGone(file.name) || ::time(nullptr) - file.used.tv_sec > abandonedAfterSeconds);
 }
 
 } // namespace torch_tile::runtime

@@ -35,7 +35,8 @@ struct FoundFile {
 /// What is in an open folder. One descriptor is open meanwhile, however much is there.
 std::vector<FoundFile> listFolder(int folder);
 
-/// Whether a temporary file is so old that its writer must be gone.
+/// Whether nobody writes a temporary file any more: its process has ended or, where that cannot be told, the file is an
+/// hour old.
 bool isAbandoned(const FoundFile &file);
 
 } // namespace torch_tile::runtime

@@ -20,7 +20,8 @@ std::vector<EntryInfo> listEntries(const std::string &root, bool verify) {
       continue;
     }
     for (const FoundFile &file : listFolder(folder.descriptor.get())) {
-      if (file.role != FileRole::Entry)
+      bool isInTheWay = verify && file.role == FileRole::Folder && parseEntryName(file.name);
+      if (file.role != FileRole::Entry && !isInTheWay)
         continue;
       EntryInfo info{kind, file.name, file.numBytes,
                      static_cast<double>(file.used.tv_sec) + 1e-9 * static_cast<double>(file.used.tv_nsec), ""};
@@ -34,6 +35,20 @@ std::vector<EntryInfo> listEntries(const std::string &root, bool verify) {
   return entries;
 }
 
+std::vector<Leftover> listLeftovers(const std::string &root) {
+  std::vector<Leftover> leftovers;
+  for (EntryKind kind : entryKinds) {
+    std::string path = root + "/" + folderName(kind);
+    OpenedFolder folder = openFolder(path);
+    if (!folder.descriptor.isOpen())
+      continue;
+    for (const FoundFile &file : listFolder(folder.descriptor.get()))
+      if (isAbandoned(file))
+        leftovers.push_back({path + "/" + file.name, file.numBytes});
+  }
+  return leftovers;
+}
+
 Cleared clearEntries(const std::string &root) {
   Cleared result;
   for (EntryKind kind : entryKinds) {
@@ -42,17 +57,22 @@ Cleared clearEntries(const std::string &root) {
     OpenedFolder folder = openFolder(path);
     if (!folder.descriptor.isOpen()) {
       if (folder.error != ENOENT)
-        result.left.push_back(path);
+        result.left.emplace_back(path, "it is not ours");
       continue;
     }
     for (const FoundFile &file : listFolder(folder.descriptor.get())) {
-      bool isOurs = file.role == FileRole::Entry || file.role == FileRole::Temporary;
-      if (!isOurs || ::unlinkat(folder.descriptor.get(), file.name.c_str(), 0) != 0) {
-        result.left.push_back(path + "/" + file.name);
+      bool isTemporary = file.role == FileRole::Temporary, isBeingWritten = isTemporary && !isAbandoned(file);
+      if (isBeingWritten || (!isTemporary && file.role != FileRole::Entry)) {
+        result.left.emplace_back(path + "/" + file.name,
+                                 isBeingWritten ? "a process may be writing it" : "it is not ours");
         continue;
       }
-      ++result.numFiles;
-      result.numBytes += file.numBytes;
+      if (::unlinkat(folder.descriptor.get(), file.name.c_str(), 0) != 0) {
+        result.left.emplace_back(path + "/" + file.name, std::strerror(errno));
+        continue;
+      }
+      ++(isTemporary ? result.numLeftovers : result.numFiles);
+      (isTemporary ? result.leftoverBytes : result.numBytes) += file.numBytes;
     }
     if (::rmdir(path.c_str()) == 0)
       result.folders.push_back(path);

@@ -88,17 +88,27 @@ void bindCache(py::module_ &m) {
       .def("write", &writeForPython, py::arg("kind"), py::arg("key"), py::arg("payload"), py::arg("replace") = false);
   m.def("cache_entries", &entriesForPython, py::arg("folder"), py::arg("verify") = false);
   m.def(
+      "cache_leftovers",
+      [](const std::string &folder) {
+        py::list result;
+        for (const Leftover &leftover : listLeftovers(folder))
+          result.append(py::make_tuple(leftover.path, leftover.numBytes));
+        return result;
+      },
+      py::arg("folder"));
+  m.def(
       "clear_cache",
       [](const std::string &folder) {
         Cleared cleared = clearEntries(folder);
-        return py::make_tuple(cleared.numFiles, cleared.numBytes, cleared.folders, cleared.left);
+        return py::make_tuple(cleared.numFiles, cleared.numBytes, cleared.numLeftovers, cleared.leftoverBytes,
+                              cleared.folders, cleared.left);
       },
       py::arg("folder"));
   m.def(
       "prune_cache",
       [](const std::string &folder, int64_t limitBytes) {
         Evicted evicted = evict(folder, limitBytes);
-        return py::make_tuple(evicted.numFiles, evicted.numBytes);
+        return py::make_tuple(evicted.numFiles, evicted.numBytes, evicted.numLeftovers, evicted.leftoverBytes);
       },
       py::arg("folder"), py::arg("limit_bytes"));
   m.def("cache_notices", &noticesForPython);
