@@ -38,7 +38,7 @@ struct EngineOptions {
 using MakeEngineFn = void (*)(std::shared_ptr<const runtime::PackageFile> file, uint32_t variant,
                               const EngineOptions &options, std::unique_ptr<Engine> &engine, Status &status);
 /// Both libraries are of one build, or they do not fit; the number is that of the interface between them.
-inline constexpr const char *torchEngineSymbol = "torch_tile_make_torch_engine_3";
+inline constexpr const char *torchEngineSymbol = "torch_tile_make_torch_engine_4";
 
 /// The engine without LibTorch, for programs that call no operators.
 Status makeCoreEngine(std::shared_ptr<const runtime::PackageFile> file, uint32_t variant, const EngineOptions &options,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +19,8 @@ from tests.aot.models import Branches, Counter, Equals, Mixed, Pointwise, export
 from torch_tile import _C
 
 pytestmark = pytest.mark.skipif(bool(runner.reason_to_skip()), reason=runner.reason_to_skip() or "-")
+BETWEEN_LOOKS = 0.02
+"""Seconds after which a loaded package sees that its file has changed."""
 BATCH = torch.export.Dim("batch", min=2, max=64)
 
 
@@ -38,6 +44,63 @@ def test_without_libtorch(pointwise: tuple[Pointwise, str], tmp_path: Path) -> N
             assert torch.equal(one, expected) and one.stride() == expected.stride()
     ldd = subprocess.run(["ldd", str(runner.PACKAGE / "libtorch_tile_runtime.so")], capture_output=True, text=True)
     assert "torch_cpu" not in ldd.stdout and "python" not in ldd.stdout
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("how", ["python", "c", "c with LibTorch"])
+def test_a_package_that_is_written_while_it_is_loaded(tmp_path: Path, how: str) -> None:
+    """Constants are mapped: a call finds other ones, but for a package that is replaced by renaming."""
+    torch.manual_seed(0)
+    paths, expected, x = [], [], torch.randn(2, 64)
+    for number in range(2):
+        model = Weighted(64)
+        paths.append(torch_tile.aot.package(export(model, (x,)), tmp_path / f"{number}.tile"))
+        expected.append(model(x))
+
+    def load() -> Any:
+        if how == "python":
+            return torch_tile.aot.load(tmp_path / "m.tile")
+        loaded = c_interface.Model(str(tmp_path / "m.tile"), force_torch=how != "c")
+        return lambda x: loaded(x)[0]
+
+    path = tmp_path / "m.tile"
+    shutil.copyfile(paths[0], path)
+    model = load()
+    torch.testing.assert_close(model(x), expected[0])
+    os.utime(path, (1000, 1000))  # written again with the same bytes
+    time.sleep(BETWEEN_LOOKS)
+    torch.testing.assert_close(model(x), expected[0])
+    replacement = tmp_path / "new"
+    shutil.copyfile(paths[1], replacement)
+    replacement.rename(path)
+    time.sleep(BETWEEN_LOOKS)
+    torch.testing.assert_close(model(x), expected[0])
+    model = load()
+    torch.testing.assert_close(model(x), expected[1])
+    shutil.copyfile(paths[0], path)
+    time.sleep(BETWEEN_LOOKS)
+    for _ in range(2):
+        with pytest.raises(
+            Exception, match=r"m\.tile' was written after it was loaded: load it again, and replace pack"
+        ):
+            model(x)
+    model = load()
+    torch.testing.assert_close(model(x), expected[0])
+    os.truncate(path, 100)
+    time.sleep(BETWEEN_LOOKS)
+    with pytest.raises(Exception, match=r"m\.tile' was cut short after it was loaded: replace packages by renaming"):
+        model(x)
+
+
+class Weighted(torch.nn.Module):
+    """Its weight takes more than a page."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(size, size))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return (x[:, None] * self.weight).sum(-1)
 
 
 @torch.no_grad()

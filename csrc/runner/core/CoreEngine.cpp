@@ -147,6 +147,8 @@ Status CoreEngine::runChecked(std::span<const tile_tensor> inputs, std::vector<R
     return status;
   if (Status status = refuseOverlaps(inputs); !status.isOk())
     return status;
+  if (Status status = file->checkUnchanged(); !status.isOk())
+    return status;
   Call call;
   guards.evaluate(views, call.values);
   call.slots.resize(program.numSlots);

@@ -186,7 +186,7 @@ Status make(std::shared_ptr<const PackageFile> file, uint32_t variant, const Eng
 
 extern "C" {
 
-TILE_API void torch_tile_make_torch_engine_3(std::shared_ptr<const torch_tile::runtime::PackageFile> file,
+TILE_API void torch_tile_make_torch_engine_4(std::shared_ptr<const torch_tile::runtime::PackageFile> file,
                                              uint32_t variant, const torch_tile::runner::EngineOptions &options,
                                              std::unique_ptr<torch_tile::runner::Engine> &engine,
                                              torch_tile::Status &status) {

@@ -168,6 +168,10 @@ std::vector<c10::IValue> PackagedModel::run(std::span<const c10::IValue> argumen
   TORCH_CHECK_VALUE(status.isOk(), status.text);
   std::vector<int64_t> values;
   guards.evaluate(views, values);
+  if (device.is_cpu()) { // elsewhere constants are copies
+    Status unchanged = file->checkUnchanged();
+    TORCH_CHECK(unchanged.isOk(), unchanged.text);
+  }
 
   std::unique_lock<std::mutex> lock(mutex, std::defer_lock);
   if (writesConstants)

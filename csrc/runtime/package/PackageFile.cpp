@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <system_error>
@@ -23,9 +24,20 @@ using namespace artifact;
 
 static Status bad(std::string text) { return Status::invalidInput("load", std::move(text)); }
 
+static int64_t writtenAt(const struct stat &facts) {
+#if defined(__APPLE__)
+  const struct timespec &time = facts.st_mtimespec;
+#else
+  const struct timespec &time = facts.st_mtim;
+#endif
+  return static_cast<int64_t>(time.tv_sec) * 1000000000 + time.tv_nsec;
+}
+
 PackageFile::~PackageFile() {
   if (memory)
     munmap(memory, sizeBytes);
+  if (descriptor >= 0)
+    close(descriptor);
 }
 
 Status PackageFile::open(const std::string &path, std::shared_ptr<const PackageFile> &file) {
@@ -37,11 +49,15 @@ Status PackageFile::open(const std::string &path, std::shared_ptr<const PackageF
   auto size = isFile ? static_cast<size_t>(facts.st_size) : 0;
   void *memory =
       size > 0 ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor, 0) : MAP_FAILED;
-  close(descriptor);
-  if (memory == MAP_FAILED)
+  if (memory == MAP_FAILED) {
+    close(descriptor);
     return bad("cannot read package '" + path +
                "': " + (isFile ? "it is empty or cannot be mapped" : "no regular file"));
+  }
   std::shared_ptr<PackageFile> opened(new PackageFile);
+  opened->descriptor = descriptor;
+  opened->path = path;
+  opened->unchangedAt = writtenAt(facts);
   opened->memory = memory;
   opened->sizeBytes = size;
   Status status = readPackage(opened->bytes(), opened->content);
@@ -121,8 +137,59 @@ Status PackageFile::checkConstants() const {
     if (constant != content.constants.end())
       checked = bad("the package is damaged: constant '" + constant->name +
                     "' does not have the checksum that the index names");
+    else
+      ownWrittenConstants();
   });
   return checked;
+}
+
+/// A page that is written is this process's own: what happens to the file reaches it no more.
+void PackageFile::ownWrittenConstants() const {
+  constexpr uint64_t page = 4096;
+  auto *begin = static_cast<volatile uint8_t *>(memory);
+  for (const PackageConstant &constant : content.constants) {
+    const Blob &blob = content.blobs[constant.blob];
+    if (!constant.isWritten || blob.sizeBytes == 0)
+      continue;
+    uint64_t last = blob.offset + blob.sizeBytes - 1;
+    for (uint64_t at = blob.offset; at < last; at += page)
+      begin[at] = begin[at];
+    begin[last] = begin[last];
+  }
+}
+
+Status PackageFile::checkUnchanged() const {
+  // A system call costs as much as a small program, the clock does not.
+  constexpr int64_t betweenLooks = 10'000'000;
+  int64_t now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  if (now - lookedAt.load(std::memory_order_relaxed) < betweenLooks)
+    return Status::ok();
+  Status status = look();
+  if (status.isOk())
+    lookedAt.store(now, std::memory_order_relaxed);
+  return status;
+}
+
+Status PackageFile::look() const {
+  struct stat facts;
+  if (fstat(descriptor, &facts) != 0)
+    return Status::ok(); // a network file system that is gone for now; what is mapped may still be there
+  if (static_cast<uint64_t>(facts.st_size) < sizeBytes)
+    return bad("package '" + path + "' was cut short after it was loaded: replace packages by renaming");
+  return writtenAt(facts) == unchangedAt ? Status::ok() : compareAgain(writtenAt(facts));
+}
+
+Status PackageFile::compareAgain(int64_t time) const {
+  std::lock_guard lock(comparing);
+  std::vector<uint32_t> wanted;
+  for (const PackageConstant &constant : content.constants)
+    if (!constant.isWritten) // what a program writes is no longer the file's
+      wanted.push_back(constant.blob);
+  if (unchangedAt != time && findDamaged(bytes(), content.blobs, wanted) != content.blobs.size())
+    return bad("package '" + path +
+               "' was written after it was loaded: load it again, and replace packages by renaming");
+  unchangedAt = time;
+  return Status::ok();
 }
 
 /// A program reads as many elements as it was compiled for, whatever the index says of a constant.
