@@ -162,7 +162,7 @@ PYTHON: dict[str, list[str]] = {
     "remote_cache": ["_C", "config", "counters", "disk_cache"],
     "aot": [*FOUNDATION, "debug", "frontend", "targets", "__init__"],
     "formulas": [],
-    "targets": ["_C", "errors"],
+    "targets": ["_C", "config", "errors"],
     "frontend": [*FOUNDATION, "debug", "formulas", "language", "targets", "triton"],
     "language": [*FOUNDATION, "interpreter", "formulas", "targets", "triton_compat", "__init__"],
     "interpreter": FOUNDATION,

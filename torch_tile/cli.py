@@ -54,10 +54,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands.add_parser("version", help="versions of everything in use").set_defaults(run=_version)
     commands.add_parser("env", help="every option, its value, and where that comes from").set_defaults(run=_env)
     arguments = parser.parse_args(argv)
+    if sys.stdout is None:
+        print(f"{parser.prog}: standard output is closed", file=sys.stderr)
+        return 1
     try:
         result: int = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads has seen enough, such as `head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        _write_nowhere()
+        return getattr(arguments, "status", 0)
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        _write_nowhere()
+        print(f"{parser.prog}: standard output cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
     return result
+
+
+def _write_nowhere() -> None:
+    """What is still to be written to standard output, at exit too."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -25,6 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     with recorded() as explanation:
         end = scripts.run(arguments.script, arguments.arguments)
+    arguments.status = end.status  # whatever becomes of the output
     explanation.verbose = arguments.verbose
     if explanation.graphs:
         print(explanation)

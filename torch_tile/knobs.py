@@ -7,7 +7,7 @@ from typing import Any
 
 from torch_tile.errors import OptionError
 
-_TRUE, _FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Knob:
             return text == "1"  # as torch reads it
         if self.type is bool:
             if text.strip().lower() not in (*_TRUE, *_FALSE):
-                expected = ", ".join((*_TRUE, *_FALSE[1:]))
+                expected = ", ".join((*_TRUE, *_FALSE))
                 raise OptionError(f"expected one of {expected}, got {text!r}")
             return text.strip().lower() in _TRUE
         try:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from torch_tile import config
 from torch_tile.errors import OptionError, UnsupportedError
 
 # Architectures that the compiler knows, by (major, minor); csrc/compiler/codegen/Targets.def has the same.
@@ -120,18 +121,19 @@ def check_processor(name: str) -> None:
 
     if name.startswith(("sm_", "cuda")):
         raise OptionError(
-            f"option 'target' expected a processor, got the GPU {name!r}: graphs are compiled for the GPU "
-            "that their inputs are on, and torch_tile.aot.package(..., targets=[...]) compiles for other ones"
+            f"{config.given_as('target', name)} expected a processor, got the GPU {name!r}: graphs are compiled for "
+            "the GPU that their inputs are on, and torch_tile.aot.package(..., targets=[...]) compiles for other ones"
         )
     known, missing = _C.describe_processor(name)
     if missing:
-        raise OptionError(f"option 'target': {name!r} has instructions that this processor lacks: {', '.join(missing)}")
+        where = config.given_as("target", name)
+        raise OptionError(f"{where}: {name!r} has instructions that this processor lacks: {', '.join(missing)}")
     if name in known:
         return
     levels = [each for each in known if each.startswith("x86-64")]
     nearest = [each for each in difflib.get_close_matches(name, known, n=3, cutoff=0.5) if each not in levels]
     hint = f" (the nearest: {', '.join(nearest)})" if nearest else ""
     raise OptionError(
-        f"option 'target' expected {', '.join(['host', *levels])} or another of LLVM's names of processors{hint}, "
-        f"got {name!r}"
+        f"{config.given_as('target', name)} expected {', '.join(['host', *levels])} or another of LLVM's names of "
+        f"processors{hint}, got {name!r}"
     )

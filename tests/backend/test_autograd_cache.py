@@ -321,6 +321,17 @@ def test_without_a_home_there_is_no_disk_cache(
     ]
 
 
+def test_a_relative_home_is_named(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("XDG_CACHE_HOME", "TORCH_TILE_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "relhome")
+    monkeypatch.setattr(torch_tile.config, "_said", set())
+    assert torch_tile.config.resolve().cache_dir() is None
+    assert [record.message for record in caplog.records] == [
+        "the disk cache is off: HOME is no absolute path: 'relhome'; TORCH_TILE_CACHE_DIR names a folder"
+    ]
+
+
 def test_without_a_home_layers_are_read(
     cache_dir: Path, tmp_path: Path, traced: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,21 @@ def test_refused_values(name: str, value: Any, text: str) -> None:
     assert name in str(caught.value) and text in str(caught.value)
 
 
+@pytest.mark.parametrize("name", sorted(name for name, knob in KNOBS.items() if knob.environment))
+def test_an_empty_variable_counts_as_unset(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in KNOBS[name].environment:
+        monkeypatch.setenv(variable, "")
+    assert config.value_and_source(name) == (KNOBS[name].default, "the default")
+
+
+def test_a_processor_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_TILE_TARGET", "foo")
+    with pytest.raises(OptionError, match="^environment variable TORCH_TILE_TARGET expected host, .*, got 'foo'"):
+        torch.compile(lambda x: x + 1, backend="tile")
+    with pytest.raises(OptionError, match="^option 'target' expected host, .*, got 'bar'"):
+        torch.compile(lambda x: x + 1, backend="tile", options={"target": "bar"})
+
+
 def test_an_empty_mode() -> None:
     with pytest.raises(OptionError, match=r"mode expected one of default, .*, or None, got ''"):
         torch.compile(lambda x: x + 1, backend="tile", mode="")

@@ -112,6 +112,22 @@ def test_a_reader_that_stops() -> None:
     assert done.stderr == "" and done.stdout.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", ["env", "doctor", "version"])
+def test_output_that_cannot_be_written(command: str) -> None:
+    for redirection, why in ((">&-", "is closed"), (">/dev/full", "cannot be written: No space left on device")):
+        shell = f"{sys.executable} -m torch_tile {command} {redirection}"
+        done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=300)
+        assert (done.returncode, done.stderr) == (1, f"python -m torch_tile: standard output {why}\n")
+
+
+def test_explain_has_the_status_of_the_script_where_nobody_reads(tmp_path: Path) -> None:
+    script = tmp_path / "many.py"
+    script.write_text("import sys\nfor i in range(100000):\n    print(i)\n")
+    command = f"set -o pipefail; {sys.executable} -m torch_tile explain {script} | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "0\n" and done.returncode == 1 and "BrokenPipeError" in done.stderr
+
+
 COMPILES = "import torch\ntorch.compile(lambda x: x + 1, backend='tile')(torch.ones(3))\n"
 
 
