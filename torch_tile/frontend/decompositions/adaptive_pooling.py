@@ -9,7 +9,14 @@ from typing import Any
 
 import torch
 
-from torch_tile.frontend.decompositions.pooling import MOST_TAPS, laid_out, pooling, wide_dtype
+from torch_tile.frontend.decompositions.pooling import (
+    MOST_TAPS,
+    added_at,
+    is_channels_last,
+    laid_out,
+    pooling,
+    wide_dtype,
+)
 
 aten = torch.ops.aten
 
@@ -41,8 +48,11 @@ class _Spread:
 
 
 class _Windows:
+    """`behind`: how many dimensions follow those of the image."""
+
     def __init__(self, sizes: Sequence[int], counts: Sequence[int], device: torch.device) -> None:
         self.sizes, self.counts, self.device = list(sizes), list(counts), device
+        self.behind = 0
         self.rank = len(self.sizes)
         self.of_dim: dict[int, _Spread] = {}
         # By dimension and offset: windows share them, so few operators are traced.
@@ -64,7 +74,7 @@ class _Windows:
         return [n // m for n, m in zip(self.sizes, self.counts, strict=True)]
 
     def along(self, dim: int, vector: torch.Tensor) -> torch.Tensor:
-        return vector.view([-1 if k == dim else 1 for k in range(self.rank)])
+        return vector.view([-1 if k == dim else 1 for k in range(self.rank)] + [1] * self.behind)
 
     def start(self, dim: int, window: Any) -> Any:
         return torch.div(window * self.sizes[dim], self.counts[dim], rounding_mode="floor")
@@ -85,7 +95,9 @@ class _Windows:
             window = torch.arange(self.counts[dim], device=self.device).unsqueeze(-1)
             position = self.start(dim, window) + torch.arange(self.longest(dim), device=self.device)
             inside = position < self.end(dim, window)
-            self.of_dim[dim] = _Spread(position.clamp(max=self.sizes[dim] - 1), inside, self.rank - dim - 1)
+            self.of_dim[dim] = _Spread(
+                position.clamp(max=self.sizes[dim] - 1), inside, self.rank - dim - 1 + self.behind
+            )
         return self.of_dim[dim]
 
     def places(self) -> Any:
@@ -153,11 +165,16 @@ def _average(x: torch.Tensor, output_size: Any) -> Any:
         dims = [len(split) - 1 - 2 * k for k in range(windows.rank)]
         return laid_out(x.contiguous().view(split).mean(dims), x, windows.rank)
     # Dimension after dimension: of a window of a x b elements a + b are read.
+    # Channels that lie side by side do so in what is made on the way.
+    windows.behind = int(is_channels_last(x, windows.rank))
     total = x.to(wide_dtype(x.dtype))
+    if windows.behind:
+        total = total.movedim(1, -1)
     for dim in range(windows.rank):
         spread = windows.spread(dim)
         total = torch.where(spread.inside, spread.of(total), 0.0).sum(spread.dim)
-    return laid_out((total / windows.lengths()).to(x.dtype), x, windows.rank)
+    total = (total / windows.lengths()).to(x.dtype)
+    return laid_out(total.movedim(-1, 1) if windows.behind else total, x, windows.rank)
 
 
 def _average_backward(rank: int) -> Callable[..., Any]:
@@ -197,7 +214,8 @@ def _maximum(x: torch.Tensor, output_size: Any) -> Any:
     kernel = windows.equal_length()
     if kernel is not None and windows.tap_count() <= _MOST_UNROLLED:
         return tuple(laid_out(each, x, windows.rank) for each in pooling()[_MAXIMA[windows.rank]](x, kernel))
-    value, place = x, windows.places()
+    windows.behind = int(is_channels_last(x, windows.rank))
+    value, place = x.movedim(1, -1) if windows.behind else x, windows.places()
     for dim in range(windows.rank):
         spread = windows.spread(dim)
         each, at = spread.of(value), spread.of(place)
@@ -207,6 +225,8 @@ def _maximum(x: torch.Tensor, output_size: Any) -> Any:
         last = torch.where(spread.inside & torch.isnan(each), at, -1).amax(spread.dim)
         value = best.squeeze(spread.dim)
         place = torch.where(torch.isnan(value), last, first)
+    if windows.behind:
+        value, place = value.movedim(-1, 1), place.movedim(-1, 1)
     return laid_out(value, x, windows.rank), laid_out(place, x, windows.rank)
 
 
@@ -216,10 +236,7 @@ def _maximum_backward(rank: int) -> Callable[..., Any]:
         if windows is None:
             return NotImplemented
         if x.device.type == "cpu":
-            # There are fewer windows than elements, and a processor adds to few elements of a row fastest.
-            zeros = x.new_zeros([*x.shape[: x.dim() - rank], math.prod(windows.sizes)], dtype=wide_dtype(grad.dtype))
-            added = zeros.scatter_add(-1, indices.flatten(-rank), grad.to(zeros.dtype).flatten(-rank))
-            return laid_out(added.view(x.shape).to(grad.dtype), x, rank)
+            return laid_out(added_at(grad, indices, x, rank), x, rank)
         if len(windows.covering()) > MOST_TAPS:
             return NotImplemented
         place = windows.places()

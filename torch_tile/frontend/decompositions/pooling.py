@@ -14,9 +14,13 @@ aten = torch.ops.aten
 
 # Views of one kernel; more and the operator is called outside.
 MOST_TAPS = 81
-# Views that sums along one dimension after the other have less, from which on these are faster: what they pass through
-# memory takes as long as loading about as many neighbours.
+# Views that going along one dimension after the other saves, from which on that is faster: what it passes through
+# memory takes a GPU as long as loading about as many neighbours, but is in a processor's cache.
 WORTH_A_PASS = 16
+WORTH_A_PASS_ON_CPU = 3
+WORTH_A_PASS_OF_VECTORS = 8
+# Windows that an element looks at for its gradient faster than a processor adds to elements one by one.
+MOST_LOOKED_AT = 9
 # Elements as far apart are loaded as vectors and shuffled; beyond, one by one.
 LONGEST_SHUFFLED = 4
 
@@ -64,11 +68,11 @@ class _Windows:
         reach = (self.counts[dim] - 1) * self.stride[dim] + self.dilation[dim] * (self.kernel[dim] - 1) + 1
         return bool(reach > self.sizes[dim])
 
-    def padded(self, x: torch.Tensor, value: float) -> torch.Tensor:
-        """x amid `value`, so that every tap of every window has an element."""
+    def padded(self, x: torch.Tensor, value: float, dims: Sequence[int] | None = None) -> torch.Tensor:
+        """x amid `value`, so that every tap of every window has an element, along `dims` (all)."""
         amounts: list[Any] = []
         for dim in reversed(range(self.rank)):
-            if not self.is_padded(dim):
+            if not self.is_padded(dim) or (dims is not None and dim not in dims):
                 amounts += [0, 0]
                 continue
             low = self.padding[dim]
@@ -82,10 +86,10 @@ class _Windows:
         value: torch.Tensor = aten.slice.Tensor(padded, padded.dim() - self.rank + dim, start, end, self.stride[dim])
         return value
 
-    def tap(self, padded: torch.Tensor, at: Sequence[int]) -> torch.Tensor:
-        """The element of each window at offset `at`."""
-        for dim in range(self.rank):
-            padded = self.tap_along(padded, dim, at[dim])
+    def tap(self, padded: torch.Tensor, at: Sequence[int], dims: Sequence[int] | None = None) -> torch.Tensor:
+        """The element of each window at offset `at` along `dims` (all)."""
+        for dim, step in zip(range(self.rank) if dims is None else dims, at, strict=True):
+            padded = self.tap_along(padded, dim, step)
         return padded
 
     def apart(self, x: torch.Tensor) -> tuple[torch.Tensor, list[int]] | None:
@@ -114,6 +118,65 @@ class _Windows:
         """Of the element that tap `at` of each window reads along `dim`."""
         starts = torch.arange(self.counts[dim], device=self.device) * self.stride[dim]
         return self.along(dim, starts + (at * self.dilation[dim] - self.padding[dim]))
+
+    def place_dtype(self) -> torch.dtype:
+        """Of places in an image: half as wide where all are known to fit."""
+        return (
+            torch.int32
+            if all(isinstance(n, int) for n in self.sizes) and math.prod(self.sizes) < 2**31
+            else torch.int64
+        )
+
+    def largest(
+        self, x: torch.Tensor, places: torch.Tensor | None, dims: Sequence[int]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The largest element of each window along some dimensions and its place in the image, as ATen chooses it: of
+        equal ones the first, of NaNs the last.
+
+        Args:
+            places: of the elements of `x` along the dimensions behind `dims`; None stands for zeros.
+        """
+        lowest = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
+        padded = self.padded(x, lowest, dims)
+        padded_places = None if places is None else self.padded(places, 0, dims)
+        # The values are a chain of their own: where the places are unused, only the chain is computed.
+        best: Any = None
+        best_place: Any = None
+        for at in itertools.product(*(range(self.kernel[dim]) for dim in dims)):
+            value = self.tap(padded, at, dims)
+            place: Any = 0
+            for dim, step in zip(dims, at, strict=True):
+                place = place + self.positions(dim, step) * math.prod(self.sizes[dim + 1 :])
+            place = place.to(self.place_dtype())
+            if padded_places is not None:
+                place = place + self.tap(padded_places, at, dims)
+            if best is None:
+                best, best_place = value, self.first_places(place, dims)
+                continue
+            takes = value > best
+            if x.dtype.is_floating_point:
+                takes = takes | torch.isnan(value)
+            best = torch.maximum(best, value)  # what is padded is no greater than what every window holds
+            best_place = torch.where(takes, place, best_place)
+        return best, best_place
+
+    def first_places(self, places: Any, dims: Sequence[int]) -> Any:
+        """Of the elements at the first offset along `dims`; where these are padding, of each window's first element in
+        the image, which stands for windows of nothing but the lowest number."""
+        reaches_out = [dim for dim in dims if self.is_padded(dim)]
+        if not reaches_out:
+            return places
+        first: Any = 0
+        for dim in range(dims[0], self.rank):
+            position = self.positions(dim, 0)
+            if self.is_padded(dim):
+                position = torch.where(position < 0, torch.remainder(position, self.dilation[dim]), position)
+            first = first * self.sizes[dim] + position
+        first = first.to(self.place_dtype())
+        if dims[-1] == self.rank - 1:
+            return first
+        is_inside = functools.reduce(torch.logical_and, [self.positions(dim, 0) >= 0 for dim in reaches_out])
+        return torch.where(is_inside, places, first)
 
     def lengths(self, dim: int, include_padding: bool) -> torch.Tensor:
         """Elements of each window along `dim`, without what lies beyond the padding, or beyond the operand."""
@@ -149,6 +212,14 @@ class _Windows:
     def covering(self) -> list[tuple[int, ...]]:
         return list(itertools.product(*map(self.covering_along, range(self.rank))))
 
+    def adds_faster(self, x: torch.Tensor) -> bool:
+        """Whether a processor adds to the elements that windows chose in less time than each element takes to look at
+        its windows: if these are many, or their neighbours are no neighbours in memory."""
+        looked_at = len(self.covering())
+        if is_channels_last(x, self.rank):
+            return looked_at > MOST_LOOKED_AT
+        return looked_at > 1 or self.stride[-1] > LONGEST_SHUFFLED
+
     def window(self, dim: int, back: int) -> tuple[torch.Tensor, torch.Tensor]:
         """For each element along `dim` the `back`-last window that starts at or before it, and whether it exists."""
         position = torch.arange(self.sizes[dim], device=self.device) + self.padding[dim]
@@ -170,9 +241,36 @@ def laid_out(value: torch.Tensor, like: torch.Tensor, rank: int = 2) -> torch.Te
     return value.contiguous()
 
 
-def goes_by_dimensions(counts: Sequence[int]) -> bool:
-    """Whether sums over windows are taken along one dimension after the other, given the views along each."""
-    return math.prod(counts) - sum(counts) >= WORTH_A_PASS
+def is_channels_last(x: torch.Tensor, rank: int) -> bool:
+    """Whether images of `rank` dimensions have channels that lie side by side."""
+    return x.dim() == rank + 2 and torch._prims_common.suggest_memory_format(x) is not torch.contiguous_format
+
+
+def added_at(grad: torch.Tensor, indices: torch.Tensor, x: torch.Tensor, rank: int) -> torch.Tensor:
+    """Zeros like `x`, plus each element of `grad` at the place in its image that `indices` has for it, as ATen does on
+    for the CPU go about it: there are fewer windows than elements, or most elements are in many windows.
+    """
+    wide = wide_dtype(grad.dtype)
+    lead, points = list(x.shape[: x.dim() - rank]), math.prod(x.shape[x.dim() - rank :])
+    at, values = indices.flatten(-rank), grad.to(wide).flatten(-rank)
+    if is_channels_last(x, rank):  # channels are the last dimension of what is made on the way
+        zeros = x.new_zeros([lead[0], points, lead[1]], dtype=wide)
+        added = zeros.scatter_add(1, at.movedim(1, -1), values.movedim(1, -1)).movedim(-1, 1)
+    else:
+        added = x.new_zeros([*lead, points], dtype=wide).scatter_add(-1, at, values)
+    return added.to(grad.dtype).view(x.shape)
+
+
+def goes_by_dimensions(counts: Sequence[int], x: torch.Tensor, is_near: bool = False) -> bool:
+    """Whether windows are gone through along one dimension after the other, given the views along each.
+
+    Args:
+        is_near: the views of all dimensions are whole vectors that lie side by side.
+    """
+    worth_a_pass = (
+        WORTH_A_PASS if x.device.type != "cpu" else WORTH_A_PASS_OF_VECTORS if is_near else WORTH_A_PASS_ON_CPU
+    )
+    return math.prod(counts) - sum(counts) >= worth_a_pass
 
 
 def _summed_over_windows(windows: _Windows, grad: torch.Tensor, dim: int) -> torch.Tensor:
@@ -215,7 +313,7 @@ def _average(rank: int) -> Callable[..., Any]:
         total = windows.padded(x.to(wide_dtype(x.dtype)), 0)
         if (apart := windows.apart(total)) is not None:
             total = apart[0].sum(apart[1], dtype=total.dtype)
-        elif not goes_by_dimensions(windows.kernel):
+        elif not goes_by_dimensions(windows.kernel, x, is_channels_last(x, rank)):
             taps = [windows.tap(total, at) for at in windows.taps()]
             total = functools.reduce(torch.add, taps)
         else:  # along one dimension after the other
@@ -247,9 +345,11 @@ def _average_backward(rank: int) -> Callable[..., Any]:
             return NotImplemented
         divided = grad.to(wide_dtype(grad.dtype)) / windows.divisor(count_include_pad, divisor_override)
         total: Any = None
-        if goes_by_dimensions(each):
+        # Windows apart have elements whose neighbours look at the same ones: rows of a few are gathered once.
+        is_apart = x.device.type == "cpu" and windows.stride[-1] > 1 and not is_channels_last(x, rank)
+        if goes_by_dimensions(each, x) or (is_apart and (math.prod(each) > 1 or windows.stride[-1] > LONGEST_SHUFFLED)):
             total = divided
-            for dim in range(rank):
+            for dim in reversed(range(rank)):  # the last and largest step goes along whole rows
                 total = _summed_over_windows(windows, total, dim)
             return laid_out(total.to(grad.dtype), x, rank)
         for back in windows.covering():
@@ -279,38 +379,20 @@ def _maximum(rank: int) -> Callable[..., Any]:
         ceil_mode: bool = False,
     ) -> Any:
         windows = _Windows(x, kernel_size, stride, padding, dilation, ceil_mode, rank)
-        if math.prod(windows.kernel) > MOST_TAPS:
+        by_dimensions = goes_by_dimensions(windows.kernel, x, is_channels_last(x, rank))
+        if (sum if by_dimensions else math.prod)(windows.kernel) > MOST_TAPS:
             return NotImplemented
-        lowest = -math.inf if x.dtype.is_floating_point else torch.iinfo(x.dtype).min
-        padded = windows.padded(x, lowest)
-        # The values are a chain of their own: where the indices are unused, only the chain is computed.
-        best: Any = None
-        best_index: Any = None
-        for at in windows.taps():
-            value = windows.tap(padded, at)
-            index: Any = 0
-            valid: Any = None
-            for dim in range(rank):
-                position = windows.positions(dim, at[dim])
-                index = index * windows.sizes[dim] + position
-                if windows.is_padded(dim):
-                    inside = (position >= 0) & (position < windows.sizes[dim])
-                    valid = inside if valid is None else valid & inside
-            if best is None:
-                best = value
-                best_index = index if valid is None else torch.where(valid, index, -1)
-                continue
-            takes = value > best
-            if x.dtype.is_floating_point:
-                takes = takes | torch.isnan(value)  # as in ATen the last NaN wins
-            if valid is not None:
-                takes = valid & (takes | (best_index < 0))  # the first element of a window stands for equal ones
-            best = torch.maximum(best, value)  # what is padded is no greater than what every window holds
-            best_index = torch.where(takes, index, best_index)
+        if by_dimensions:
+            # The first element of a window's first row that has its maximum: rows first, then what they gave.
+            best, best_index = windows.largest(x, None, [rank - 1])
+            for dim in reversed(range(rank - 1)):
+                best, best_index = windows.largest(best, best_index, [dim])
+        else:
+            best, best_index = windows.largest(x, None, range(rank))
         best_index = best_index.expand(best.shape)
         if (apart := windows.apart(x)) is not None:
             best = aten.amax(*apart)
-        return laid_out(best, x), laid_out(best_index, x)
+        return laid_out(best, x), laid_out(best_index.to(torch.int64), x)
 
     return max_pool_with_indices
 
@@ -327,6 +409,8 @@ def _maximum_backward(rank: int) -> Callable[..., Any]:
         indices: torch.Tensor,
     ) -> Any:
         windows = _Windows(x, kernel_size, stride, padding, dilation, ceil_mode, rank)
+        if x.device.type == "cpu" and windows.adds_faster(x):
+            return laid_out(added_at(grad, indices, x, rank), x)
         if len(windows.covering()) > MOST_TAPS:
             return NotImplemented
         place: Any = 0

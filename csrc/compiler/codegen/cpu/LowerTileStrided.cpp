@@ -17,7 +17,7 @@ bool TileLowering::canLoadStrided(Type type, std::optional<int64_t> stride, Valu
   if (!stride || lanesOf(type) < 4 || !llvm::isPowerOf2_64(lanesOf(type)))
     return false;
   if (*stride == -1)
-    return !count;
+    return !count || constantOf(count) || hasMaskedAccess(type);
   return *stride >= 2 && *stride <= maxStride && (!count || constantOf(count) || hasMaskedAccess(type));
 }
 
@@ -59,16 +59,44 @@ Value TileLowering::loadStridedPiece(Type type, Value ptr, int64_t first, int64_
   return result;
 }
 
+/// Elements that lie in reverse from `ptr` down. Reads none below the last one wanted.
+Value TileLowering::loadReversed(Type type, Value ptr, Value count, Value other) {
+  int64_t lanes = lanesOf(type);
+  Type element = getElementTypeOrSelf(type);
+  std::optional<int64_t> known = constantOf(count);
+  if (hasKnownParts(type, count)) {
+    int64_t perRegister = lanesPerRegister(type);
+    Type part = withLanes(element, perRegister);
+    Rows parts;
+    for (int64_t at = 0; at < lanes; at += perRegister)
+      if (int64_t left = *known - at; left <= 0)
+        parts.push_back(other ? broadcast(other, part) : zero(part));
+      else
+        parts.push_back(loadReversed(part, at ? elementPtr(ptr, element, i64(-at)) : ptr,
+                                     left >= perRegister ? Value() : i64(left), other));
+    return rechunk(parts, lanes).front();
+  }
+  // Lanes whose number is known begin with the last one: the others are behind them.
+  int64_t wanted = known ? std::clamp<int64_t>(*known, 1, lanes) : lanes;
+  SmallVector<int32_t, 64> mask;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    mask.push_back(lane < wanted ? wanted - 1 - lane : lane);
+  Value first = elementPtr(ptr, element, i64(1 - wanted));
+  if (!count || known) {
+    Value loaded = loadContiguous(type, first, count, other);
+    return shuffle(loaded, loaded, mask);
+  }
+  Value prefix = prefixMask(count, lanes), active = shuffle(prefix, prefix, mask);
+  Value passThrough = other ? broadcast(other, type) : zero(type);
+  Value loaded = LLVM::MaskedLoadOp::create(b, type, first, active, passThrough, uint32_t(bytesOf(type)));
+  return shuffle(loaded, loaded, mask);
+}
+
 Value TileLowering::loadStrided(Type type, Value ptr, int64_t stride, Value count, Value other) {
   int64_t lanes = lanesOf(type);
   Type element = getElementTypeOrSelf(type);
-  if (stride == -1) {
-    Value loaded = loadElements(type, elementPtr(ptr, element, i64(1 - lanes)));
-    SmallVector<int32_t, 64> mask;
-    for (int64_t lane = lanes; lane-- > 0;)
-      mask.push_back(lane);
-    return shuffle(loaded, loaded, mask);
-  }
+  if (stride == -1)
+    return loadReversed(type, ptr, count, other);
   int64_t perPiece = std::min(lanes, static_cast<int64_t>(features.vectorBits) / (8 * bytesOf(element)));
   SmallVector<Value, 4> pieces;
   for (int64_t first = 0; first < lanes; first += perPiece)

@@ -87,6 +87,7 @@ private:
   /// the rest are `other`.
   bool canLoadStrided(mlir::Type type, std::optional<int64_t> stride, mlir::Value count) const;
   mlir::Value loadStrided(mlir::Type type, mlir::Value ptr, int64_t stride, mlir::Value count, mlir::Value other);
+  mlir::Value loadReversed(mlir::Type type, mlir::Value ptr, mlir::Value count, mlir::Value other);
   mlir::Value loadStridedPiece(mlir::Type type, mlir::Value ptr, int64_t first, int64_t stride, mlir::Value count);
   /// LowerTilePieces.cpp: what has no instruction, without a loop. `count` is null or a constant.
   bool movesInPieces(mlir::Type type, mlir::Value count, bool isStore) const;

@@ -42,6 +42,38 @@ tile.kernel @reversed(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>) {
   tile.return
 }
 
+// Part of a row whose length is known: each register by itself, the last one from the element that is wanted last.
+// CHECK-LABEL: ; some_reversed
+// CHECK-NOT: gather
+// CHECK: load <16 x float>
+// CHECK: shufflevector
+// CHECK: call <16 x float> @llvm.masked.load
+// CHECK: shufflevector
+// ASM-LABEL: # some_reversed
+// ASM-NOT: gather
+// ASM: retq
+tile.kernel @some_reversed(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>) {
+  %zero = arith.constant 0 : i64
+  %last = arith.constant 24 : i64
+  %n = arith.constant 25 : i64
+  %v = tile.load %x[%last] strides [-1] valid [%n] : !tile.ptr<f32> -> tensor<32xf32>
+  tile.store %v, %out[%zero] strides [1] valid [%n] : tensor<32xf32>, !tile.ptr<f32>
+  tile.return
+}
+
+// CHECK-LABEL: ; up_to_reversed
+// CHECK-NOT: gather
+// CHECK: %[[MASK:.*]] = shufflevector <16 x i1>
+// CHECK: call <16 x float> @llvm.masked.load{{.*}}<16 x i1> %[[MASK]]
+// CHECK: shufflevector
+tile.kernel @up_to_reversed(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>, %n: i64) {
+  %zero = arith.constant 0 : i64
+  %last = arith.constant 15 : i64
+  %v = tile.load %x[%last] strides [-1] valid [%n] : !tile.ptr<f32> -> tensor<16xf32>
+  tile.store %v, %out[%zero] strides [1] : tensor<16xf32>, !tile.ptr<f32>
+  tile.return
+}
+
 // CHECK-LABEL: ; far_apart
 // CHECK: gather
 tile.kernel @far_apart(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>) {
