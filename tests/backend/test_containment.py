@@ -356,3 +356,23 @@ def test_quantized_intermediates() -> None:
         warnings.simplefilter("ignore")
         assert_same(torch.compile(function, backend="tile")(x), function(x))
     assert count("fallbacks") == 1
+
+
+def test_what_torch_cannot_trace_is_said_to_be_torchs() -> None:
+    """A tensor that a gradient needs is written: eager mode raises the same."""
+
+    def eliminated(a: torch.Tensor) -> torch.Tensor:
+        a = a.clone()
+        for k in range(2):
+            a[k + 1 :, k] /= a[k, k]
+            a[k + 1 :, k + 1 :] -= torch.outer(a[k + 1 :, k], a[k, k + 1 :])
+        return a
+
+    x = torch.eye(3).add(1).requires_grad_()
+    for function in (eliminated, torch.compile(eliminated, backend="tile")):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                function(x).sum().backward()
+    (warning,) = (str(w.message) for w in said if "torch_tile: graph" in str(w.message))
+    assert "could not be traced by AOTAutograd" in warning and "failed to compile" not in warning

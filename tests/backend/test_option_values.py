@@ -59,9 +59,9 @@ def test_an_empty_variable_counts_as_unset(name: str, monkeypatch: pytest.Monkey
 
 def test_a_processor_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_TILE_TARGET", "foo")
-    with pytest.raises(OptionError, match="^environment variable TORCH_TILE_TARGET expected host, .*, got 'foo'"):
+    with pytest.raises(OptionError, match=r"^environment variable TORCH_TILE_TARGET expected host, .*, got 'foo'"):
         torch.compile(lambda x: x + 1, backend="tile")
-    with pytest.raises(OptionError, match="^option 'target' expected host, .*, got 'bar'"):
+    with pytest.raises(OptionError, match=r"^option 'target' expected host, .*, got 'bar'"):
         torch.compile(lambda x: x + 1, backend="tile", options={"target": "bar"})
 
 

@@ -349,3 +349,16 @@ def test_expm1_of_doubles() -> None:
 def test_sign_of_zero(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     x = torch.tensor([-0.0, 0.0, -1.0])
     assert torch.equal(compiled(lambda t: function(t))(x).signbit(), function(x).signbit())
+
+
+def test_search_in_an_order() -> None:
+    rows, values = torch.randn(4, 9), torch.randn(4, 5)
+    order = rows.argsort(-1)
+
+    def search(rows: torch.Tensor, values: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
+        return torch.searchsorted(rows, values * 2, sorter=order)
+
+    f = compiled(search)
+    assert_same(f(rows, values, order), search(rows, values, order))
+    with pytest.raises(RuntimeError, match="sorter index out of range"):
+        f(rows, values, torch.full_like(order, 11))

@@ -42,6 +42,7 @@ from torch_tile.frontend.random_states import give_random_results
 from torch_tile.frontend.reload import ask_remote, count, give_remote, names_of, sink
 from torch_tile.frontend.restrided_inputs import beginning_where_inputs_do, restrided_inputs
 from torch_tile.frontend.sorts.replace import replace_sorts
+from torch_tile.frontend.sparse_results import making_sparse_results, without_sparse_results
 from torch_tile.frontend.storage_views import refuse_views_beyond_writes
 from torch_tile.frontend.tracked_views import tracking, views_to_track
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
@@ -89,6 +90,9 @@ def compile_graph(
         return without_frozen(make_boxed_func(gm.forward), binding)
     if not limits.is_graph_compiled(settings):
         return without_frozen(make_boxed_func(gm.forward), binding)
+    if apart := without_sparse_results(gm):
+        gm, results_of = apart
+        return making_sparse_results(compile_graph(gm, inputs, kind, settings, binding), results_of)
     dump = None
     try:
         if settings["debug"]:

@@ -11,17 +11,21 @@ What is passed on: torch's own control flow (a restart of Dynamo's analysis), an
 from __future__ import annotations
 
 import logging
+import os
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
+import torch._functorch.aot_autograd as aot_autograd
 from torch._dynamo.exc import TorchDynamoException
 from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+import torch_tile
 from torch_tile.config import Settings
 from torch_tile.counters import counters
 from torch_tile.debug import record
@@ -59,11 +63,26 @@ def fall_back(name: str, kind: str, error: Exception, gm: Any, inputs: Sequence[
     log.debug("%s is not compiled", name, exc_info=error)
     dump = getattr(error, "torch_tile_dump", None) or dump_failure(gm, name, error, inputs)
     script = f"a script that shows it is {dump.folder / '90-run.py'}" if dump else "no script could be written"
-    what = "is not supported" if isinstance(error, UnsupportedError) else "failed to compile"
+    if isinstance(error, UnsupportedError):
+        what = "is not supported"
+    elif _is_of_tracing(error):
+        what = "could not be traced by AOTAutograd, the part of torch that finds gradients,"
+    else:
+        what = "failed to compile"
     warnings.warn(
         f"torch_tile: graph {name} {what} and runs in eager mode: {why}; {script}; options={{'strict': True}} raises",
         stacklevel=2,
     )
+
+
+_PACKAGE, _AOT_AUTOGRAD = (str(Path(file).parent) + os.sep for file in (torch_tile.__file__, aot_autograd.__file__))
+
+
+def _is_of_tracing(error: Exception) -> bool:
+    """Whether AOTAutograd raised it while none of our code ran: for most programs eager mode raises it, too."""
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    inside = next((at for at, file in enumerate(files) if file.startswith(_AOT_AUTOGRAD)), len(files))
+    return inside < len(files) and not any(file.startswith(_PACKAGE) for file in files[inside:])
 
 
 def dump_failure(gm: Any, name: str, error: Exception, inputs: Sequence[Any] = (), dump: Dump | None = None) -> Any:

@@ -293,7 +293,8 @@ def _searchsorted(
     side: str | None = None,
     sorter: torch.Tensor | None = None,
 ) -> Any:
-    if sequence.dim() == 0:
+    # ATen looks at every index of a sorter before it searches.
+    if sequence.dim() == 0 or sorter is not None:
         return NotImplemented
     length = sequence.shape[-1]
     if not _may_search(length, sequence.dtype, values.dtype):
@@ -306,14 +307,10 @@ def _searchsorted(
     if sequence.dim() == 1:
 
         def element(at: torch.Tensor) -> Any:
-            if sorter is not None:
-                at = aten._unsafe_index.Tensor(sorter, [at])
             return aten._unsafe_index.Tensor(sequence, [at]).to(dtype)
     else:
 
         def element(at: torch.Tensor) -> Any:
-            if sorter is not None:
-                at = torch.gather(sorter, -1, at)
             return torch.gather(sequence, -1, at).to(dtype)
 
     return _searched(element, length, values.to(dtype), out_int32, right)
