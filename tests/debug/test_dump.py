@@ -252,6 +252,26 @@ for i in range(3):
     assert ": Not a directory: " in line and line.endswith("; TORCH_COMPILE_DEBUG_DIR names another folder")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_folder_that_cannot_be_searched(tmp_path: Path) -> None:
+    program = """
+import os, torch
+import torch._inductor.config, torch_tile.frontend.compile  # files of root's
+torch.compile(lambda x: x, backend="tile", options={"strict": True})(torch.ones(4))
+os.setresuid(65534, 65534, 65534)
+options = {"debug": True, "strict": True, "cache": False}
+print(torch.compile(lambda x: x + 1, backend="tile", options=options)(torch.ones(1)))
+"""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("TORCH_COMPILE_DEBUG")}
+    environment["TORCH_COMPILE_DEBUG_DIR"] = str(tmp_path)
+    tmp_path.chmod(0o700)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.strip() == "tensor([2.])", done.stderr[-3000:]
+    assert done.stderr.count("torch_tile: stages are not written to ") == 1 and "Permission denied" in done.stderr
+
+
 def test_the_option_for_a_picture_writes_one(tmp_path: Path) -> None:
     """Inductor's name, without the variable that turns all of debugging on."""
     program = """

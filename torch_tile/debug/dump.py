@@ -94,11 +94,11 @@ class Dump:
         from torch._dynamo.utils import get_debug_dir
 
         base = Path(get_debug_dir()) / "torch_tile"
-        number = 0
-        while (base / f"{graph_name}.{number}").exists():
-            number += 1
-        folder = base / f"{graph_name}.{number}"
+        number, folder = 0, base / f"{graph_name}.0"
         try:
+            while folder.exists():  # which raises for a folder that cannot be searched
+                number += 1
+                folder = base / f"{graph_name}.{number}"
             folder.mkdir(parents=True)
         except OSError as error:
             _say_unwritten(base, error)
