@@ -118,3 +118,9 @@ def test_a_relative_folder_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             monkeypatch.chdir(folder)
             found = settings.cache_dir() if "cache_dir" in given else settings.cache_layers()[0]
             assert found == str(first / next(iter(given.values())))
+
+
+def test_a_pass_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_TILE_DISABLE_PASSES", "zz")
+    with pytest.raises(OptionError, match=r"^environment variable TORCH_TILE_DISABLE_PASSES expected "):
+        torch.compile(lambda x: x + 1, backend="tile")

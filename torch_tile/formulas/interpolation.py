@@ -1,4 +1,4 @@
-"""Interpolations to the next point and linear ones, as ATen computes them on the CPU.
+"""Interpolations to the next point and linear ones, as ATen computes them.
 
 Torch's decompositions read past the end of rows of 2^23 elements, whose float32 positions round up, and give NaN where
 neighbours differ by more than the dtype's largest number.
@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch.fx.experimental.symbolic_shapes import guard_or_true, statically_known_true
+from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true, statically_known_true
 
 aten = torch.ops.aten
 
 
 def is_copied(new: Any, old: Any, factor: Any) -> bool:
-    """Whether ATen's kernels for the CPU copy a dimension of `old` elements that a factor makes `new` long. A size that
+    """Whether ATen's kernels copy a dimension of `old` elements that a factor makes `new` long. A size that
     is known only when the graph runs may be kept. Where sizes are symbols, this adds a guard.
     """
     if isinstance(factor, (int, float)) and factor == 1:
@@ -90,7 +90,7 @@ def nearest(
     """`repeated`: `times_repeated` of each dimension, None where that is not known. Indices of those are quotients by
     whole numbers, which nothing reads from memory."""
     # Of what a factor leaves as long as it was, ATen's kernels copy images of two dimensions and sample others.
-    is_sampled = is_exact or x.dim() != 4
+    is_sampled = (is_exact and x.device.type == "cpu") or x.dim() != 4
     kept = [(not is_sampled or each.factor in (None, 1)) and each.is_kept() for each in dimensions]
     if not any(kept) and all(times is None for times in repeated):
         places = [_next_points(each, is_exact, x.device) for each in dimensions]
@@ -181,13 +181,18 @@ def at_once(x: torch.Tensor, neighbours: Sequence[_Neighbours | None], before: i
 
 def linear(x: torch.Tensor, dimensions: Sequence[Scaled], align_corners: bool) -> torch.Tensor:
     """Of one, two or three dimensions."""
+    is_on_cpu = x.device.type == "cpu"
+    if not is_on_cpu and all(guard_or_false(each.new == each.old) for each in dimensions):
+        return _laid_out_as(x, x)
     wide = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
     neighbours = [
-        None if each.is_kept() else _neighbours(each, align_corners, wide.dtype, x.device) for each in dimensions
+        # Kernels for GPUs copy images of equal sizes alone.
+        None if is_on_cpu and each.is_kept() else _neighbours(each, align_corners, wide.dtype, x.device)
+        for each in dimensions
     ]
-    # Rows that no result reads would be computed otherwise.
+    # Rows that no result reads would be computed otherwise. What passes through memory is in a processor's cache.
     is_enlarged = len(dimensions) > 1 and all(statically_known_true(each.new >= each.old) for each in dimensions[:-1])
-    way: Callable[..., torch.Tensor] = by_dimension if is_enlarged else at_once
+    way: Callable[..., torch.Tensor] = by_dimension if is_on_cpu and is_enlarged else at_once
     if torch._prims_common.suggest_memory_format(x) is torch.contiguous_format:
         return _laid_out_as(way(wide, neighbours, 2, 0).to(x.dtype), x)
     # Channels last in memory are the last dimension of all that is made on the way.

@@ -1,7 +1,7 @@
-"""Interpolations that are not left to torch's decompositions: to the next point and linear ones on the CPU are computed
-as by ATen (`formulas/interpolation.py`), and what ATen computes by another rule is one call outside.
+"""Interpolations that are not left to torch's decompositions: to the next point and linear ones are computed as by
+ATen (`formulas/interpolation.py`), and what ATen computes by another rule is one call outside.
 
-Eager mode interpolates bytes in fixed point, and copies a dimension that a factor leaves as long as it was.
+Eager mode interpolates bytes in fixed point on the CPU, and copies a dimension that a factor leaves as long as it was.
 `F.interpolate` calls operators that dispatch takes apart before the table of decompositions is asked. Below autograd's
 dispatch the table is asked for those of a known size (`decompositions/interpolation.py`).
 """
@@ -115,7 +115,7 @@ def is_refused(node: Node) -> bool:
 
 
 def choose(node: Node) -> Call | None:
-    """Our formulas on the CPU; `left_whole` for bytes, whose weights are in fixed point, and for what may keep a size
+    """Our formulas; `left_whole` for bytes, whose weights are in fixed point, and for what may keep a size
     and needs no gradients."""
     fixed = _CALLS.get(node.target)
     if fixed is None:
@@ -131,7 +131,7 @@ def choose(node: Node) -> Call | None:
     # Which images of three dimensions are copied, and which sampled, depends on the memory format and on channels.
     is_mixed = mode == "nearest" and x.dim() == 5 and keeps_a_size(node)
     # Sizes that depend on data may be kept or not.
-    is_known = x.device.type == "cpu" and not free_unbacked_symbols(x)
+    is_known = x.device.type in ("cpu", "cuda") and not free_unbacked_symbols(x)
     if is_known and mode in _NEAREST and (x.is_floating_point() or x.dtype is torch.uint8) and not is_mixed:
         return _nearest, (image,), {**arguments, "repeated": _repeated(node, x, arguments)}
     if is_known and mode in _LINEAR and x.is_floating_point():

@@ -24,9 +24,8 @@ def settings_of(mode: str | None = None, options: Mapping[str, Any] | None = Non
             nearest = difflib.get_close_matches(name, PASSES, n=1)
             hint = f"; the nearest is {nearest[0]!r}" if nearest else ""
             known = ", ".join(PASSES)
-            raise OptionError(
-                f"option 'disable_passes' expected {known} or operators like aten.glu.default, got {name!r}{hint}"
-            )
+            source = config.given_as("disable_passes", settings["disable_passes"])
+            raise OptionError(f"{source} expected {known} or operators like aten.glu.default, got {name!r}{hint}")
     if report := settings["bisect_report"]:
         _check_writable(report)
     if settings["target"] != "host":
@@ -42,5 +41,5 @@ def _check_writable(report: str) -> None:
             pass
     except OSError as error:
         raise OptionError(
-            f"option 'bisect_report' expected a file that can be written, got {report!r}: {error.strerror}"
+            f"{config.given_as('bisect_report', report)} expected a file that can be written, got {report!r}: {error.strerror}"
         ) from None
