@@ -1,7 +1,7 @@
 """Interpolations that are not left to torch's decompositions: to the next point and linear ones are computed as by
 ATen (`formulas/interpolation.py`), and what ATen computes by another rule is one call outside.
 
-Eager mode interpolates bytes in fixed point on the CPU, and copies a dimension that a factor leaves as long as it was.
+On the CPU eager mode interpolates bytes in fixed point, and copies a dimension that a factor leaves as it was.
 `F.interpolate` calls operators that dispatch takes apart before the table of decompositions is asked. Below autograd's
 dispatch the table is asked for those of a known size (`decompositions/interpolation.py`).
 """
