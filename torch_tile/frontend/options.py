@@ -40,6 +40,5 @@ def _check_writable(report: str) -> None:
         with open(report, "a", encoding="utf-8"):
             pass
     except OSError as error:
-        raise OptionError(
-            f"{config.given_as('bisect_report', report)} expected a file that can be written, got {report!r}: {error.strerror}"
-        ) from None
+        source = config.given_as("bisect_report", report)
+        raise OptionError(f"{source} expected a file that can be written, got {report!r}: {error.strerror}") from None
