@@ -47,3 +47,11 @@ def test_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     assert re.search(EXPECTED[name], capsys.readouterr().out)
     assert torch_tile.counters["fallbacks"] == 0
+
+
+def test_puzzles(capsys: pytest.CaptureFixture[str]) -> None:
+    if not has_compiler():
+        pytest.skip("this build has no launcher for single kernels")
+    assert "(puzzles)" in (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    runpy.run_path(str(EXAMPLES / "puzzles" / "solve.py"), run_name="__main__")
+    assert "12 of 12 puzzles solved" in capsys.readouterr().out
