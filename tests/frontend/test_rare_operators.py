@@ -362,3 +362,17 @@ def test_search_in_an_order() -> None:
     assert_same(f(rows, values, order), search(rows, values, order))
     with pytest.raises(RuntimeError, match="sorter index out of range"):
         f(rows, values, torch.full_like(order, 11))
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 8, 15, 31, 100])
+def test_search_among_numbers_that_end_with_nan(length: int) -> None:
+    """ATen answers by the elements that it looks at; so it does for what is not sorted."""
+    boundaries = torch.arange(float(length))
+    values = torch.cat([torch.linspace(-1, length + 1, 40), torch.tensor([math.nan, math.inf, -math.inf])])
+    for sequence in (boundaries, torch.cat([boundaries, torch.full((2,), math.nan)]), torch.randn(length)):
+        for right in (False, True):
+            fresh()
+            f = compiled(lambda s, v, right=right: torch.searchsorted(s, v, right=right))
+            assert_same(f(sequence, values), torch.searchsorted(sequence, values, right=right))
+            g = compiled(lambda s, v, right=right: torch.bucketize(v, s, right=right))
+            assert_same(g(sequence, values), torch.bucketize(values, sequence, right=right))

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import torch_tile
 from tests.compiling import run_python
+from torch_tile.frontend.sparse_results import without_sparse_results
 
 
 def gradients(module: nn.Module, compiled: Any, *arguments: torch.Tensor) -> list[torch.Tensor]:
@@ -79,3 +81,20 @@ print(module[0].weight.grad.is_sparse, float(module[0].weight.grad.to_dense().su
 def test_a_second_process(cache_dir: Any) -> None:
     first, second = (run_python(_PROGRAM) for _ in range(2))
     assert first == second and first.startswith("True") and first.strip().endswith(" 0")
+
+
+def test_operands_that_are_written_afterwards() -> None:
+    """The rest is not split off then."""
+
+    def program(x: torch.Tensor) -> tuple[torch.Tensor]:
+        made = x.to_sparse()
+        x.add_(1)
+        return (made,)
+
+    graph = make_fx(program, tracing_mode="fake")(torch.eye(3))
+    assert without_sparse_results(graph) is None
+    graph = make_fx(lambda x: (x.sin().to_sparse(),), tracing_mode="fake")(torch.eye(3))
+    apart = without_sparse_results(graph)
+    assert apart is not None
+    rest, results_of = apart
+    assert torch.equal(results_of(rest(torch.eye(3)))[0].to_dense(), torch.eye(3).sin())

@@ -112,7 +112,10 @@ def test_volumes(pool: Callable[..., Any]) -> None:
         for each in (torch.contiguous_format, memory_format)[: 1 if pool is F.max_pool3d and len(shape) == 4 else 2]:
             torch.compiler.reset()
             x = torch.randn(shape).contiguous(memory_format=each)
-            compared(lambda x: pool(x, 5, 2, 2), x, 2e-5)
+            for window in ((5, 5, 5), (4, 4, 1), (1, 5, 5), (5, 1, 4)):
+                torch.compiler.reset()
+                padding = [k // 2 for k in window]
+                compared(functools.partial(pool, kernel_size=window, stride=2, padding=padding), x, 2e-5)
             torch.compiler.reset()
             adaptive = F.adaptive_avg_pool3d if pool is F.avg_pool3d else F.adaptive_max_pool3d
             compared(functools.partial(adaptive, output_size=(4, 3, 5)), x, 2e-5)
@@ -125,3 +128,13 @@ def test_dynamic_sizes() -> None:
         x = torch.randint(-3, 4, (2, 3, n, n + 1)).float()
         for eager, tile in zip(f(x), compiled(x), strict=True):
             torch.testing.assert_close(tile, eager, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("window", [(5, 5, 1), (1, 4, 4), (3, 1, 5)], ids=str)
+def test_places_in_volumes(window: tuple[int, int, int]) -> None:
+    x = torch.randint(-3, 4, (2, 3, 9, 10, 11)).float()
+    compared(lambda x: F.max_pool3d(x, window, 1, return_indices=True), x, 2e-5)
+
+
+def test_large_windows_side_by_side() -> None:
+    compared(lambda x: F.max_pool2d(x, 40, return_indices=True), torch.randn(1, 2, 80, 80), 2e-5)

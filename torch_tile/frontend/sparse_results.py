@@ -18,9 +18,23 @@ def _is_sparse(node: Node) -> bool:
     return isinstance(value, torch.Tensor) and value.layout is not torch.strided
 
 
+# What a program returns.
+_PASSED = (torch.Tensor, int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+def _may_write(node: Node) -> bool:
+    if node.op in ("placeholder", "get_attr", "output"):
+        return False
+    return not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable
+
+
 def without_sparse_results(gm: GraphModule) -> tuple[GraphModule, Callable[[Sequence[Any]], list[Any]]] | None:
-    """A graph that returns what sparse results are made of behind the other results, and what makes the results of `gm`
-    of these. None where no result is sparse, and where the graph goes on with one or is given one.
+    """Splits a graph before its sparse results.
+
+    Returns:
+        A graph whose last results are the operands of the sparse ones, and a function that makes the results of `gm` of
+        its results. None where no result is sparse, where the graph goes on with one or is given one, and where it
+        writes something after one was made: operands might change.
     """
     (output,) = gm.graph.find_nodes(op="output")
     made = [node for node in gm.graph.nodes if _is_sparse(node)]
@@ -30,6 +44,9 @@ def without_sparse_results(gm: GraphModule) -> tuple[GraphModule, Callable[[Sequ
     if not made or not is_end or not isinstance(output.args[0], (list, tuple)):
         return None
     needed = list(dict.fromkeys(source for node in made for source in node.all_input_nodes if source not in made))
+    behind = list(gm.graph.nodes)[list(gm.graph.nodes).index(made[0]) :]
+    if any(map(_may_write, behind)) or not all(isinstance(node.meta.get("val"), _PASSED) for node in needed):
+        return None
     results = list(output.args[0])
     kept = [result for result in results if result not in made]
 
@@ -38,7 +55,7 @@ def without_sparse_results(gm: GraphModule) -> tuple[GraphModule, Callable[[Sequ
         if node not in made and node is not output:
             copies[node] = graph.node_copy(node, copies.__getitem__)
     returned = [copies[value] if isinstance(value, Node) else value for value in (*kept, *needed)]
-    graph.output(tuple(returned)).meta = dict(output.meta)
+    graph.output(tuple(returned)).meta = {key: value for key, value in output.meta.items() if key != "desc"}
 
     rest, values = Graph(), dict[Node, Node]()
     for node in needed:

@@ -242,6 +242,8 @@ def _searched(
 ) -> torch.Tensor:
     """How many leading elements of a sorted sequence lie before each value, by halving.
 
+    It looks at the elements that ATen looks at: the answer is ATen's where the sequence ends with NaN or is not sorted.
+
     Args:
         sequence: its elements at given positions.
         length: of the sequence.
@@ -250,13 +252,15 @@ def _searched(
         right: equal elements lie before the value.
     """
     position = torch.zeros_like(values, dtype=torch.int64)
-    step = 1 << length.bit_length()
-    while step > 1:
-        step //= 2
-        candidate = position + step
-        element = sequence((candidate - 1).clamp(max=length - 1))
+    left = torch.full_like(position, length)  # elements that are still in question
+    for _ in range(length.bit_length()):
+        half = left >> 1
+        middle = position + half
+        element = sequence(middle.clamp(max=length - 1))
         is_past = element > values if right else element >= values
-        position = torch.where((candidate <= length) & ~is_past, candidate, position)
+        goes_on = (left > 0) & ~is_past
+        position = torch.where(goes_on, middle + 1, position)
+        left = torch.where(goes_on, left - half - 1, half)
     return position.to(torch.int32 if out_int32 else torch.int64)
 
 

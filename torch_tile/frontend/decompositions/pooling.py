@@ -130,8 +130,8 @@ class _Windows:
     def largest(
         self, x: torch.Tensor, places: torch.Tensor | None, dims: Sequence[int]
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The largest element of each window along some dimensions and its place in the image, as ATen chooses it: of
-        equal ones the first, of NaNs the last.
+        """The largest element of each window along some dimensions and its place in the image, as in ATen: of equal
+        ones the first, of NaNs the last.
 
         Args:
             places: of the elements of `x` along the dimensions behind `dims`; None stands for zeros.
@@ -158,7 +158,7 @@ class _Windows:
                 takes = takes | torch.isnan(value)
             best = torch.maximum(best, value)  # what is padded is no greater than what every window holds
             best_place = torch.where(takes, place, best_place)
-        return best, best_place
+        return best, best_place.expand(best.shape)
 
     def first_places(self, places: Any, dims: Sequence[int]) -> Any:
         """Of the elements at the first offset along `dims`; where these are padding, of each window's first element in
@@ -248,7 +248,8 @@ def is_channels_last(x: torch.Tensor, rank: int) -> bool:
 
 def added_at(grad: torch.Tensor, indices: torch.Tensor, x: torch.Tensor, rank: int) -> torch.Tensor:
     """Zeros like `x`, plus each element of `grad` at the place in its image that `indices` has for it, as ATen does on
-    for the CPU go about it: there are fewer windows than elements, or most elements are in many windows.
+    the CPU: there are fewer windows than elements, or most elements are in many windows. 16-bit dtypes are added in
+    float32.
     """
     wide = wide_dtype(grad.dtype)
     lead, points = list(x.shape[: x.dim() - rank]), math.prod(x.shape[x.dim() - rank :])
@@ -261,15 +262,16 @@ def added_at(grad: torch.Tensor, indices: torch.Tensor, x: torch.Tensor, rank: i
     return added.to(grad.dtype).view(x.shape)
 
 
-def goes_by_dimensions(counts: Sequence[int], x: torch.Tensor, is_near: bool = False) -> bool:
+def goes_by_dimensions(counts: Sequence[int], x: torch.Tensor, has_channels_last: bool = False) -> bool:
     """Whether windows are gone through along one dimension after the other, given the views along each.
 
     Args:
-        is_near: the views of all dimensions are whole vectors that lie side by side.
+        has_channels_last: every view is read in whole vectors, whatever its dimension.
     """
-    worth_a_pass = (
-        WORTH_A_PASS if x.device.type != "cpu" else WORTH_A_PASS_OF_VECTORS if is_near else WORTH_A_PASS_ON_CPU
-    )
+    if x.device.type != "cpu":
+        worth_a_pass = WORTH_A_PASS
+    else:
+        worth_a_pass = WORTH_A_PASS_OF_VECTORS if has_channels_last else WORTH_A_PASS_ON_CPU
     return math.prod(counts) - sum(counts) >= worth_a_pass
 
 
@@ -346,8 +348,10 @@ def _average_backward(rank: int) -> Callable[..., Any]:
         divided = grad.to(wide_dtype(grad.dtype)) / windows.divisor(count_include_pad, divisor_override)
         total: Any = None
         # Windows apart have elements whose neighbours look at the same ones: rows of a few are gathered once.
-        is_apart = x.device.type == "cpu" and windows.stride[-1] > 1 and not is_channels_last(x, rank)
-        if goes_by_dimensions(each, x) or (is_apart and (math.prod(each) > 1 or windows.stride[-1] > LONGEST_SHUFFLED)):
+        is_gathered = x.device.type == "cpu" and windows.stride[-1] > 1 and not is_channels_last(x, rank)
+        if goes_by_dimensions(each, x) or (
+            is_gathered and (math.prod(each) > 1 or windows.stride[-1] > LONGEST_SHUFFLED)
+        ):
             total = divided
             for dim in reversed(range(rank)):  # the last and largest step goes along whole rows
                 total = _summed_over_windows(windows, total, dim)
@@ -380,7 +384,9 @@ def _maximum(rank: int) -> Callable[..., Any]:
     ) -> Any:
         windows = _Windows(x, kernel_size, stride, padding, dilation, ceil_mode, rank)
         by_dimensions = goes_by_dimensions(windows.kernel, x, is_channels_last(x, rank))
-        if (sum if by_dimensions else math.prod)(windows.kernel) > MOST_TAPS:
+        # Of large windows that share no elements, each element is looked at once in any case.
+        overlaps = any(s < k for s, k in zip(windows.stride, windows.kernel, strict=True))
+        if (sum if by_dimensions and overlaps else math.prod)(windows.kernel) > MOST_TAPS:
             return NotImplemented
         if by_dimensions:
             # The first element of a window's first row that has its maximum: rows first, then what they gave.
@@ -389,7 +395,6 @@ def _maximum(rank: int) -> Callable[..., Any]:
                 best, best_index = windows.largest(best, best_index, [dim])
         else:
             best, best_index = windows.largest(x, None, range(rank))
-        best_index = best_index.expand(best.shape)
         if (apart := windows.apart(x)) is not None:
             best = aten.amax(*apart)
         return laid_out(best, x), laid_out(best_index.to(torch.int64), x)

@@ -76,7 +76,7 @@ Value TileLowering::loadReversed(Type type, Value ptr, Value count, Value other)
                                      left >= perRegister ? Value() : i64(left), other));
     return rechunk(parts, lanes).front();
   }
-  // Lanes whose number is known begin with the last one: the others are behind them.
+  // With a known count the vector starts at the last wanted element, so that nothing below it is read.
   int64_t wanted = known ? std::clamp<int64_t>(*known, 1, lanes) : lanes;
   SmallVector<int32_t, 64> mask;
   for (int64_t lane = 0; lane < lanes; ++lane)
