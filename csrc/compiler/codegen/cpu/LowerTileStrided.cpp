@@ -17,7 +17,7 @@ bool TileLowering::canLoadStrided(Type type, std::optional<int64_t> stride, Valu
   if (!stride || lanesOf(type) < 4 || !llvm::isPowerOf2_64(lanesOf(type)))
     return false;
   if (*stride == -1)
-    return !count || constantOf(count) || hasMaskedAccess(type);
+    return !count || ((constantOf(count) || hasMaskedAccess(type)) && !movesLaneByLane(type, count, /*isStore=*/false));
   return *stride >= 2 && *stride <= maxStride && (!count || constantOf(count) || hasMaskedAccess(type));
 }
 
