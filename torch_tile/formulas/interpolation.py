@@ -68,7 +68,7 @@ def _laid_out_as(result: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 def _next_points(scaled: Scaled, is_exact: bool, device: torch.device | None) -> torch.Tensor:
     whole = torch.arange(scaled.new, device=device, dtype=torch.float32)
     places: torch.Tensor = (whole + 0.5 if is_exact else whole) * scaled.step()
-    return places.to(torch.int64).clamp(max=scaled.old - 1)
+    return places.to(torch.int64).clamp(0, scaled.old - 1)  # bounds that need no check
 
 
 def times_repeated(scaled: Scaled, is_exact: bool) -> int | None:
@@ -131,9 +131,9 @@ def _neighbours(scaled: Scaled, align_corners: bool, dtype: torch.dtype, device:
     else:
         places = (places + 0.5) * scaled.step() - 0.5
     places = places.clamp(min=0.0)
-    first = places.to(torch.int64).clamp(max=old - 1)
+    first = places.to(torch.int64).clamp(0, old - 1)
     share = (places - first).clamp(0.0, 1.0).to(dtype)
-    return _Neighbours(first, (first + 1).clamp(max=old - 1), 1 - share, share)
+    return _Neighbours(first, (first + 1).clamp(0, old - 1), 1 - share, share)
 
 
 def _sum_of_itself(x: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,9 @@ using namespace mlir::graph;
 namespace torch_tile::fusion {
 namespace {
 
+/// Elements whose bytes are a whole number of any access: 64 of 8 bits are a line of a processor's cache.
+constexpr int64_t unitOfPieces = 64;
+
 class Splitter {
 public:
   Splitter(FuncOp func, const Machine &machine, std::vector<FusionDecision> &decisions)
@@ -145,9 +148,35 @@ private:
     return rows >= 4 ? rows : 1;
   }
 
+  /// Pieces of equal length that leave a few elements over.
+  struct Pieces {
+    int64_t count, chunk, rest;
+  };
+
+  /// Of a length that nothing divides. Pieces of a row begin at the same place of a word of memory.
+  std::optional<Pieces> piecesWithRest(int64_t length, int64_t chunk, bool isColumn) {
+    int64_t unit = isColumn ? 1 : unitOfPieces, least = length / chunk;
+    std::optional<Pieces> best;
+    for (int64_t count = std::max<int64_t>(least, 2); count <= least + least / 4; ++count) {
+      int64_t whole = length / count / unit * unit, rest = length - count * whole;
+      if (whole > 0 && rest <= whole / 4 && (!best || rest < best->rest))
+        best = {count, whole, rest};
+    }
+    return best;
+  }
+
+  /// Whether what a reduction reads is in memory anyway: a second reader would have other operands written there.
+  static bool readsMemory(LoopsOp op) {
+    return llvm::all_of(op.bodyBlock()->getOps<LoadOp>(), [](LoadOp load) {
+      Value source = load.getSource();
+      return !source.getDefiningOp<LoopsOp>() || llvm::any_of(source.getUsers(), llvm::IsaPred<ReturnOp>);
+    });
+  }
+
   /// With `rows` above 1 each piece has so many partial results of each column.
   void split(LoopsOp op, AxisAttr axis, int64_t chunk, int64_t mostChunk, bool isColumn, int64_t rows) {
     SizeExpr length = axis.getExtent();
+    int64_t rest = 0;
     if (std::optional<int64_t> extent = length.constant()) {
       std::optional<int64_t> exact;
       if (rows > 1)
@@ -156,7 +185,16 @@ private:
         length = sizes.constant(*extent / rows);
       else
         rows = 1;
-      chunk = exact ? *exact : exactChunkNear(*extent, chunk, mostChunk).value_or(chunk);
+      if (!exact)
+        exact = exactChunkNear(*extent, chunk, mostChunk);
+      // Elements that are left over come with the partial results: those of a last, shorter piece would have masks.
+      std::optional<Pieces> uneven = exact ? std::nullopt : piecesWithRest(*extent, chunk, isColumn);
+      if (uneven && op.reducedAxes().size() == 1 && readsMemory(op)) {
+        rest = uneven->rest;
+        exact = uneven->chunk;
+        length = sizes.constant(*extent - rest);
+      }
+      chunk = exact.value_or(chunk);
     }
     SizeExpr chunkExpr = sizes.constant(chunk);
     SizeExpr pieces = facts.simplify(sizes.ceilDiv(length, chunkExpr));
@@ -190,7 +228,7 @@ private:
 
     auto partial = LoopsOp::create(builder, loc, partialTypes, builder.getArrayAttr(axes), ValueRange(),
                                    DenseI64ArrayAttr(), op.getInitsAttr(), ArrayAttr());
-    IRMapping mapping;
+    IRMapping mapping, restMapping;
     op.getBody().cloneInto(&partial.getBody(), mapping);
     IRMapping combineMapping;
     op.getCombine().cloneInto(&partial.getCombine(), combineMapping);
@@ -212,22 +250,50 @@ private:
     }
     if (!isColumn)
       indices.push_back(sizes.symbol("r0"));
-    finalAxes.push_back(AxisAttr::get(context, builder.getStringAttr("r0"), pieces, true));
+    AxisAttr finalAxis =
+        AxisAttr::get(context, builder.getStringAttr("r0"), sizes.add(pieces, sizes.constant(rest)), true);
+    finalAxes.push_back(finalAxis);
     if (rows > 1)
       finalAxes.push_back(AxisAttr::get(context, builder.getStringAttr("r1"), sizes.constant(rows), true));
     auto whole = LoopsOp::create(builder, loc, op.getResultTypes(), builder.getArrayAttr(finalAxes), ValueRange(),
                                  DenseI64ArrayAttr(), op.getInitsAttr(), ArrayAttr());
-    Block *body = builder.createBlock(&whole.getBody());
-    SmallVector<Value> loaded;
-    for (Value result : partial.getOutputs())
-      loaded.push_back(LoadOp::create(builder, loc,
-                                      scalarType(cast<GraphTensorType>(result.getType()).getElementType()), result,
-                                      exprArray(context, indices), ValueRange(), Value(), Value()));
-    builder.setInsertionPointToEnd(body);
-    YieldOp::create(builder, loc, loaded);
+    if (rest > 0) {
+      op.getBody().cloneInto(&whole.getBody(), restMapping);
+      SizeExpr beyond = sizes.sub(sizes.symbol("r0"), pieces);
+      shiftAxis(whole, axis, sizes.add(length, beyond), /*isExact=*/true, sizes);
+      takePartial(whole, partial, indices, beyond);
+    } else {
+      builder.createBlock(&whole.getBody());
+      YieldOp::create(builder, loc, loadsOf(builder, loc, partial, indices, Value()));
+    }
     whole.getCombine().takeBody(op.getCombine());
     op.replaceAllUsesWith(whole.getResults());
     op.erase();
+  }
+
+  /// Of all partial results, at one point; under a mask those that there are.
+  static SmallVector<Value> loadsOf(OpBuilder &builder, Location loc, LoopsOp partial, ArrayRef<SizeExpr> indices,
+                                    Value mask) {
+    ArrayAttr place = exprArray(builder.getContext(), indices);
+    return llvm::map_to_vector(partial.getOutputs(), [&](Value result) -> Value {
+      Type type = scalarType(cast<GraphTensorType>(result.getType()).getElementType());
+      Value other = mask ? arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type)).getResult() : Value();
+      return LoadOp::create(builder, loc, type, result, place, ValueRange(), mask, other);
+    });
+  }
+
+  /// Partial results in place of elements, where `beyond` is negative.
+  void takePartial(LoopsOp op, LoopsOp partial, ArrayRef<SizeExpr> indices, SizeExpr beyond) {
+    auto yield = cast<YieldOp>(op.bodyBlock()->getTerminator());
+    OpBuilder builder(yield);
+    Location loc = op.getLoc();
+    auto index = [&](SizeExpr e) {
+      return IndexOp::create(builder, loc, builder.getI64Type(), ExprAttr::get(op.getContext(), e), ValueRange());
+    };
+    Value isPartial =
+        arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, index(beyond), index(sizes.constant(0)));
+    for (auto [k, loaded] : llvm::enumerate(loadsOf(builder, loc, partial, indices, isPartial)))
+      yield.setOperand(k, arith::SelectOp::create(builder, loc, isPartial, loaded, yield.getOperand(k)));
   }
 
   FuncOp func;

@@ -21,20 +21,23 @@ graph.func @all(%x: !graph.tensor<[1048576], f32>) -> !graph.tensor<[], f32> att
 
 // -----
 
-// A prime extent: the last piece is masked, and its missing elements are the identity of the combiner, whatever the body makes of them. Both results go through.
+// A prime extent: pieces of equal length, and a rest that the second reduction reads behind the partial results. Both results go through.
 
-// CHECK-LABEL: graph.func @masked
-// CHECK:         %[[P:.*]]:2 = graph.loops [p = 25, reduce r0 = 4096]
-// CHECK:           %[[IN:.*]] = arith.cmpi slt
-// CHECK:           graph.load %arg0 ["p*4096 + r0"] mask %[[IN]]
-// CHECK:           %[[INDEX:.*]] = graph.index_value "p*4096 + r0"
-// CHECK:           arith.select %[[IN]], %{{.*}}, %{{.*}} : f32
-// CHECK:           arith.select %[[IN]], %[[INDEX]], %{{.*}} : i64
+// CHECK-LABEL: graph.func @rest
+// CHECK:         %[[P:.*]]:2 = graph.loops [p = 24, reduce r0 = 4160]
+// CHECK-NEXT:      graph.load %arg0 ["p*4160 + r0"] :
+// CHECK-NEXT:      graph.index_value "p*4160 + r0"
+// CHECK-NEXT:      graph.yield
 // CHECK:         combine [0xFF800000 : f32, 9223372036854775807]
-// CHECK:         graph.loops [reduce r0 = 25]
-// CHECK-NEXT:      graph.load %[[P]]#0 ["r0"]
-// CHECK-NEXT:      graph.load %[[P]]#1 ["r0"]
-graph.func @masked(%x: !graph.tensor<[100003], f32>) -> !graph.tensor<[], i64> attributes {symbols = []} {
+// CHECK:         graph.loops [reduce r0 = 187]
+// CHECK-NEXT:      %[[X:.*]] = graph.load %arg0 ["r0 + 99816"] :
+// CHECK-NEXT:      %[[AT:.*]] = graph.index_value "r0 + 99816"
+// CHECK:           %[[IN:.*]] = arith.cmpi slt
+// CHECK:           %[[V:.*]] = graph.load %[[P]]#0 ["r0"] mask %[[IN]]
+// CHECK:           %[[I:.*]] = graph.load %[[P]]#1 ["r0"] mask %[[IN]]
+// CHECK:           arith.select %[[IN]], %[[V]], %[[X]] : f32
+// CHECK:           arith.select %[[IN]], %[[I]], %[[AT]] : i64
+graph.func @rest(%x: !graph.tensor<[100003], f32>) -> !graph.tensor<[], i64> attributes {symbols = []} {
   %a:2 = graph.loops [reduce r0 = 100003] -> (!graph.tensor<[], f32>, !graph.tensor<[], i64>) {
     %v = graph.load %x ["r0"] : !graph.tensor<[100003], f32> -> f32
     %i = graph.index_value "r0"
@@ -265,4 +268,29 @@ graph.func @columns_of_a_view(%x: !graph.tensor<[2048, 49, 3, 96], f32>) -> !gra
     graph.yield %s : f32
   }
   graph.return %a : !graph.tensor<[288], f32>
+}
+
+// -----
+
+// What a rest would have written to memory for itself alone: the last piece is masked.
+
+// CHECK-LABEL: graph.func @of_what_is_not_in_memory
+// CHECK:         graph.loops [p = 25, reduce r0 = 4096]
+// CHECK:           graph.load %{{.*}} ["p*4096 + r0"] mask
+// CHECK:         graph.loops [reduce r0 = 25]
+graph.func @of_what_is_not_in_memory(%x: !graph.tensor<[100003], f32>) -> !graph.tensor<[], f32> attributes {symbols = []} {
+  %y = graph.loops [i0 = 100003] -> (!graph.tensor<[100003], f32>) {
+    %v = graph.load %x ["i0"] : !graph.tensor<[100003], f32> -> f32
+    %e = math.exp %v : f32
+    graph.yield %e : f32
+  }
+  %a = graph.loops [reduce r0 = 100003] -> (!graph.tensor<[], f32>) {
+    %v = graph.load %y ["r0"] : !graph.tensor<[100003], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[], f32>
 }

@@ -335,16 +335,19 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
   if (lane == 0 && (row == 0 || rows == 1))
     return {1, 1, 1, false, true};
   int64_t element = stream.elementBytes;
-  bool isTransposed = rows > 1 && row == element && lane && *lane != 0 && *lane != element;
+  auto wrapsAlong = [&](int axis) { return axis >= 0 && stream.wraps[axis]; };
+  auto isIndirectAlong = [&](int axis) { return axis >= 0 && stream.isIndirect[axis]; };
+  bool isTakenApart = !stream.digits.empty() && schedule.vectorAxis == loops.flatAxis;
+  bool isGathered = isTakenApart || isIndirectAlong(schedule.vectorAxis) || wrapsAlong(schedule.vectorAxis) ||
+                    wrapsAlong(schedule.rowAxis);
+  // What indices choose is read where each thread wants it, whatever lies side by side.
+  bool isTransposed = rows > 1 && row == element && lane && *lane != 0 && *lane != element && !isGathered &&
+                      !isIndirectAlong(schedule.rowAxis);
   if (isTransposed) {
     std::swap(lane, row);
     std::swap(lanes, rows);
     std::swap(validLanes, validRows);
   }
-  auto wrapsAlong = [&](int axis) { return axis >= 0 && stream.wraps[axis]; };
-  bool isLookedUp = schedule.vectorAxis >= 0 && stream.isIndirect[schedule.vectorAxis];
-  bool isTakenApart = !stream.digits.empty() && schedule.vectorAxis == loops.flatAxis;
-  bool isGathered = isTakenApart || isLookedUp || wrapsAlong(schedule.vectorAxis) || wrapsAlong(schedule.rowAxis);
   // Somewhere in the middle, where a tile begins.
   int64_t middle = isTakenApart ? validLanes / 2 / lanes * lanes : 0;
   int64_t width = lane == element && !isGathered ? vector : 1;
