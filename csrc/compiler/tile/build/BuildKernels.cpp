@@ -107,11 +107,16 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
     Schedule schedule = chooseGpuSchedule(asAccessed, options.sharedBytes);
     if (!asAccessed.canFlatten() || isNearFloor(schedule))
       return schedule;
-    flat.emplace(fusion, facts, Walk::Result);
-    Schedule other = flat->flatAxis >= 0 ? chooseGpuSchedule(*flat, options.sharedBytes) : schedule;
-    if (isWorthFlattening(schedule, other))
-      return other;
-    flat.reset();
+    for (Walk walk : {Walk::Result, Walk::Tiles}) {
+      FusedLoops merged(fusion, facts, walk);
+      if (merged.flatAxis < 0)
+        continue;
+      Schedule other = chooseGpuSchedule(merged, options.sharedBytes);
+      if (!isWorthFlattening(schedule, other, walk))
+        continue;
+      schedule = other;
+      flat.emplace(std::move(merged));
+    }
     return schedule;
   };
   // An ordered scatter takes the schedule of the CPU, with a block of threads for a vector register.

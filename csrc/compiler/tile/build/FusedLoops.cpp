@@ -76,8 +76,8 @@ FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols, Walk walk)
   outputs = llvm::to_vector(cast<YieldOp>(body.getTerminator()).getValues());
   orderAxes();
   mergeAxes();
-  if (walk == Walk::Result && canFlatten())
-    flattenAxes();
+  if (walk != Walk::Accesses && canFlatten())
+    flattenAxes(walk);
   assignStages();
 }
 
@@ -249,7 +249,15 @@ bool FusedLoops::canFlatten() const {
   return axes.size() > 1 && !isOrdered() && llvm::none_of(axes, [](const Axis &axis) { return axis.reduced; });
 }
 
-void FusedLoops::flattenAxes() {
+/// Whether some load has its neighbours along an axis.
+bool FusedLoops::isReadAlong(const Axis &axis) const {
+  return llvm::any_of(accesses(), [&](const Access &access) {
+    std::optional<SizeExpr> stride = strideAlong(context, access.offset, axis.name);
+    return access.load && stride && stride->isConstant(1) && access.scalars.empty();
+  });
+}
+
+void FusedLoops::flattenAxes(Walk walk) {
   Value largest;
   int64_t mostBytes = 0;
   for (Value result : outputs)
@@ -276,8 +284,13 @@ void FusedLoops::flattenAxes() {
   };
   // From the innermost axis on; those of unknown sizes would be divided by.
   size_t first = axes.size() - 1;
-  while (first > 0 && axes[first].extent.isConstant() && isOneStep(axes[first - 1], axes[first]))
+  while (first > 0 && axes[first].extent.isConstant() && isOneStep(axes[first - 1], axes[first])) {
+    if (walk == Walk::Tiles && isReadAlong(axes[first - 1]))
+      break;
     --first;
+  }
+  if (walk == Walk::Tiles && first == 0) // as by Walk::Result
+    return;
   if (first + 1 >= axes.size())
     return;
   flattened.assign(axes.begin() + first, axes.end());

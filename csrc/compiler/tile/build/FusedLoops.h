@@ -25,6 +25,7 @@ bool isUnaligned(mlir::Value buffer, const SizeFacts &facts);
 enum class Walk {
   Accesses, ///< all of them: only axes that every access walks as one become one
   Result,   ///< the largest result: axes along which it has no gaps become one, which other accesses take apart
+  Tiles,    ///< likewise, but for the axis along which what is read lies side by side: tiles have rows along that
 };
 
 class FusedLoops {
@@ -36,9 +37,9 @@ public:
   llvm::SmallVector<FusedMember> members;
   int numStages = 1;
 
-  /// Whether Walk::Result can differ: nothing is reduced or in order.
+  /// Whether Walk::Result and Walk::Tiles can differ: nothing is reduced or in order.
   bool canFlatten() const;
-  /// The axes that became the axis `flatAxis` by Walk::Result, outermost first; empty: none.
+  /// The axes that became the axis `flatAxis` by those, outermost first; empty: none.
   llvm::SmallVector<fusion::Axis> flattened;
   int flatAxis = -1;
   /// Offsets of loads and results over those axes.
@@ -95,7 +96,8 @@ private:
   void orderAxes();
   void mergeAxes();
   void mergeInto(size_t outerNumber, size_t innerNumber);
-  void flattenAxes();
+  void flattenAxes(Walk walk);
+  bool isReadAlong(const fusion::Axis &axis) const;
   SizeExpr flatten(SizeExpr e, const fusion::Axis &flat);
   bool tryMerge(const fusion::Axis &outer, const fusion::Axis &inner);
   void assignStages();

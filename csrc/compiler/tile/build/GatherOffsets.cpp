@@ -2,11 +2,13 @@
 #include "compiler/tile/build/KernelEmitter.h"
 
 #include "compiler/fusion/Access.h"
+#include "compiler/tile/ir/Marks.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace mlir::graph;
+using torch_tile::fusion::strideAlong;
 
 namespace torch_tile::tile_build {
 
@@ -94,6 +96,67 @@ ExprEmitter::Bindings KernelEmitter::narrowBindings(SizeExpr expr) {
     result[name] = value;
   }
   return result;
+}
+
+/// Whether what is loaded under a mask is chosen from several such values, as elements of a concatenation are.
+bool KernelEmitter::isOneOfSeveral(LoadOp load) {
+  return load.getMask() && llvm::any_of(load->getUsers(), [&](Operation *user) {
+           auto select = dyn_cast<arith::SelectOp>(user);
+           return select && select.getCondition() != load.getResult();
+         });
+}
+
+//===-- loads ---------------------------------------------------------------------------------------------------===//
+
+KernelEmitter::TurnGuard::TurnGuard(KernelEmitter &emitter) : emitter(emitter) { turn(); }
+
+KernelEmitter::TurnGuard::~TurnGuard() { turn(); }
+
+void KernelEmitter::TurnGuard::turn() {
+  std::swap(emitter.schedule.vectorAxis, emitter.schedule.rowAxis);
+  std::swap(emitter.schedule.lanes, emitter.schedule.rows);
+  std::swap(emitter.validLanes, emitter.validRows);
+}
+
+/// What lies side by side along the rows of a tile, and anywhere along its lanes: neighbouring threads read neighbours.
+bool KernelEmitter::isAcross(SizeExpr offset) const {
+  if (!options.isGpu || !hasRows() || isRowReduced() || isVectorReduced())
+    return false;
+  std::optional<SizeExpr> row = strideAlong(loops.sizes(), offset, rowName());
+  return row && row->isConstant(1) && !strideAlong(loops.sizes(), offset, vectorName());
+}
+
+Value KernelEmitter::turned(Value value) {
+  auto type = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
+  if (!type)
+    return value;
+  auto result = RankedTensorType::get({type.getDimSize(1), type.getDimSize(0)}, type.getElementType());
+  return reuse(tile::TransOp::create(builder, result, value, builder.getDenseI64ArrayAttr({1, 0})));
+}
+
+/// Every lane has an address of its own.
+Value KernelEmitter::gatherElements(LoadOp load, SizeExpr offset, bool scalarsVary, Value mask, Value other) {
+  if (!scalarsVary && isAcross(offset)) {
+    mask = turned(mask);
+    other = turned(other);
+    Value value;
+    {
+      TurnGuard guard(*this);
+      value = gatherElements(load, offset, scalarsVary, mask, other);
+    }
+    return turned(value);
+  }
+  auto [place, offsets] = placesOf(load.getSource(), offset);
+  if (isPartialTile() || (hasRows() && validRows)) {
+    Value inside = gatherMask();
+    mask = mask ? reuse(arith::AndIOp::create(builder, mask, inside)) : inside;
+  }
+  if (other)
+    other = toTile(builder, other, tileShape());
+  auto gather = tile::GatherOp::create(builder, tileOf(load.getType()), place, offsets, mask, other);
+  if (isOneOfSeveral(load))
+    gather->setAttr(tile::kOneOfSeveral, builder.getUnitAttr());
+  return reuse(gather);
 }
 
 } // namespace torch_tile::tile_build

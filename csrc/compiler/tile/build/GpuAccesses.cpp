@@ -235,6 +235,15 @@ bool GpuModel::canTile(int axis) const {
       streams, [&](const Stream &stream) { return stream.strides[axis] || stream.isLoad || stream.isScattered; });
 }
 
+bool GpuModel::isAcross(const Stream &stream, int v, int r) const {
+  return v >= 0 && v == loops.flatAxis && r >= 0 && stream.isLoad && !stream.digits.empty() &&
+         stream.strides[r] == stream.elementBytes;
+}
+
+bool GpuModel::isReadAcross(int v, int r) const {
+  return llvm::any_of(streams, [&](const Stream &stream) { return isAcross(stream, v, r); });
+}
+
 /// Of the elements that an axis tells apart, in bytes.
 int64_t GpuModel::widestAlong(int axis) const {
   int64_t widest = 1;
@@ -341,15 +350,17 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
   bool isGathered = isTakenApart || isIndirectAlong(schedule.vectorAxis) || wrapsAlong(schedule.vectorAxis) ||
                     wrapsAlong(schedule.rowAxis);
   // What indices choose is read where each thread wants it, whatever lies side by side.
-  bool isTransposed = rows > 1 && row == element && lane && *lane != 0 && *lane != element && !isGathered &&
-                      !isIndirectAlong(schedule.rowAxis);
+  bool isAlongRows = rows > 1 && isAcross(stream, schedule.vectorAxis, schedule.rowAxis);
+  bool isTransposed = isAlongRows || (rows > 1 && row == element && lane && *lane != 0 && *lane != element &&
+                                      !isGathered && !isIndirectAlong(schedule.rowAxis));
   if (isTransposed) {
     std::swap(lane, row);
     std::swap(lanes, rows);
     std::swap(validLanes, validRows);
   }
   // Somewhere in the middle, where a tile begins.
-  int64_t middle = isTakenApart ? validLanes / 2 / lanes * lanes : 0;
+  int64_t apart = isAlongRows ? validRows : validLanes, tileApart = isAlongRows ? rows : lanes;
+  int64_t middle = isTakenApart ? apart / 2 / tileApart * tileApart : 0;
   int64_t width = lane == element && !isGathered ? vector : 1;
   while (lanes % width != 0)
     width /= 2;
@@ -390,8 +401,9 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
     int64_t position = t * vector, r = position / lanes, l = position % lanes;
     if (r >= rows || l >= validLanes || r >= validRows)
       continue;
-    int64_t address = (isTakenApart ? addressOf(stream, middle + l) : l * lane.value_or(chosenApart)) +
-                      r * row.value_or(64 * lineBytes);
+    int64_t address = isAlongRows    ? addressOf(stream, middle + r) + l * element
+                      : isTakenApart ? addressOf(stream, middle + l) + r * row.value_or(64 * lineBytes)
+                                     : l * lane.value_or(chosenApart) + r * row.value_or(64 * lineBytes);
     for (int64_t byte : {address, address + joined * width * element - 1}) {
       sectors.insert(byte / sectorBytes);
       lines.insert(byte / lineBytes);

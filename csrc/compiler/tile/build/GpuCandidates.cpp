@@ -36,10 +36,8 @@ public:
       if (model.extent(v) < 2 || !(canTile(v) || v == loops.flatAxis))
         continue;
       addSingle(v);
-      if (!canTile(v))
-        continue;
       for (int r = 0; r < numAxes; ++r)
-        if (r != v && model.extent(r) > 1 && canTile(r))
+        if (r != v && model.extent(r) > 1 && canTile(r) && (canTile(v) || model.isReadAcross(v, r)))
           addPair(v, r);
     }
     return std::move(list);

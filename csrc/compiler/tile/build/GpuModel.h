@@ -42,6 +42,9 @@ public:
   unsigned numAccesses() const { return streams.size(); }
   /// Whether tiles may lie along the axis: what is read may lie anywhere, what is written at places of its own, too.
   bool canTile(int axis) const;
+  /// Whether what is taken apart along the flat axis `v` lies side by side along another one: threads of a tile over
+  /// both read it along that.
+  bool isReadAcross(int v, int r) const;
 
 private:
   static constexpr int64_t sectorBytes = 32, warpSize = 32, accessBytes = 16;
@@ -85,6 +88,7 @@ private:
 
   int64_t addressOf(const Stream &stream, int64_t position) const;
   double sectorsOf(const Stream &stream, const Box &box, int64_t sectorBytes = GpuModel::sectorBytes) const;
+  bool isAcross(const Stream &stream, int v, int r) const;
   double blockBytesOf(const Stream &stream, const Box &box) const;
   double wastedBytes(const Stream &stream, const Box &program, double programs, double once) const;
   double newShare(const Stream &stream, llvm::ArrayRef<const Stream *> others, const Box &box) const;

@@ -230,6 +230,11 @@ private:
   };
   Places placesOf(mlir::Value buffer, SizeExpr offset);
   ExprEmitter::Bindings narrowBindings(SizeExpr expr);
+  mlir::Value gatherElements(mlir::graph::LoadOp load, SizeExpr offset, bool scalarsVary, mlir::Value mask,
+                             mlir::Value other);
+  static bool isOneOfSeveral(mlir::graph::LoadOp load);
+  bool isAcross(SizeExpr offset) const;
+  mlir::Value turned(mlir::Value value);
   /// `op` itself, or an equal one made earlier in this scope.
   mlir::Value reuse(mlir::Operation *op);
 
@@ -284,6 +289,17 @@ private:
     mlir::Value validLanes, validRows;
   };
   mlir::Value spreadColumn(mlir::Value value);
+
+  /// While it lives, the rows of tiles are the lanes, and the lanes the rows.
+  class TurnGuard {
+  public:
+    explicit TurnGuard(KernelEmitter &emitter);
+    ~TurnGuard();
+
+  private:
+    void turn();
+    KernelEmitter &emitter;
+  };
 
   FusedLoops &loops;
   Schedule schedule;

@@ -259,14 +259,6 @@ Value KernelEmitter::emitLoad(LoadOp load, llvm::function_ref<Value(Value)> look
       [&]() -> ValueList { return {toTile(builder, other, shape)}; })[0];
 }
 
-/// Whether what is loaded under a mask is chosen from several such values, as elements of a concatenation are.
-static bool isOneOfSeveral(LoadOp load) {
-  return load.getMask() && llvm::any_of(load->getUsers(), [&](Operation *user) {
-           auto select = dyn_cast<arith::SelectOp>(user);
-           return select && select.getCondition() != load.getResult();
-         });
-}
-
 Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter::Bindings &scalars, bool scalarsVary,
                                 Value mask, Value other) {
   Value pointer = pointerOf(load.getSource());
@@ -289,18 +281,7 @@ Value KernelEmitter::emitMemory(LoadOp load, SizeExpr offset, const ExprEmitter:
     return other ? reuse(arith::SelectOp::create(builder, mask, value, toTile(builder, other, tileShape()))) : value;
   }
 
-  // Every lane has an address of its own.
-  auto [place, offsets] = placesOf(load.getSource(), offset);
-  if (isPartialTile() || (hasRows() && validRows)) {
-    Value inside = gatherMask();
-    mask = mask ? reuse(arith::AndIOp::create(builder, mask, inside)) : inside;
-  }
-  if (other)
-    other = isTile(other) ? other : toTile(builder, other, tileShape());
-  auto gather = tile::GatherOp::create(builder, tileOf(load.getType()), place, offsets, mask, other);
-  if (isOneOfSeveral(load))
-    gather->setAttr(tile::kOneOfSeveral, builder.getUnitAttr());
-  return reuse(gather);
+  return gatherElements(load, offset, scalarsVary, mask, other);
 }
 
 Value KernelEmitter::structuredLoad(Value pointer, SizeExpr offset, Type elementType, Value mask, bool isOneOfSeveral) {

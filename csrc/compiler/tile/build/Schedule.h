@@ -88,8 +88,8 @@ Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes);
 Schedule chooseGpuScheduleByRules(FusedLoops &loops, int64_t sharedBytes);
 /// Whether hardly any schedule can be better.
 bool isNearFloor(const Schedule &schedule);
-/// Whether a schedule of the nest that walks the result alone is worth its divisions.
-bool isWorthFlattening(const Schedule &asAccessed, const Schedule &flat);
+/// Whether a schedule of the nest by another walk is worth its divisions.
+bool isWorthFlattening(const Schedule &asAccessed, const Schedule &flat, Walk walk);
 /// Likewise of a scan, which goes along the threads or along a loop of each, whichever way memory is contiguous.
 Schedule chooseGpuScanSchedule(FusedLoops &loops);
 
