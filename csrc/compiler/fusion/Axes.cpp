@@ -97,6 +97,68 @@ static void collectDivisors(SizeExpr expr, StringRef axis, SmallVectorImpl<SizeE
     }
 }
 
+/// Adds the digits of an axis, of a chain 1 < c1 | c2 | ... | extent, and gives the axis over them; a divisor that does
+/// not fit into the chain stays a division.
+static SizeExpr splitAxis(SizeExpr extent, SmallVectorImpl<SizeExpr> &divisors, bool isReduced, StringRef prefix,
+                          unsigned &next, const SizeFacts &facts, SmallVectorImpl<Axis> &axes) {
+  SizeContext &sizes = facts.sizes();
+  llvm::stable_sort(divisors, [&](SizeExpr a, SizeExpr b) { return facts.estimate(a) < facts.estimate(b); });
+  SmallVector<SizeExpr> chain{sizes.constant(1)};
+  for (SizeExpr divisor : divisors)
+    if (facts.divides(chain.back(), divisor) == Proof::Yes && facts.divides(divisor, extent) == Proof::Yes &&
+        facts.less(chain.back(), divisor) == Proof::Yes && facts.less(divisor, extent) == Proof::Yes)
+      chain.push_back(divisor);
+  SizeExpr whole = sizes.constant(0);
+  for (size_t k = chain.size(); k-- > 0;) {
+    SizeExpr above = k + 1 == chain.size() ? extent : chain[k + 1];
+    std::string name = (prefix + Twine(next++)).str();
+    axes.push_back({name, facts.floorDiv(above, chain[k]), isReduced});
+    whole = sizes.add(whole, sizes.mul(sizes.symbol(name), chain[k]));
+  }
+  return whole;
+}
+
+/// Whether a quotient or a remainder in `expr` changes more than once along some axis.
+static bool hasQuotient(SizeExpr expr, ArrayRef<Axis> axes, const SizeFacts &facts,
+                        llvm::DenseSet<const void *> &seen) {
+  auto varies = [&](SizeExpr e) { return llvm::any_of(axes, [&](const Axis &axis) { return e.contains(axis.name); }); };
+  if (!varies(expr) || !seen.insert(expr.opaque()).second)
+    return false;
+  for (const SizeTerm &term : SizeContext::terms(expr))
+    for (const auto &[atom, power] : term.factors) {
+      std::optional<SizeCall> call = SizeContext::asCall(atom);
+      if (!call || !varies(atom))
+        continue;
+      if (llvm::is_contained({SizeFn::FloorDiv, SizeFn::Mod, SizeFn::PythonMod, SizeFn::CleanDiv}, call->fn)) {
+        SizeRange range = facts.range(call->args[0]);
+        std::optional<int64_t> divisor = call->args[1].constant();
+        if (!divisor || range.min < 0 || range.max / 2 >= *divisor)
+          return true;
+      }
+      if (llvm::any_of(call->args, [&](SizeExpr arg) { return hasQuotient(arg, axes, facts, seen); }))
+        return true;
+    }
+  return false;
+}
+
+bool staysDivided(SizeExpr expr, ArrayRef<Axis> axes, const SizeFacts &facts) {
+  llvm::DenseSet<const void *> looked;
+  if (!hasQuotient(expr, axes, withAxes(facts, axes), looked))
+    return false;
+  SmallVector<Axis> digits;
+  AxisSubstitution map;
+  unsigned next = 0;
+  for (const Axis &axis : axes) {
+    SmallVector<SizeExpr> divisors;
+    llvm::DenseSet<const void *> seen;
+    collectDivisors(expr, axis.name, divisors, seen);
+    map.set(axis.name, splitAxis(axis.extent, divisors, axis.reduced, "digit", next, facts, digits));
+  }
+  SizeFacts within = withAxes(facts, digits);
+  llvm::DenseSet<const void *> seen;
+  return hasQuotient(within.simplify(map.apply(facts.sizes(), expr)), digits, within, seen);
+}
+
 SmallVector<Axis> splitAxesOf(graph::LoopsOp op, StringRef prefix, unsigned &next, const SizeFacts &facts,
                               SmallVectorImpl<SizeExpr> &axisMap) {
   SizeContext &sizes = facts.sizes();
@@ -118,20 +180,7 @@ SmallVector<Axis> splitAxesOf(graph::LoopsOp op, StringRef prefix, unsigned &nex
       if (auto index = dyn_cast<graph::IndexOp>(inner))
         collect(index.getExpr().getValue());
     }
-    // A chain 1 < c1 | c2 | ... | extent; what does not fit into the chain stays a division.
-    llvm::stable_sort(divisors, [&](SizeExpr a, SizeExpr b) { return facts.estimate(a) < facts.estimate(b); });
-    SmallVector<SizeExpr> chain{sizes.constant(1)};
-    for (SizeExpr divisor : divisors)
-      if (facts.divides(chain.back(), divisor) == Proof::Yes && facts.divides(divisor, extent) == Proof::Yes &&
-          facts.less(chain.back(), divisor) == Proof::Yes && facts.less(divisor, extent) == Proof::Yes)
-        chain.push_back(divisor);
-    SizeExpr whole = sizes.constant(0);
-    for (size_t k = chain.size(); k-- > 0;) {
-      SizeExpr above = k + 1 == chain.size() ? extent : chain[k + 1];
-      std::string name = (prefix + Twine(next++)).str();
-      axes.push_back({name, facts.floorDiv(above, chain[k]), axis.getReduced()});
-      whole = sizes.add(whole, sizes.mul(sizes.symbol(name), chain[k]));
-    }
+    SizeExpr whole = splitAxis(extent, divisors, axis.getReduced(), prefix, next, facts, axes);
     axisMap.push_back(whole);
   }
   return axes;

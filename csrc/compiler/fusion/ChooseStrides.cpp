@@ -123,6 +123,20 @@ private:
     return best == votes.end() ? std::nullopt : std::optional(best->first);
   }
 
+  /// Whether readers that find elements in the result as it lies would divide to find them at other strides.
+  bool bringsDivisions(OpResult result, ArrayRef<SizeExpr> strides) {
+    ArrayRef<SizeExpr> now = cast<GraphTensorType>(result.getType()).getStrides();
+    return llvm::any_of(result.getUsers(), [&](Operation *user) {
+      auto load = cast<LoadOp>(user);
+      SmallVector<Axis> axes = axesOf(cast<LoopsOp>(load->getParentOp()));
+      SizeFacts inner = withAxes(facts, axes);
+      auto isDivided = [&](ArrayRef<SizeExpr> at) {
+        return staysDivided(inner.simplify(linearOffset(sizes, load.indexExprs(), at)), axes, facts);
+      };
+      return isDivided(strides) && !isDivided(now);
+    });
+  }
+
   void layOut(OpResult result, const Order &order) {
     if (llvm::is_sorted(order))
       return;
@@ -133,6 +147,8 @@ private:
       strides[dim] = step;
       step = sizes.mul(step, type.getSizes()[dim]);
     }
+    if (bringsDivisions(result, strides))
+      return;
     result.setType(GraphTensorType::get(type.getContext(), type.getSizes(), type.getElementType(), strides));
   }
 

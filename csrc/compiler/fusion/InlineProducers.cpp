@@ -1,4 +1,5 @@
 #include "compiler/analysis/Memory.h"
+#include "compiler/fusion/Access.h"
 #include "compiler/fusion/Axes.h"
 #include "compiler/fusion/ComputeAgain.h"
 #include "compiler/fusion/Fusion.h"
@@ -26,6 +27,8 @@ constexpr int cheapChoice = 12;
 constexpr unsigned mostPlaces = 8;
 /// Taps of a window over what is padded.
 constexpr size_t mostPaddedTaps = 9, mostCopiedTaps = 16;
+/// An index that is divided takes a processor about as long as so many elements that are written and read again.
+constexpr double mostPointsOfDivision = 4;
 /// Computing a value anew for every element of a larger consumer pays only for less work than this.
 constexpr int cheapBroadcastWork = 2;
 
@@ -278,11 +281,18 @@ private:
       work.erase(next);
       LoopsOp producer = producerOf(load);
       load = mergeEqual(load, work);
-      if (!substitute(load, producer, inner, work)) {
+      PlacedExprs placed;
+      if (!placeExprs(load, producer, inner, placed)) {
         recordBudget(producer, consumer,
                      "an index would grow beyond " + std::to_string(budget.indexNodes) + " operations");
         continue;
       }
+      if (bringsDivisions(load, producer, consumer, placed, inner)) {
+        decisions.push_back({FusionDecision::Kind::Inline, false, lineOf(producer.getLoc()), lineOf(consumer.getLoc()),
+                             "each element would divide its index"});
+        continue;
+      }
+      substitute(load, producer, placed, work);
       locations.push_back(producer.getLoc());
     }
     if (locations.size() > 1)
@@ -342,11 +352,28 @@ private:
     return true;
   }
 
-  /// Puts a copy of the producer's body in the place of `load`; false if its index expressions would grow too large.
-  bool substitute(LoadOp load, LoopsOp producer, const SizeFacts &inner, SmallVectorImpl<LoadOp> &newLoads) {
-    PlacedExprs placed;
-    if (!placeExprs(load, producer, inner, placed))
+  /// Whether points would divide to find what a producer reads, as those of a reshaped transpose do, where they find it
+  /// without once the producer is in memory.
+  bool bringsDivisions(LoadOp load, LoopsOp producer, LoopsOp consumer, const PlacedExprs &placed,
+                       const SizeFacts &inner) {
+    if (machine.computesIndices || hasOnlyIndices)
       return false;
+    if (estimatePoints(producer, facts) > mostPointsOfDivision * std::max(estimatePoints(consumer, facts), 1.0))
+      return false;
+    SmallVector<Axis> axes = axesOf(consumer);
+    auto isDivided = [&](LoadOp of, ArrayRef<SizeExpr> indices) {
+      return staysDivided(inner.simplify(linearOffset(sizes, indices, of.getSource().getType().getStrides())), axes,
+                          facts);
+    };
+    bool brings = llvm::any_of(placed, [&](const auto &entry) {
+      auto inside = dyn_cast<LoadOp>(entry.first);
+      return inside && isDivided(inside, entry.second);
+    });
+    return brings && !isDivided(load, load.indexExprs());
+  }
+
+  /// Puts a copy of the producer's body in the place of `load`.
+  void substitute(LoadOp load, LoopsOp producer, const PlacedExprs &placed, SmallVectorImpl<LoadOp> &newLoads) {
     OpBuilder builder(load);
     IRMapping mapping;
     auto place = [&](Operation &op, ValueRange own, SmallVectorImpl<Value> &scalars) {
@@ -407,7 +434,6 @@ private:
       value = arith::SelectOp::create(builder, load.getLoc(), mask, value, load.getOther());
     load.getResult().replaceAllUsesWith(value);
     load.erase();
-    return true;
   }
 
   FuncOp func;

@@ -31,6 +31,26 @@ public:
   }
 
 private:
+  /// Reduced axes in the order of memory, of what is largest: those of a transposed tensor follow one another, too.
+  void orderReducedAxes(LoopsOp op) {
+    ReductionLayout layout(op, machine, facts);
+    LoadOp load = layout.largestLoad();
+    SmallVector<std::pair<int64_t, AxisAttr>> reduced;
+    for (AxisAttr axis : op.reducedAxes()) {
+      std::optional<SizeExpr> stride =
+          load ? strideAlong(sizes, layout.offsetOf(load), axis.getName().getValue()) : std::nullopt;
+      if (!stride)
+        return;
+      reduced.push_back({std::abs(facts.estimate(*stride)), axis});
+    }
+    llvm::stable_sort(reduced, [](auto &left, auto &right) { return left.first > right.first; });
+    SmallVector<Attribute> axes;
+    llvm::append_range(axes, op.parallelAxes());
+    for (auto &[stride, axis] : reduced)
+      axes.push_back(axis);
+    op.setAxesAttr(ArrayAttr::get(op.getContext(), axes));
+  }
+
   /// Makes neighbouring reduced axes one where memory allows it: more lengths divide 16 * 197 than 197.
   void mergeReducedAxes(LoopsOp op) {
     for (bool isChanged = true; isChanged;) {
@@ -102,6 +122,7 @@ private:
     };
     if (programs >= (double)machine.fewPrograms)
       return;
+    orderReducedAxes(op);
     mergeReducedAxes(op);
     double wanted = std::min((double)machine.wantedPrograms / programs, points / (double)machine.minChunk);
     double fewest = isColumn ? (double)machine.fewestRows : 2;

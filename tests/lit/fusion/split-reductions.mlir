@@ -236,11 +236,11 @@ graph.func @one_axis(%x: !graph.tensor<[4, 12, 5, 69905], f32>) -> !graph.tensor
 // An axis that the load takes apart is cut along one of its digits.
 
 // CHECK-LABEL: graph.func @digits
-// CHECK:         graph.loops [p = 16, reduce d0 = 16, reduce d1 = 511] -> (!graph.tensor<[16], f32>)
-// CHECK-NEXT:      graph.load %arg0 ["d0 + p*16", "d1"]
-graph.func @digits(%x: !graph.tensor<[256, 511], f32, [1, 256]>) -> !graph.tensor<[], f32> attributes {symbols = []} {
+// CHECK:         graph.loops [p = 32, reduce d1 = 16, reduce d0 = 256] -> (!graph.tensor<[32], f32>)
+// CHECK:           graph.load %arg0 ["d0", "d1 + p*16"]
+graph.func @digits(%x: !graph.tensor<[256, 511], f32, [1, 300]>) -> !graph.tensor<[], f32> attributes {symbols = []} {
   %a = graph.loops [reduce r0 = 130816] -> (!graph.tensor<[], f32>) {
-    %v = graph.load %x ["r0//511", "Mod(r0, 511)"] : !graph.tensor<[256, 511], f32, [1, 256]> -> f32
+    %v = graph.load %x ["r0//511", "Mod(r0, 511)"] : !graph.tensor<[256, 511], f32, [1, 300]> -> f32
     graph.yield %v : f32
   } combine [0.0 : f32] {
   ^bb0(%l: f32, %r: f32):
@@ -286,6 +286,26 @@ graph.func @of_what_is_not_in_memory(%x: !graph.tensor<[100003], f32>) -> !graph
   }
   %a = graph.loops [reduce r0 = 100003] -> (!graph.tensor<[], f32>) {
     %v = graph.load %y ["r0"] : !graph.tensor<[100003], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[], f32>
+}
+
+// -----
+
+// All elements of a transposed tensor: its axes are one axis in the order of memory.
+
+// CHECK-LABEL: graph.func @transposed
+// CHECK:         graph.loops [p = 64, reduce r0 = 16384]
+// CHECK:           graph.load %arg0 ["{{.*}}", "{{.*}}"]
+// CHECK:         graph.loops [reduce r0 = 64]
+graph.func @transposed(%x: !graph.tensor<[1024, 1024], f32, [1, 1024]>) -> !graph.tensor<[], f32> attributes {symbols = []} {
+  %a = graph.loops [reduce r0 = 1024, reduce r1 = 1024] -> (!graph.tensor<[], f32>) {
+    %v = graph.load %x ["r0", "r1"] : !graph.tensor<[1024, 1024], f32, [1, 1024]> -> f32
     graph.yield %v : f32
   } combine [0.0 : f32] {
   ^bb0(%l: f32, %r: f32):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -125,6 +126,46 @@ def _embedding_dense_backward(
     return aten.embedding_dense_backward.default(grad / scale, indices, num_weights, padding_idx, False)
 
 
+# Whether the operator itself is asked for what a decomposition leaves to it.
+_is_asked = contextvars.ContextVar("_is_asked", default=False)
+
+
+def _embedding_bag(
+    weight: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: torch.Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> Any:
+    """The bag of each index is an empty tensor where ATen's fast kernel adds rows, which it has for bfloat16, too. The
+    operator's fake implementation forgets that. The backward operator takes either."""
+    is_fast = mode == 0 and padding_idx < 0 and weight.stride(1) == 1
+    if _is_asked.get() or weight.dtype != torch.bfloat16 or weight.device.type != "cpu" or not is_fast:
+        return NotImplemented
+    if per_sample_weights is not None and per_sample_weights.stride(0) != 1:
+        return NotImplemented
+    token = _is_asked.set(True)
+    try:
+        found = aten._embedding_bag.default(
+            weight,
+            indices,
+            offsets,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            per_sample_weights,
+            include_last_offset,
+            padding_idx,
+        )
+    finally:
+        _is_asked.reset(token)
+    return found[0], offsets.new_empty([0]), found[2], found[3]
+
+
 def _eye(
     n: Any, m: Any, dtype: torch.dtype | None = None, layout: Any = None, device: Any = None, pin_memory: Any = None
 ) -> Any:
@@ -142,6 +183,7 @@ def _eye_square(n: Any, **options: Any) -> Any:
 def indexing() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
+        aten._embedding_bag.default: _embedding_bag,
         aten.eye.default: _eye_square,
         aten.eye.m: _eye,
         aten.embedding_dense_backward.default: _embedding_dense_backward,

@@ -31,6 +31,11 @@ def _is_bool(dtype: torch.dtype) -> bool:
     return dtype is torch.bool
 
 
+def _is_wide_unsigned(dtype: torch.dtype) -> bool:
+    """ATen has few kernels of these, and others than decompositions call."""
+    return dtype in (torch.uint16, torch.uint32, torch.uint64)
+
+
 def _is_not_single_or_double(dtype: torch.dtype) -> bool:
     return dtype not in (torch.float32, torch.float64)
 
@@ -41,6 +46,9 @@ _LEFT: dict[Any, Callable[[torch.dtype], bool]] = {
     aten._prelu_kernel.default: _is_not_float,
     aten.addcdiv.default: _is_not_float,
     aten.addmv.default: _is_bool,
+    aten.all.default: _is_wide_unsigned,
+    aten.all.dim: _is_wide_unsigned,
+    aten.all.dims: _is_wide_unsigned,
     aten.avg_pool1d.default: _is_not_pooled,
     aten.avg_pool2d.default: _is_not_pooled,
     aten.avg_pool3d.default: _is_not_pooled,
@@ -57,6 +65,7 @@ _LEFT: dict[Any, Callable[[torch.dtype], bool]] = {
     aten.hardswish.default: _is_not_float,
     aten.huber_loss.default: _is_not_float,
     aten.im2col.default: _is_not_float,
+    aten.isin.Tensor_Tensor: _is_wide_unsigned,
     aten.leaky_relu.default: _is_not_float,
     aten.lerp.Scalar: _is_not_float,
     aten.lerp.Tensor: _is_not_float,
@@ -124,7 +133,7 @@ def _except_for(refuses: Callable[[torch.dtype], bool], function: Callable[..., 
     @functools.wraps(function)
     def decomposition(*args: Any, **kwargs: Any) -> Any:
         tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
-        dtype = functools.reduce(torch.promote_types, (x.dtype for x in tensors))
+        dtype = functools.reduce(torch.promote_types, {x.dtype for x in tensors})
         return NotImplemented if refuses(dtype) else function(*args, **kwargs)
 
     return decomposition

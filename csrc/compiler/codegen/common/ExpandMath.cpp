@@ -188,11 +188,33 @@ static Value widenToF32(MathBuilder &b, Value value) {
   return expanded;
 }
 
+/// To whole numbers, of what is converted from float16. LLVM would have the instruction for float32 in float16, element
+/// by element on processors without instructions of that type. Such numbers are below 2^22, so that adding 1.5 * 2^23
+/// leaves no bit of a fraction.
+static Value roundedHalf(MathBuilder &b, Operation *op, Value x) {
+  Value shift = b.fp(12582912.0), one = b.fp(1), zero = b.fp(0);
+  Value magnitude = isa<math::TruncOp>(op) ? b.abs(x) : x;
+  Value nearest = b.sub(b.add(magnitude, shift), shift), result = nearest;
+  if (isa<math::CeilOp>(op))
+    result = b.add(nearest, b.select(b.less(nearest, magnitude), one, zero));
+  else if (!isa<math::RoundEvenOp>(op))
+    result = b.sub(nearest, b.select(b.less(magnitude, nearest), one, zero));
+  return b.copySign(result, x);
+}
+
+static bool isFromHalf(Value x) {
+  auto extension = x.getDefiningOp<arith::ExtFOp>();
+  return extension && getElementTypeOrSelf(extension.getIn()).isF16();
+}
+
 static void expandOp(MathBuilder &b, Operation *op) {
   b.enterScope(op);
   Type element = b.elementType();
   Value result;
-  if (element.isF32() || element.isF64()) {
+  bool isRounding = isa<math::FloorOp, math::CeilOp, math::TruncOp, math::RoundEvenOp>(op);
+  if (isRounding && isFromHalf(op->getOperand(0))) {
+    result = roundedHalf(b, op, op->getOperand(0));
+  } else if (element.isF32() || element.isF64()) {
     if (auto sincos = dyn_cast<math::SincosOp>(op)) {
       Value x = sincos.getOperand();
       Value sine = inlineOrLibrary(b, x, "sin", "u10", sinF32);
@@ -210,7 +232,7 @@ static void expandOp(MathBuilder &b, Operation *op) {
       if (getElementTypeOrSelf(operand.getType()) == element)
         operand = widenToF32(b, operand);
     b.setShape(wide[0].getType());
-    if (Value value = expandFloatOp(b, op, wide)) {
+    if (Value value = isRounding && element.isF16() ? roundedHalf(b, op, wide[0]) : expandFloatOp(b, op, wide)) {
       auto rounding = arith::TruncFOp::create(b, op->getResult(0).getType(), value);
       Value expanded = expandTruncF(b, rounding);
       result = expanded ? expanded : rounding.getResult();

@@ -4,6 +4,8 @@
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
+
 using namespace mlir;
 using torch_tile::fusion::Axis;
 
@@ -138,11 +140,15 @@ bool GpuModel::followsNoMemory(const Schedule &schedule) const {
 }
 
 /// Times longer than what is moved and computed takes: for lack of other blocks, and for what threads hold.
-double GpuModel::overheadOf(const Schedule &schedule, int64_t perThread, int64_t blocks) const {
+double GpuModel::overheadOf(const Schedule &schedule, int64_t perThread, int64_t blocks, double running) const {
+  auto threads = (double)std::max<int64_t>(schedule.numThreads, warpSize);
+  double underWay = running * threads / (double)(machine.multiprocessors * machine.threads);
+  bool reduces = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
+  double overhead = std::pow(underWay, plain && !reduces ? -machine.idleCopyingPower : -machine.idleThreadsPower);
   if (!plain)
-    return 1;
-  double overhead = 1 + machine.loneBlockShare / (double)std::max<int64_t>(1, blocks);
-  if (llvm::none_of(loops.axes, [](const Axis &axis) { return axis.reduced; })) {
+    return overhead;
+  overhead *= 1 + machine.loneBlockShare / (double)std::max<int64_t>(1, blocks);
+  if (!reduces) {
     if (schedule.rowAxis >= 0 && schedule.numThreads * schedule.programsPerBlock < machine.fewThreads)
       overhead *= 1 + machine.fewThreadsShare;
     if (followsNoMemory(schedule))
@@ -362,7 +368,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
   if (plain)
     slowest = std::max(slowest, machine.blockStartNs * programs / (double)schedule.programsPerBlock);
   double time = slowest + others;
-  return time * overheadOf(schedule, perThread, blocks);
+  return time * overheadOf(schedule, perThread, blocks, running);
 }
 
 } // namespace torch_tile::tile_build
