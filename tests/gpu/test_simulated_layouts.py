@@ -191,10 +191,7 @@ def test_short_axes_beside_one_of_unknown_length(function: Callable[..., Any], s
 @pytest.mark.parametrize(
     "function, made",
     [
-        (
-            lambda x: x.permute(3, 1, 0, 4, 2).contiguous(),
-            lambda: _strided((127, 90, 17, 5, 4), (4, 1, 0, 2, 3)),
-        ),
+        (lambda x: torch.cat([x[:, :63], x], 1), lambda: _strided((8, 127, 28, 51), (2, 1, 3, 0), torch.bfloat16)),
         (lambda x: torch.cat([x[:12], x], 0), lambda: _strided((24, 64, 2, 96, 24), (1, 4, 2, 0, 3), torch.bfloat16)),
     ],
 )
@@ -324,7 +321,7 @@ def _with_infinities(x: torch.Tensor) -> torch.Tensor:
     "function, made, reads",
     [
         (lambda x: x.softmax(0), lambda: _with_infinities(torch.randn(700, 1000)), 2),
-        (lambda x: x.logsumexp(0), lambda: _with_infinities(torch.randn(4001, 40)), 1),
+        (lambda x: x.logsumexp(0), lambda: _with_infinities(torch.randn(4000, 40)), 1),
         (lambda x: x.logsumexp(0), lambda: _with_infinities(torch.randn(130, 2000)), 1),
         (lambda x: x.float().logsumexp((0, 2)), lambda: _strided((65, 300, 12), (2, 0, 1), torch.bfloat16), 1),
         (lambda x: x.float().log_softmax(1), lambda: _strided((3, 511, 129), (0, 1, 2), torch.bfloat16), 2),

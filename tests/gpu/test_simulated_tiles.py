@@ -17,7 +17,7 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 
 def numbered(*stored: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
-    """Every element another one, up to 2^15 of them."""
+    """Neighbours differ, and what is 2^16 elements apart is equal."""
     count = torch.Size(stored).numel()
     return (
         torch.arange(count).to(torch.int16).view(dtype if dtype.itemsize == 2 else torch.int16).view(stored).to(dtype)
@@ -26,18 +26,18 @@ def numbered(*stored: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
 
 PROGRAMS: dict[str, tuple[Function, torch.Tensor]] = {
     # Threads read neighbours along the rows of the tile, which its lanes follow nowhere.
-    "turned": (lambda x: x.permute(2, 3, 1, 0).contiguous(), numbered(12, 300, 8, 3)),
-    "turned, with parts of tiles": (lambda x: x.permute(2, 3, 1, 0).contiguous(), numbered(12, 307, 5, 5)),
+    "turned": (lambda x: x.permute(2, 3, 1, 0).contiguous(), numbered(12, 3000, 8, 3)),
+    "turned, with parts of tiles": (lambda x: x.permute(2, 3, 1, 0).contiguous(), numbered(12, 3007, 5, 5)),
     "turned, of four bytes": (
         lambda x: (x.permute(2, 3, 1, 0) * 2).contiguous(),
-        numbered(12, 300, 8, 3, dtype=torch.float32),
+        numbered(12, 3000, 8, 3, dtype=torch.float32),
     ),
-    "turned, the last axis first": (lambda x: x.permute(1, 2, 0).contiguous(), numbered(24, 12, 300).mT),
+    "turned, the last axis first": (lambda x: x.permute(1, 2, 0).contiguous(), numbered(24, 12, 3000).mT),
     # What is read lies along the lanes, what is written along the rows.
-    "joined": (lambda x: torch.cat([x[:4], x]), numbered(4, 15000, 8).permute(2, 1, 0)),
+    "joined": (lambda x: torch.cat([x[:4], x]), numbered(4, 30000, 8).permute(2, 1, 0)),
     "joined, with another operand": (
         lambda x: torch.cat([x[1:4], x * 0 + 3, x], 0),
-        numbered(4, 9001, 8).permute(2, 1, 0),
+        numbered(4, 30001, 8).permute(2, 1, 0),
     ),
 }
 

@@ -35,6 +35,7 @@ from torch_tile.frontend.number_arguments import as_torch_calls_it
 from torch_tile.frontend.object_inputs import objects_as_numbers, passing_objects_on
 from torch_tile.frontend.padded_products import pad_products
 from torch_tile.frontend.part_writes.at_indices import write_at_indices
+from torch_tile.frontend.part_writes.interleaved import stack_interleaved
 from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
 from torch_tile.frontend.products.fuse import fuse_narrow_products, fuse_products
 from torch_tile.frontend.pycalls import first_in_python, make_pycalls
@@ -168,6 +169,7 @@ def _compile(
         view_inputs(gm)
         faults.point("view_inputs")
     refuse_views_beyond_writes(gm)
+    stack_interleaved(gm)
     write_at_indices(gm, settings)
     gm = replace_language_kernels(replace_triton_kernels(gm, settings))
     give_random_results(gm)

@@ -40,8 +40,8 @@ bool staysInRange(const SizeFacts &facts, SizeExpr expr);
 llvm::SmallVector<Axis> splitAxesOf(mlir::graph::LoopsOp op, llvm::StringRef prefix, unsigned &next,
                                     const SizeFacts &facts, llvm::SmallVectorImpl<SizeExpr> &axisMap);
 
-/// Whether an index expression over `axes` holds a quotient or a remainder that no digits of the axes take the place of:
-/// each point divides.
+/// Whether an index expression over `axes` holds a quotient or a remainder that no digits of the axes take the place
+/// of: each point divides.
 bool staysDivided(SizeExpr expr, llvm::ArrayRef<Axis> axes, const SizeFacts &facts);
 
 /// One digit of a mixed-radix number: an axis and its extent.

@@ -60,6 +60,19 @@ def _addmv(x: torch.Tensor, matrix: torch.Tensor, vector: torch.Tensor, *, beta:
     return product.to(matrix.dtype)
 
 
+def _bmm(a: torch.Tensor, b: torch.Tensor) -> Any:
+    """Of many matrices with one row, one column, or one number between: a library multiplies them one by one."""
+    rows, between, columns = a.shape[1], a.shape[2], b.shape[2]
+    if a.device.type != "cpu" or not _is_plain(a, b) or not all(isinstance(n, int) for n in (rows, between, columns)):
+        return NotImplemented
+    if between == 1:
+        return a * b
+    if columns == 1 or rows == 1:
+        product = _summed(a, b.mT, 2) if columns == 1 and rows != 1 else _summed(a.mT, b, 1)
+        return product.to(a.dtype).reshape(a.shape[0], rows, columns)
+    return NotImplemented
+
+
 def _trilinear(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -89,6 +102,7 @@ def products() -> dict[Any, Callable[..., Any]]:
     return {
         aten._trilinear.default: _trilinear,
         aten.addmv.default: _addmv,
+        aten.bmm.default: _bmm,
         aten.dot.default: _dot,
         aten.mv.default: _mv,
         aten.vdot.default: _dot,

@@ -144,7 +144,11 @@ double GpuModel::overheadOf(const Schedule &schedule, int64_t perThread, int64_t
   auto threads = (double)std::max<int64_t>(schedule.numThreads, warpSize);
   double underWay = running * threads / (double)(machine.multiprocessors * machine.threads);
   bool reduces = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
-  double overhead = std::pow(underWay, plain && !reduces ? -machine.idleCopyingPower : -machine.idleThreadsPower);
+  // A thread has much of a row under way at once.
+  double power = readsRows(schedule) && schedule.rowAxis < 0 ? 0
+                 : plain && !reduces                         ? machine.idleCopyingPower
+                                                             : machine.idleThreadsPower;
+  double overhead = std::pow(underWay, -power);
   if (!plain)
     return overhead;
   overhead *= 1 + machine.loneBlockShare / (double)std::max<int64_t>(1, blocks);

@@ -11,7 +11,7 @@
 // RUN: tile-compile %t/rows.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=USUAL
 
 // A group of 16 channels that lie last, over positions: both axes of the tile are reduced, rows first.
-// GROUP: reduce r0 = 16] {{.*}} vector axis r0 lanes 16 row axis {{m?r[01]}} rows [[HEIGHT:[0-9]+]]
+// GROUP: reduce r1 = 16] {{.*}} vector axis r1 lanes 16 row axis r0 rows [[HEIGHT:[0-9]+]]
 // GROUP: scf.for
 // GROUP: tile.load {{.*}} strides [512, 1] {{.*}} -> tensor<[[HEIGHT]]x16xbf16>
 // GROUP: tile.reduce({{.*}}) axis 0 : (tensor<[[HEIGHT]]x16xf32>) -> tensor<16xf32>

@@ -8,7 +8,7 @@
 // MIDDLE: reduce r0 = 4] {{.*}} vector axis i1 lanes 2 row axis i0 {{.*}} unroll 4
 // MIDDLE-PTX-NOT: bar.
 // MIDDLE-PTX-NOT: shfl
-// MIDDLE-PTX-COUNT-4: ld.global.nc.v4.b32
+// MIDDLE-PTX-COUNT-2: ld.global.nc.v4.b32
 // MIDDLE-PTX-NOT: ld.global
 // MIDDLE-PTX: st.global.v4.b32
 // MIDDLE-PTX-NOT: st.global.v2

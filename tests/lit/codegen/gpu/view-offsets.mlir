@@ -19,18 +19,18 @@
 // SYMBOL-NOT: tile.unaligned_args
 
 //--- odd.mlir
-graph.func @graph(%0: !graph.tensor<[64000, 2], f32>, %1: !graph.tensor<[64000, 1024], f32>) attributes {symbols = []} {
-  %2 = graph.slice %1 {dim = 1 : i64, start = 5 : i64} : (!graph.tensor<[64000, 1024], f32>) -> !graph.tensor<[64000, 2], f32, [1024, 1]>
-  %3 = graph.clone %0 : (!graph.tensor<[64000, 2], f32>) -> !graph.tensor<[64000, 2], f32, [1024, 1]>
-  %4 = graph.copy_ %2, %3 : (!graph.tensor<[64000, 2], f32, [1024, 1]>, !graph.tensor<[64000, 2], f32, [1024, 1]>) -> !graph.tensor<[64000, 2], f32, [1024, 1]>
+graph.func @graph(%0: !graph.tensor<[64000, 8], f32>, %1: !graph.tensor<[64000, 1024], f32>) attributes {symbols = []} {
+  %2 = graph.slice %1 {dim = 1 : i64, start = 5 : i64} : (!graph.tensor<[64000, 1024], f32>) -> !graph.tensor<[64000, 8], f32, [1024, 1]>
+  %3 = graph.clone %0 : (!graph.tensor<[64000, 8], f32>) -> !graph.tensor<[64000, 8], f32, [1024, 1]>
+  %4 = graph.copy_ %2, %3 : (!graph.tensor<[64000, 8], f32, [1024, 1]>, !graph.tensor<[64000, 8], f32, [1024, 1]>) -> !graph.tensor<[64000, 8], f32, [1024, 1]>
   graph.return
 }
 
 //--- even.mlir
-graph.func @graph(%0: !graph.tensor<[64000, 2], f32>, %1: !graph.tensor<[64000, 1024], f32>) attributes {symbols = []} {
-  %2 = graph.slice %1 {dim = 1 : i64, start = 8 : i64} : (!graph.tensor<[64000, 1024], f32>) -> !graph.tensor<[64000, 2], f32, [1024, 1]>
-  %3 = graph.clone %0 : (!graph.tensor<[64000, 2], f32>) -> !graph.tensor<[64000, 2], f32, [1024, 1]>
-  %4 = graph.copy_ %2, %3 : (!graph.tensor<[64000, 2], f32, [1024, 1]>, !graph.tensor<[64000, 2], f32, [1024, 1]>) -> !graph.tensor<[64000, 2], f32, [1024, 1]>
+graph.func @graph(%0: !graph.tensor<[64000, 8], f32>, %1: !graph.tensor<[64000, 1024], f32>) attributes {symbols = []} {
+  %2 = graph.slice %1 {dim = 1 : i64, start = 8 : i64} : (!graph.tensor<[64000, 1024], f32>) -> !graph.tensor<[64000, 8], f32, [1024, 1]>
+  %3 = graph.clone %0 : (!graph.tensor<[64000, 8], f32>) -> !graph.tensor<[64000, 8], f32, [1024, 1]>
+  %4 = graph.copy_ %2, %3 : (!graph.tensor<[64000, 8], f32, [1024, 1]>, !graph.tensor<[64000, 8], f32, [1024, 1]>) -> !graph.tensor<[64000, 8], f32, [1024, 1]>
   graph.return
 }
 
