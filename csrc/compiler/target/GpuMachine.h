@@ -27,9 +27,9 @@ struct GpuMachine {
   /// The share of a block's time in which nothing else runs on its multiprocessor if it is there alone: it waits at its
   /// start, at its end and at barriers.
   double loneBlockShare = 0.15;
-  /// A nest takes longer by this power of the share of a multiprocessor's threads that are not under way, as fewer of
-  /// them hide less of what others wait for: one that copies few tensors, and any other.
-  double idleCopyingPower = 0.05, idleThreadsPower = 0.2;
+  /// Memory takes longer by this power of the share of a multiprocessor's threads that are under way, in nests of few
+  /// tensors: reductions and copies.
+  double idleReducingPower = 0.15, idleCopyingPower = 0.1;
   /// Longer for each element of a thread, whose registers keep other threads away; and, where rows are held from stage
   /// to stage, for each beyond the first four.
   double elementShare = 0.05 / 16, heldShare = 0.15 / 16;

@@ -1,5 +1,6 @@
 // How long a nest takes on a GPU under a schedule: memory, caches, instructions and what waits.
 #include "compiler/tile/build/GpuModel.h"
+#include "compiler/tile/build/HeldValues.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/MathExtras.h"
@@ -139,19 +140,23 @@ bool GpuModel::followsNoMemory(const Schedule &schedule) const {
          });
 }
 
-/// Times longer than what is moved and computed takes: for lack of other blocks, and for what threads hold.
-double GpuModel::overheadOf(const Schedule &schedule, int64_t perThread, int64_t blocks, double running) const {
-  auto threads = (double)std::max<int64_t>(schedule.numThreads, warpSize);
-  double underWay = running * threads / (double)(machine.multiprocessors * machine.threads);
+/// Times longer that memory takes where few threads are under way: they hide less of what others wait for.
+double GpuModel::idleness(const Schedule &schedule, double running) const {
+  // Of a row that is read once, a thread has much under way.
+  if (!plain || (readsRows(schedule) && lastFullStage(loops) == 0))
+    return 1;
   bool reduces = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
-  // A thread has much of a row under way at once.
-  double power = readsRows(schedule) && schedule.rowAxis < 0 ? 0
-                 : plain && !reduces                         ? machine.idleCopyingPower
-                                                             : machine.idleThreadsPower;
-  double overhead = std::pow(underWay, -power);
+  auto threads = (double)std::max<int64_t>(schedule.numThreads, warpSize);
+  double share = running * threads / (double)(machine.multiprocessors * machine.threads);
+  return std::pow(share, reduces ? -machine.idleReducingPower : -machine.idleCopyingPower);
+}
+
+/// Times longer than what is moved and computed takes: for lack of other blocks, and for what threads hold.
+double GpuModel::overheadOf(const Schedule &schedule, int64_t perThread, int64_t blocks) const {
   if (!plain)
-    return overhead;
-  overhead *= 1 + machine.loneBlockShare / (double)std::max<int64_t>(1, blocks);
+    return 1;
+  bool reduces = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
+  double overhead = 1 + machine.loneBlockShare / (double)std::max<int64_t>(1, blocks);
   if (!reduces) {
     if (schedule.rowAxis >= 0 && schedule.numThreads * schedule.programsPerBlock < machine.fewThreads)
       overhead *= 1 + machine.fewThreadsShare;
@@ -367,12 +372,15 @@ double GpuModel::predictNs(const Schedule &schedule) {
       latency += iterations * (double)perThread * maskedLoadShare * machine.loadNs;
   double rounds = programs / resident;
   double waiting = (rounds < 4 ? std::ceil(rounds) : rounds) * latency;
+  if (compute < std::max({memory, cache, local, waiting}))
+    for (double *each : {&memory, &cache, &local, &waiting})
+      *each *= idleness(schedule, running);
   double slowest = std::max({memory, cache, local, compute, waiting});
   double others = 0.25 * (memory + cache + local + compute + waiting - slowest);
   if (plain)
     slowest = std::max(slowest, machine.blockStartNs * programs / (double)schedule.programsPerBlock);
   double time = slowest + others;
-  return time * overheadOf(schedule, perThread, blocks, running);
+  return time * overheadOf(schedule, perThread, blocks);
 }
 
 } // namespace torch_tile::tile_build

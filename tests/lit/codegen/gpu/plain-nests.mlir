@@ -9,7 +9,7 @@
 // PARTS: vector axis i1 lanes 1024 threads 256 from multiples of 4
 
 // A tile has all of a short axis: no two programs write parts of one sector.
-// ROLL: vector axis i0 lanes 32 row axis i1 rows 128 row block 128 threads 256
+// ROLL: vector axis i0 lanes {{16|32}} row axis i1 rows 128 row block 128 threads 256
 
 // Axes that are one in the result are the lanes, beside the axis along which neighbours are read.
 // ORDER: axes [i0 = 5, flat = 13420344] {{.*}} vector axis flat lanes 128 row axis i0 rows 5
