@@ -152,21 +152,72 @@ private:
       if (proof != Proof::Unknown)
         replace(compare, (proof == Proof::Yes) != isNegated);
     };
+    Proof proof = Proof::Unknown;
     switch (compare.getPredicate()) {
     case Predicate::slt:
-      return answer(facts.less(left, right));
+      proof = facts.less(left, right);
+      break;
     case Predicate::sle:
-      return answer(facts.lessEqual(left, right));
+      proof = facts.lessEqual(left, right);
+      break;
     case Predicate::sgt:
-      return answer(facts.less(right, left));
+      proof = facts.less(right, left);
+      break;
     case Predicate::sge:
-      return answer(facts.lessEqual(right, left));
+      proof = facts.lessEqual(right, left);
+      break;
     case Predicate::eq:
     case Predicate::ne:
       return answer(facts.equal(left, right), compare.getPredicate() == Predicate::ne);
     default:
       return;
     }
+    if (proof != Proof::Unknown)
+      answer(proof);
+    else
+      compareWithoutQuotient(compare, left, right);
+  }
+
+  /// The left and right side of `difference` < 0 without one quotient: P + e // c is negative where c * P + e is, and
+  /// P - e // c where e is at least c * (P + 1).
+  std::optional<std::pair<SizeExpr, SizeExpr>> withoutQuotient(SizeExpr difference) {
+    for (const SizeTerm &term : SizeContext::terms(difference)) {
+      bool isAlone = term.factors.size() == 1 && term.factors.front().second == 1 && std::abs(term.coefficient) == 1;
+      std::optional<SizeCall> call = isAlone ? SizeContext::asCall(term.factors.front().first) : std::nullopt;
+      std::optional<int64_t> divisor = call && call->fn == SizeFn::FloorDiv ? call->args[1].constant() : std::nullopt;
+      if (!divisor || *divisor < 2)
+        continue;
+      SizeExpr scale = sizes.constant(*divisor), quotient = term.factors.front().first, zero = sizes.constant(0);
+      if (term.coefficient == 1)
+        return std::pair(sizes.add(sizes.mul(sizes.sub(difference, quotient), scale), call->args[0]), zero);
+      SizeExpr least = sizes.mul(sizes.add(sizes.add(difference, quotient), sizes.constant(1)), scale);
+      return std::pair(least, sizes.add(call->args[0], sizes.constant(1)));
+    }
+    return std::nullopt;
+  }
+
+  /// Comparisons of rows that a reshape counts: no element divides.
+  void compareWithoutQuotient(arith::CmpIOp compare, SizeExpr left, SizeExpr right) {
+    using Predicate = arith::CmpIPredicate;
+    Predicate predicate = compare.getPredicate();
+    if (!llvm::is_contained({Predicate::slt, Predicate::sle, Predicate::sgt, Predicate::sge}, predicate))
+      return;
+    bool isSwapped = predicate == Predicate::sgt || predicate == Predicate::sge;
+    SizeExpr difference = isSwapped ? sizes.sub(right, left) : sizes.sub(left, right);
+    if (predicate == Predicate::sle || predicate == Predicate::sge)
+      difference = sizes.sub(difference, sizes.constant(1));
+    std::optional<std::pair<SizeExpr, SizeExpr>> sides = withoutQuotient(facts.simplify(difference));
+    if (!sides)
+      return;
+    SizeExpr below = facts.simplify(sizes.sub(sides->first, sides->second)), zero = sizes.constant(0);
+    if (!isIndex(below))
+      return;
+    auto index = [&](SizeExpr e) -> Value {
+      return IndexOp::create(builder, compare.getLoc(), builder.getI64Type(), ExprAttr::get(op.getContext(), e),
+                             ValueRange());
+    };
+    Value made = arith::CmpIOp::create(builder, compare.getLoc(), Predicate::slt, index(below), index(zero));
+    replace(compare, made);
   }
 
   void visitCheck(CheckIndexOp check) {

@@ -173,3 +173,32 @@ graph.func @not_clamped(%x: !graph.tensor<[64], f32>, %j: !graph.tensor<[32], i6
   }
   graph.return %y : !graph.tensor<[32], f32>
 }
+
+// -----
+
+// A comparison of a row that a reshape counts divides nothing: i0 - 1 + (i0 + i1 + 1) // 127 is at least 0 where 127
+// times of it is, and 5 - i1 // 3 is negative where i1 is at least 18.
+
+// CHECK-LABEL: graph.func @rows
+// CHECK-NOT:     //
+// CHECK:         %[[A:.*]] = graph.index_value "-i0*128 - i1 + 125"
+// CHECK:         arith.cmpi slt, %[[A]]
+// CHECK:         %[[B:.*]] = graph.index_value "-i1 + 17"
+// CHECK:         arith.cmpi slt, %[[B]]
+// CHECK-NOT:     //
+// CHECK:         graph.return
+graph.func @rows(%x: !graph.tensor<[127, 127], f32>) -> !graph.tensor<[127, 127], f32> attributes {symbols = []} {
+  %y = graph.loops [i0 = 127, i1 = 127] -> (!graph.tensor<[127, 127], f32>) {
+    %i = graph.index_value "i0 - 1 + (i0 + i1 + 1)//127"
+    %zero = arith.constant 0 : i64
+    %m = arith.cmpi sge, %i, %zero : i64
+    %j = graph.index_value "i1//3"
+    %five = arith.constant 5 : i64
+    %n = arith.cmpi sgt, %j, %five : i64
+    %both = arith.andi %m, %n : i1
+    %other = arith.constant 0.0 : f32
+    %v = graph.load %x ["i0", "i1"] mask %both other %other : f32 : !graph.tensor<[127, 127], f32> -> f32
+    graph.yield %v : f32
+  }
+  graph.return %y : !graph.tensor<[127, 127], f32>
+}
