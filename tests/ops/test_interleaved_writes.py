@@ -108,6 +108,26 @@ def test_gradients(function: Function) -> None:
     torch.testing.assert_close(found, torch.autograd.grad(function(a, b).sin().sum(), (a, b)))
 
 
+@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 3, 1, 2), (3, 2, 1, 0)])
+def test_sources_in_other_orders(dim: int, order: tuple[int, ...]) -> None:
+    """A concatenation lies as its operands do, a tensor that is written as it was made."""
+
+    def written(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        shape = list(a.shape)
+        shape[dim] *= 2
+        o = torch.empty(shape)
+        before = (slice(None),) * dim
+        o[(*before, slice(None, None, 2))], o[(*before, slice(1, None, 2))] = a, b
+        return o, o.view(-1)
+
+    sizes = (3, 5, 4, 6)
+    back = [order.index(k) for k in range(4)]
+    a = torch.randn([sizes[k] for k in order]).permute(back)
+    found, expected = compiled(written)(a, a + 1), written(a, a + 1)
+    assert all(torch.equal(x, y) and x.stride() == y.stride() for x, y in zip(found, expected, strict=True))
+
+
 def test_one_kernel() -> None:
     """Rotary embeddings as they are often written."""
     import torch_tile

@@ -67,6 +67,15 @@ def test_columns(columns: int) -> None:
     torch.testing.assert_close(found[2], expected[2], rtol=1e-12, atol=1e-9)
 
 
+@pytest.mark.parametrize("rows", range(1, 8))
+@pytest.mark.parametrize("length", [400_009, 400_012, 600_013, 800_021])
+def test_moments_of_equal_elements(rows: int, length: int) -> None:
+    """Counts of 0 among those that are combined: one part of the moments is empty."""
+    x = torch.ones(rows, length)
+    variance, mean = compiled(lambda x: torch.var_mean(x, 1, correction=0))(x)  # type: ignore[arg-type,return-value]
+    assert torch.equal(variance, torch.zeros(rows)) and torch.equal(mean, torch.ones(rows))
+
+
 def test_equal_elements_give_the_first() -> None:
     x = torch.zeros(1_048_583)
     assert compiled(lambda x: x.argmax())(x) == 0

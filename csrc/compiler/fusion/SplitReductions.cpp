@@ -194,6 +194,9 @@ private:
     });
   }
 
+  /// Whether combining two values divides, as the moments of two parts do by their count.
+  static bool divides(LoopsOp op) { return llvm::any_of(op.getCombine().front(), llvm::IsaPred<arith::DivFOp>); }
+
   /// With `rows` above 1 each piece has so many partial results of each column.
   void split(LoopsOp op, AxisAttr axis, int64_t chunk, int64_t mostChunk, bool isColumn, int64_t rows) {
     SizeExpr length = axis.getExtent();
@@ -210,7 +213,7 @@ private:
         exact = exactChunkNear(*extent, chunk, mostChunk);
       // Elements that are left over come with the partial results: those of a last, shorter piece would have masks.
       std::optional<Pieces> uneven = exact ? std::nullopt : piecesWithRest(*extent, chunk, isColumn);
-      if (uneven && op.reducedAxes().size() == 1 && readsMemory(op)) {
+      if (uneven && op.reducedAxes().size() == 1 && readsMemory(op) && !divides(op)) {
         rest = uneven->rest;
         exact = uneven->chunk;
         length = sizes.constant(*extent - rest);

@@ -12,6 +12,11 @@ import torch
 aten = torch.ops.aten
 
 _LOW = (torch.float16, torch.bfloat16)
+# Of which ATen multiplies matrices.
+_MULTIPLIED = (
+    *(*_LOW, torch.float32, torch.float64),
+    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+)
 # Beyond this many multiplications a product of three tensors is left to ATen, which makes products of matrices of it.
 _FEW = 1 << 22
 
@@ -53,7 +58,9 @@ def _addmv(x: torch.Tensor, matrix: torch.Tensor, vector: torch.Tensor, *, beta:
     if not matrix.dtype.is_floating_point:
         alpha, beta = int(alpha), int(beta)
     product = _summed(matrix, vector, 1)
-    if alpha != 1:
+    if alpha == 0:  # then neither operand is read
+        product = torch.zeros_like(product)
+    elif alpha != 1:
         product = product * alpha
     if beta != 0:  # else x is not read, NaN or not
         product = product + (x.to(product.dtype) if beta == 1 else x.to(product.dtype) * beta)
@@ -63,10 +70,11 @@ def _addmv(x: torch.Tensor, matrix: torch.Tensor, vector: torch.Tensor, *, beta:
 def _bmm(a: torch.Tensor, b: torch.Tensor) -> Any:
     """Of many matrices with one row, one column, or one number between: a library multiplies them one by one."""
     rows, between, columns = a.shape[1], a.shape[2], b.shape[2]
-    if a.device.type != "cpu" or not _is_plain(a, b) or not all(isinstance(n, int) for n in (rows, between, columns)):
+    is_known = all(isinstance(n, int) for n in (rows, between, columns))
+    if a.device.type != "cpu" or a.dtype not in _MULTIPLIED or not _is_plain(a, b) or not is_known:
         return NotImplemented
     if between == 1:
-        return a * b
+        return (a * b).clone(memory_format=torch.contiguous_format)
     if columns == 1 or rows == 1:
         product = _summed(a, b.mT, 2) if columns == 1 and rows != 1 else _summed(a.mT, b, 1)
         return product.to(a.dtype).reshape(a.shape[0], rows, columns)

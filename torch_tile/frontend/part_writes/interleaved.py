@@ -95,6 +95,10 @@ def stack_interleaved(gm: GraphModule) -> None:
             continue
         parts = [emit_before(gm, node, aten.unsqueeze.default, each, dim + 1) for each in sources]
         joined = emit_before(gm, node, aten.cat.default, parts, dim + 1)
+        if not value_of(joined).is_contiguous():  # it lies as its operands do
+            for made in (joined, *reversed(parts)):
+                gm.graph.erase_node(made)
+            continue
         result = emit_before(gm, node, aten.view.default, joined, list(value.shape))
         node.replace_all_uses_with(result)
         changed = True

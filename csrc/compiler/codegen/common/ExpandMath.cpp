@@ -212,7 +212,7 @@ static void expandOp(MathBuilder &b, Operation *op) {
   Type element = b.elementType();
   Value result;
   bool isRounding = isa<math::FloorOp, math::CeilOp, math::TruncOp, math::RoundEvenOp>(op);
-  if (isRounding && isFromHalf(op->getOperand(0))) {
+  if (isRounding && element.isF32() && isFromHalf(op->getOperand(0))) {
     result = roundedHalf(b, op, op->getOperand(0));
   } else if (element.isF32() || element.isF64()) {
     if (auto sincos = dyn_cast<math::SincosOp>(op)) {

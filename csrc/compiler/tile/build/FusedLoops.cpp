@@ -284,12 +284,14 @@ void FusedLoops::flattenAxes(Walk walk) {
   };
   // From the innermost axis on; those of unknown sizes would be divided by.
   size_t first = axes.size() - 1;
+  bool isReadBefore = false;
   while (first > 0 && axes[first].extent.isConstant() && isOneStep(axes[first - 1], axes[first])) {
-    if (walk == Walk::Tiles && isReadAlong(axes[first - 1]))
+    isReadBefore = walk == Walk::Tiles && isReadAlong(axes[first - 1]);
+    if (isReadBefore)
       break;
     --first;
   }
-  if (walk == Walk::Tiles && first == 0) // as by Walk::Result
+  if (walk == Walk::Tiles && !isReadBefore) // as by Walk::Result
     return;
   if (first + 1 >= axes.size())
     return;
