@@ -79,6 +79,21 @@ def test_options_grad_mode_and_autocast_have_entries_of_their_own(cache_dir: Pat
     assert len(traced) == 4
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_leaves_have_entries_of_their_own(cache_dir: Path, dynamic: bool) -> None:
+    """Of an operand that has no gradient, a result requires one if the operand is a leaf."""
+
+    def counted(x: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.vector_norm(x, 0, [2, 1])
+
+    leaf = torch.randn(13, 2, 10, requires_grad=True)
+    for x in (leaf * 2, leaf, leaf * 2):
+        torch.compiler.reset()
+        expected = torch.compile(counted, backend="aot_eager", dynamic=dynamic)(x).requires_grad
+        torch.compiler.reset()
+        assert torch.compile(counted, backend="tile", dynamic=dynamic)(x).requires_grad is expected
+
+
 def test_sizes_and_dtypes_have_entries_of_their_own(cache_dir: Path, traced: list[str]) -> None:
     for x in (torch.randn(3, 5), torch.randn(5, 3), torch.randn(3, 5).double(), torch.randn(5, 3).t()):
         assert torch.equal(again(lambda x: x * 2 + 1, x), x * 2 + 1)

@@ -47,6 +47,8 @@ class _Details:
         self.gm = gm
         self.inputs = inputs
         self.aliasing = _aliasing(inputs)
+        # AOTAutograd detaches other inputs if the graph gives them no gradient.
+        self.leaves = [isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf for value in inputs]
         self.aot_config = aot_config
         self.torch = torch.__version__, torch.version.git_version
         self.python = sys.version_info[:3]
