@@ -198,3 +198,15 @@ def test_a_copy_of_all_points_is_new_memory() -> None:
     result = compiled(lambda x: F.interpolate(x, scale_factor=1))(x)
     assert_same(result, x, exact=True)
     assert result.data_ptr() != x.data_ptr()
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 3), (2, 2, 3, 8), (2, 2, 3, 4, 5)])
+def test_averages_of_no_points(shape: tuple[int, ...]) -> None:
+    """Averages over areas may have no points, unlike samples."""
+    x = torch.randn(shape)
+
+    def averaged(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, mode="area", size=[0, *shape[3:]])
+
+    found, expected = compiled(averaged)(x), averaged(x)
+    assert found.shape == expected.shape and found.stride() == expected.stride()

@@ -107,6 +107,8 @@ def is_refused(node: Node) -> bool:
     result = node.meta.get("example_value")
     if node.target not in _CALLS or not isinstance(result, torch.Tensor):
         return False
+    if (node.args[3] if len(node.args) > 3 else node.kwargs.get("mode")) == "area":  # an average over windows
+        return False
     sizes = [
         *result.shape[1:],
         *(size for x in tensors_in(node.args[:1] or node.kwargs.get("input")) for size in x.shape[1:]),
