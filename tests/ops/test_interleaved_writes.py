@@ -128,6 +128,29 @@ def test_sources_in_other_orders(dim: int, order: tuple[int, ...]) -> None:
     assert all(torch.equal(x, y) and x.stride() == y.stride() for x, y in zip(found, expected, strict=True))
 
 
+@torch.library.custom_op("interleaved_writes::double_", mutates_args={"x"})
+def double_(x: torch.Tensor) -> None:
+    x.mul_(2)
+
+
+def test_a_source_that_is_written_between() -> None:
+    def of_input(x: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        o = torch.empty(x.shape[0], 2 * x.shape[1])
+        o[:, ::2] = x
+        torch.ops.interleaved_writes.double_(x)
+        o[:, 1::2] = b
+        return o, x.sum()
+
+    def of_value(x: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return of_input(x + 1, b)
+
+    for function in (of_input, of_value):
+        x, b = torch.randn(3, 4), torch.randn(3, 4)
+        y = x.clone()
+        torch.testing.assert_close((compiled(function)(x, b), x), (function(y, b), y))
+        torch.compiler.reset()
+
+
 def test_one_kernel() -> None:
     """Rotary embeddings as they are often written."""
     import torch_tile

@@ -133,6 +133,7 @@ def _except_for(refuses: Callable[[torch.dtype], bool], function: Callable[..., 
     @functools.wraps(function)
     def decomposition(*args: Any, **kwargs: Any) -> Any:
         tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        # Each dtype once: torch promotes no wide unsigned integers, where there are several dtypes.
         dtype = functools.reduce(torch.promote_types, {x.dtype for x in tensors})
         return NotImplemented if refuses(dtype) else function(*args, **kwargs)
 

@@ -172,6 +172,26 @@ double GpuModel::overheadOf(const Schedule &schedule, int64_t perThread, int64_t
   return overhead * (1 + machine.elementShare * (double)perThread);
 }
 
+int GpuModel::heldAxis(const Schedule &schedule) const {
+  auto isReduced = [](const Axis &axis) { return axis.reduced; };
+  auto reduced = llvm::find_if(loops.axes, isReduced);
+  if (reduced == loops.axes.end() || llvm::count_if(loops.axes, isReduced) > 1 || loops.isOrdered())
+    return -1;
+  int number = (int)(reduced - loops.axes.begin());
+  bool isHeld = number != schedule.vectorAxis && number != schedule.rowAxis && reduced->extent.isConstant() &&
+                extents[number] <= schedule.unroll;
+  return isHeld ? number : -1;
+}
+
+double GpuModel::floorNs() const {
+  double bytes = 0;
+  llvm::SmallPtrSet<Value, 8> seen;
+  for (const Stream &stream : streams)
+    if (seen.insert(stream.buffer).second)
+      bytes += sectorsOf(stream, Box(extents)) * (double)sectorBytes;
+  return bytes / machine.memoryRate;
+}
+
 double GpuModel::busyness(const Schedule &schedule) const {
   if (plain)
     return 1;
