@@ -44,6 +44,12 @@ GUARDED: dict[str, Callable[..., Any]] = {
         x.flip(1) + 1,
         x.bfloat16().clone().flip(1) + 1,
     ),
+    "quotients": lambda x, y: (
+        *(x.repeat_interleave(step, 1)[:, : x.shape[1] * step - 1] + 1 for step in (3, 7)),
+        y.to(torch.bfloat16).clone().repeat_interleave(3, 1)[:, 1:] + 1,
+        y.to(torch.int8).clone().repeat(1, 3)[:, 1:] + 1,
+        x[:, :5].clone().repeat(1, 30)[:, : x.shape[1]] + x,
+    ),
     "low_precision": lambda x, y: (x.bfloat16() * y.bfloat16(), x.half().sum(-1), x.bfloat16().float().sum(0)),
     "integers": lambda x, y: (
         x.int() // 3,

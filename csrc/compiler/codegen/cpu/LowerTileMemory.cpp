@@ -218,7 +218,7 @@ std::pair<Value, TileLowering::Rows> TileLowering::elementAddresses(Value base, 
 }
 
 LogicalResult TileLowering::lowerGather(tile::GatherOp op) {
-  if (lowerAsScalarLoads(op))
+  if (lowerAsScalarLoads(op) || lowerAsWindows(op))
     return success();
   Type element = getElementTypeOrSelf(op.getType()), storage = storageOf(element);
   auto pick = [&](Value operand, size_t row) -> Value {

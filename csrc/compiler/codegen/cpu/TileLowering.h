@@ -55,6 +55,10 @@ private:
   mlir::LogicalResult lowerGather(mlir::tile::GatherOp op);
   /// LowerTileGather.cpp
   bool lowerAsScalarLoads(mlir::tile::GatherOp op);
+  /// LowerTileWindows.cpp: of neighbours in memory that fit a register.
+  bool lowerAsWindows(mlir::tile::GatherOp op);
+  mlir::Type permutedElement(mlir::Type storage);
+  mlir::Value permute(mlir::Value window, mlir::Value lanes);
   mlir::LogicalResult lowerScatter(mlir::tile::ScatterOp op);
   mlir::LogicalResult lowerCheckIndex(mlir::tile::CheckIndexOp op);
 

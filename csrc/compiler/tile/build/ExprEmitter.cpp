@@ -28,14 +28,6 @@ Value ExprEmitter::constant(int64_t value) {
   return reuse(arith::ConstantOp::create(builder, builder.getI64IntegerAttr(value)));
 }
 
-template <typename Op> Value ExprEmitter::binary(Value a, Value b) {
-  if (auto type = dyn_cast<RankedTensorType>(a.getType()))
-    b = asTile(b, type.getShape());
-  else if (auto type = dyn_cast<RankedTensorType>(b.getType()))
-    a = asTile(a, type.getShape());
-  return reuse(Op::create(builder, a, b));
-}
-
 Value ExprEmitter::asTile(Value value, ArrayRef<int64_t> shape) {
   Value tile = toTile(builder, value, shape);
   return tile == value ? tile : reuse(tile.getDefiningOp());
@@ -110,44 +102,6 @@ Value ExprEmitter::sumOf(SizeExpr expr, const Bindings &bindings) {
   if (!fixed.isConstant(0))
     sum = binary<arith::AddIOp>(sum, valueOf(fixed, bindings));
   return sum;
-}
-
-Value ExprEmitter::divide(SizeExpr a, SizeExpr b, const Bindings &bindings, bool wantRemainder) {
-  Value x = valueOf(a, bindings), y = valueOf(b, bindings);
-  SizeRange range = facts.range(a);
-  if (std::optional<int64_t> length = b.constant();
-      comparesWraps && length && wantRemainder && range.min >= 0 && range.max / 2 < *length) {
-    auto type = dyn_cast<RankedTensorType>(x.getType());
-    Value zero = constant(0);
-    if (type) {
-      y = asTile(y, type.getShape());
-      zero = asTile(zero, type.getShape());
-    }
-    Value isPast = reuse(arith::CmpIOp::create(builder, arith::CmpIPredicate::sge, x, y));
-    return binary<arith::SubIOp>(x, reuse(arith::SelectOp::create(builder, isPast, y, zero)));
-  }
-  if (range.min >= 0 && facts.range(b).min >= 0)
-    return wantRemainder ? binary<arith::RemUIOp>(x, y) : binary<arith::DivUIOp>(x, y);
-  // Floor: the remainder takes the divisor's sign.
-  Value remainder = binary<arith::RemSIOp>(x, y);
-  Value zero = constant(0);
-  if (auto type = dyn_cast<RankedTensorType>(remainder.getType())) {
-    zero = asTile(zero, type.getShape());
-    y = asTile(y, type.getShape());
-  }
-  Value isNonZero = reuse(arith::CmpIOp::create(builder, arith::CmpIPredicate::ne, remainder, zero));
-  Value mixed = reuse(arith::XOrIOp::create(builder, remainder, y));
-  Value differs = reuse(arith::CmpIOp::create(builder, arith::CmpIPredicate::slt, mixed, zero));
-  Value adjust = reuse(arith::AndIOp::create(builder, isNonZero, differs));
-  if (wantRemainder)
-    return reuse(
-        arith::SelectOp::create(builder, adjust, reuse(arith::AddIOp::create(builder, remainder, y)), remainder));
-  Value quotient = binary<arith::DivSIOp>(x, y);
-  Value one = constant(1);
-  if (auto type = dyn_cast<RankedTensorType>(quotient.getType()))
-    one = asTile(one, type.getShape());
-  return reuse(
-      arith::SelectOp::create(builder, adjust, reuse(arith::SubIOp::create(builder, quotient, one)), quotient));
 }
 
 Value ExprEmitter::atom(SizeExpr expr, const Bindings &bindings) {

@@ -4,6 +4,7 @@
 #include "compiler/fusion/Axes.h"
 
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -14,13 +15,12 @@ namespace torch_tile::tile_build {
 class ExprEmitter {
 public:
   /// `argument` answers with the kernel argument that holds an expression over symbols alone.
-  /// `comparesWraps`: a remainder of less than twice the divisor is a comparison and a subtraction.
+  /// `isGpu`: tiles of indices are spread over threads; else over the lanes of vectors.
   /// `reuse` answers with the value of an equal op that was made before, or of the given one.
   ExprEmitter(mlir::ImplicitLocOpBuilder &builder, const SizeFacts &facts,
               std::function<mlir::Value(SizeExpr)> argument, std::function<mlir::Value(mlir::Operation *)> reuse,
-              bool comparesWraps = false)
-      : builder(builder), facts(facts), argument(std::move(argument)), reuse(std::move(reuse)),
-        comparesWraps(comparesWraps) {}
+              bool isGpu = false)
+      : builder(builder), facts(facts), argument(std::move(argument)), reuse(std::move(reuse)), isGpu(isGpu) {}
 
   /// Values of axes and x<k>: scalars (i64) or tiles of i64.
   using Bindings = llvm::StringMap<mlir::Value>;
@@ -40,14 +40,23 @@ private:
   mlir::Value valueOf(SizeExpr expr, const Bindings &bindings);
   mlir::Value sumOf(SizeExpr expr, const Bindings &bindings);
   mlir::Value atom(SizeExpr expr, const Bindings &bindings);
+  /// ExprDivision.cpp
   mlir::Value divide(SizeExpr a, SizeExpr b, const Bindings &bindings, bool wantRemainder);
-  template <typename Op> mlir::Value binary(mlir::Value a, mlir::Value b);
+  mlir::Value divideLanes(mlir::Value dividend, int64_t divisor, bool wantRemainder);
+  mlir::Value wrapOnce(mlir::Value dividend, mlir::Value divisor, bool wantRemainder);
+  template <typename Op> mlir::Value binary(mlir::Value a, mlir::Value b) {
+    if (auto type = mlir::dyn_cast<mlir::RankedTensorType>(a.getType()))
+      b = asTile(b, type.getShape());
+    else if (auto type = mlir::dyn_cast<mlir::RankedTensorType>(b.getType()))
+      a = asTile(a, type.getShape());
+    return reuse(Op::create(builder, a, b));
+  }
 
   mlir::ImplicitLocOpBuilder &builder;
   const SizeFacts &facts;
   std::function<mlir::Value(SizeExpr)> argument;
   std::function<mlir::Value(mlir::Operation *)> reuse;
-  bool comparesWraps;
+  bool isGpu;
   bool isNarrow = false;
   /// Values of parts of the expression that is emitted, by the part's identity.
   llvm::DenseMap<const void *, mlir::Value> known;

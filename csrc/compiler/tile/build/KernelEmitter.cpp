@@ -20,8 +20,7 @@ KernelEmitter::KernelEmitter(FusedLoops &loops, const Schedule &schedule, const 
     : loops(loops), schedule(schedule), options(options), module(module), builder(location, module.getContext()),
       exprs(
           builder, loops.facts(), [this](SizeExpr e) { return integerArgument(e); },
-          [this](Operation *op) { return reuse(op); },
-          /*comparesWraps=*/options.isGpu) {}
+          [this](Operation *op) { return reuse(op); }, options.isGpu) {}
 
 void KernelEmitter::collectBuffers() {
   auto addInput = [&](Value buffer) {

@@ -15,4 +15,9 @@ inline constexpr llvm::StringLiteral kRounded = "tile.rounded";
 /// On masked loads: one of several places that an element is read from, so most elements are masked.
 inline constexpr llvm::StringLiteral kOneOfSeveral = "tile.one_of_several";
 
+/// On arith.extui of indices, of which no lane is below the one before it, or above that by more than one.
+inline constexpr llvm::StringLiteral kStepsOfOne = "tile.steps_of_one";
+/// On arith.extui of indices, as an integer of 64 bits: lanes take each value below it, and no other.
+inline constexpr llvm::StringLiteral kAllBelow = "tile.all_below";
+
 } // namespace mlir::tile

@@ -1,0 +1,67 @@
+"""Elements at quotients and remainders of an index, on processors with and without masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from torch_tile.errors import OptionError
+
+LENGTHS = (1, 31, 65, 130)
+STEPS = (3, 7, 70)
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int8, torch.int64, torch.bool)
+TARGETS = ("host", "x86-64-v3", "x86-64-v2")
+Function = Callable[..., "torch.Tensor | tuple[torch.Tensor, ...]"]
+
+
+def check(f: Function, *args: torch.Tensor, target: str = "host", dynamic: bool = False) -> None:
+    torch.compiler.reset()
+    try:
+        found = torch.compile(f, backend="tile", dynamic=dynamic, options={"target": target})(*args)
+    except OptionError:
+        pytest.skip(f"this processor does not run code for {target}")
+    torch.testing.assert_close(found, f(*args), rtol=0, atol=0)
+
+
+def numbers(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randint(-100, 100, sizes).to(dtype)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
+def test_writes_of_every_nth_element(dtype: torch.dtype, target: str) -> None:
+    for length in LENGTHS:
+        for step in STEPS:
+
+            def written(x: torch.Tensor, v: torch.Tensor, step: int = step) -> tuple[torch.Tensor, ...]:
+                first, last = x.clone(), torch.zeros_like(x)
+                first[:, ::step] = v
+                last[:, (x.shape[1] - 1) % step :: step] = v
+                return first, last
+
+            check(written, numbers(3, length, dtype=dtype), numbers(3, -(-length // step), dtype=dtype), target=target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_indices_made_of_positions(target: str) -> None:
+    for dtype in DTYPES:
+        for length in (63, 100, 1000):
+            for step in (3, 16, 33, 1000):
+
+                def chosen(x: torch.Tensor, length: int = length, step: int = step) -> tuple[torch.Tensor, ...]:
+                    at = torch.arange(length)
+                    return x[:, at // step], x[:, at % step], x[:, (2 * at + 3) // step], x[:, (at + 5) % step]
+
+                check(chosen, numbers(2, 1003, dtype=dtype), target=target)
+
+
+def test_sizes_that_are_dynamic() -> None:
+    def written(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        result = x.clone()
+        result[:, ::3] = v
+        return result
+
+    for length in (4, 65, 200):
+        check(written, numbers(3, length), numbers(3, -(-length // 3)), dynamic=True)
