@@ -179,6 +179,15 @@ def compile_graph(
         torch_tile.errors.TileError: one of its subclasses, with stage, text and line.
     """
 
+def time_launches(call: Callable[[], Any], names: list[str], device: str) -> list[tuple[str, float]]:
+    """Call `call`; name and time in microseconds of each launch in it of kernels with these names, in order.
+
+    Args:
+        call: runs programs on this thread.
+        names: of kernels, as `Program.kernels` has them.
+        device: on a CUDA device times are those between events of the current stream, else those of the host's clock.
+    """
+
 def graph_key(text: str, options: dict[str, str]) -> bytes:
     """Key of a graph in the disk cache."""
 

@@ -55,7 +55,7 @@ def _gemm_backends(value: Any) -> dict[str, Any] | None:
 
 _BACKENDS = ("ATEN", "TRITON", "CUTLASS", "CUTEDSL", "NVGEMM", "CK", "CKTILE", "CPP")
 
-_COST_MODEL = "schedules come from a cost model; `max_autotune` times libraries and kernels of products"
+_COST_MODEL = "schedules come from a cost model; `max_autotune` times them on a GPU, and libraries of products"
 _PROFILER = "torch.profiler shows the time of each kernel"
 _OWN_PASSES = "names passes of Inductor; ours have names of their own: options={'disable_passes': ...}"
 _PLANNED = "memory is planned when a graph is compiled, and results do not depend on it"
@@ -90,7 +90,8 @@ ROWS: dict[str, Fate] = {
         _sets("joint_custom_post_pass", "joint_post_pass"),
         _sets("post_grad_custom_pre_pass", "post_grad_pass"),
         _sets("post_grad_custom_post_pass", "post_grad_post_pass"),
-        *_accepted("max_autotune_pointwise coordinate_descent_tuning", _COST_MODEL),
+        _sets_if("max_autotune_pointwise", "max_autotune", ": on a GPU, schedules of all kernels are timed"),
+        _sets_if("coordinate_descent_tuning", "max_autotune", ": on a GPU, schedules of all kernels are timed"),
         *_accepted("epilogue_fusion prologue_fusion", "fusion is decided by cost, and `fusion` turns all of it off"),
         *_accepted("comprehensive_padding", "kernels need no padded strides; shape_padding pads products"),
         *_accepted("cpp_wrapper", "a call runs in C++ from end to end; no wrapper is generated"),

@@ -262,7 +262,8 @@ KNOBS: dict[str, Knob] = {
             False,
             ("TORCH_TILE_MAX_AUTOTUNE",),
             "Time matrix products, with what surrounds them, as kernels of several block sizes and as calls of the "
-            "library, and keep the fastest; on the CPU also each library for products.",
+            "library, and keep the fastest; on the CPU also each library for products. On a GPU, time other schedules "
+            "of all kernels, too.",
         ),
         Knob(
             "shape_padding",
@@ -277,7 +278,8 @@ KNOBS: dict[str, Knob] = {
             int,
             120,
             ("TORCH_TILE_AUTOTUNE_SECONDS",),
-            "How long `max_autotune` may time products of one graph; those that are left are calls of the library.",
+            "How long `max_autotune` may time products of one graph, and schedules of its kernels. Products that are "
+            "left are calls of the library, and kernels keep the schedule that the model chooses.",
             minimum=0,
             maximum=_LARGEST_INT,
         ),

@@ -83,6 +83,8 @@ struct SymbolSource {
   enum class Kind : uint8_t { Scalar, Size, Stride, ExternResult } kind = Kind::Scalar;
   uint32_t index = 0; // input number; for ExternResult the slot
   uint32_t dim = 0;   // Size, Stride
+  /// What the compiler took the value to lie between: kernels may reach beyond memory for others.
+  int64_t least = INT64_MIN, greatest = INT64_MAX;
 };
 
 //===-- kernels -------------------------------------------------------------------------------------------------===//

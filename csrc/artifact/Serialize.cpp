@@ -9,7 +9,9 @@ namespace torch_tile::artifact {
 namespace {
 
 constexpr uint8_t magic[4] = {'T', 'T', 'A', 'F'};
-constexpr uint32_t formatVersion = 9;
+constexpr uint32_t formatVersion = 10;
+/// Says nothing of ranges. Sizes were taken to be at least 2.
+constexpr uint32_t versionWithoutRanges = 9;
 /// Argument trees of operator schemas are at most lists of lists.
 constexpr int maxValueDepth = 8;
 
@@ -148,6 +150,8 @@ void write(ByteWriter &out, const Body &body) {
     out.byte(static_cast<uint8_t>(source.kind));
     out.unsignedInt(source.index);
     out.unsignedInt(source.dim);
+    out.signedInt(source.least);
+    out.signedInt(source.greatest);
   }
   out.unsignedInt(body.exprs.size());
   for (const Expr &expr : body.exprs) {
@@ -337,12 +341,18 @@ void read(ByteReader &in, Kernel &kernel) {
   readVector(in, kernel.externalSymbols, [&](std::string &symbol) { symbol = in.text(); });
 }
 
-void read(ByteReader &in, Body &body) {
+void read(ByteReader &in, Body &body, uint64_t version) {
   readVector(in, body.symbols, [&](std::string &symbol) { symbol = in.text(); });
   readVector(in, body.symbolSources, [&](SymbolSource &source) {
     source.kind = in.enumerator(SymbolSource::Kind::ExternResult, "symbol source");
     source.index = in.unsignedInt32();
     source.dim = in.unsignedInt32();
+    if (version == versionWithoutRanges) {
+      source.least = source.kind == SymbolSource::Kind::Size ? 2 : source.least;
+      return;
+    }
+    source.least = in.signedInt();
+    source.greatest = in.signedInt();
   });
   readVector(in, body.exprs, [&](Expr &expr) {
     readVector(in, expr, [&](ExprInst &inst) {
@@ -376,12 +386,12 @@ void read(ByteReader &in, Body &body) {
   });
 }
 
-void read(ByteReader &in, Artifact &artifact) {
+void read(ByteReader &in, Artifact &artifact, uint64_t version) {
   artifact.compilerVersion = in.text();
   artifact.target = in.text();
   readVector(in, artifact.kernels, [&](Kernel &kernel) { read(in, kernel); });
-  read(in, static_cast<Body &>(artifact));
-  readVector(in, artifact.bodies, [&](Body &body) { read(in, body); });
+  read(in, static_cast<Body &>(artifact), version);
+  readVector(in, artifact.bodies, [&](Body &body) { read(in, body, version); });
 }
 
 } // namespace
@@ -408,10 +418,11 @@ Status deserialize(std::span<const uint8_t> bytes, Artifact &artifact) {
   std::span<const uint8_t> head = in.raw(sizeof(magic));
   if (!in.hasFailed() && !std::equal(head.begin(), head.end(), magic))
     in.fail("not an artifact: wrong magic word");
-  if (uint64_t version = in.unsignedInt(); !in.hasFailed() && version != formatVersion)
+  uint64_t version = in.unsignedInt();
+  if (!in.hasFailed() && version != formatVersion && version != versionWithoutRanges)
     in.fail("expected artifact format " + std::to_string(formatVersion) + ", got " + std::to_string(version));
   if (!in.hasFailed())
-    read(in, artifact);
+    read(in, artifact, version);
   if (!in.hasFailed() && !in.isAtEnd())
     in.fail("trailing bytes");
   if (in.hasFailed()) {

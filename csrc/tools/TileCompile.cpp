@@ -27,6 +27,9 @@ struct Settings {
                                   cl::cat(category)};
   cl::opt<std::string> target{"target", cl::desc("host, a processor by LLVM's name (x86-64-v3), or a GPU (sm_90)"),
                               cl::init("host"), cl::cat(category)};
+  cl::opt<std::string> schedules{
+      "schedules", cl::desc("for a GPU, by launch: 0 for the schedule that is chosen, 1 for the best other one, ..."),
+      cl::value_desc("0,2,..."), cl::cat(category)};
   cl::opt<std::string> features{"features", cl::desc("LLVM's feature list, \"+avx2,-avx512f\""), cl::cat(category)};
   cl::opt<bool> sleef{"sleef", cl::desc("kernels may call Sleef"), cl::init(true), cl::cat(category)};
   cl::opt<std::string> emit{
@@ -76,7 +79,8 @@ static std::string symbolsOf(const std::vector<codegen::CompiledKernel> &kernels
 int ttc_tile_compile(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   Settings settings;
-  auto &[category, inputFile, outputFile, target, features, sleef, emit, dumpDir, showTime, repeat] = settings;
+  auto &[category, inputFile, outputFile, target, schedules, features, sleef, emit, dumpDir, showTime, repeat] =
+      settings;
   cl::HideUnrelatedOptions(category); // LLVM's own, of which there are 180
   cl::ParseCommandLineOptions(argc, argv, overview);
   auto input = llvm::MemoryBuffer::getFileOrSTDIN(inputFile);
@@ -86,6 +90,8 @@ int ttc_tile_compile(int argc, char **argv) {
 
   CompileOptions options;
   std::string lines = "target=" + target + "\nsleef=" + (sleef ? "true" : "false") + "\n";
+  if (!schedules.empty())
+    lines += "schedules=" + schedules + "\n";
   if (features.getNumOccurrences())
     lines += "features=" + features + "\n";
   Status status = parseOptions(lines, options);

@@ -198,7 +198,7 @@ def test_what_is_refused(pointwise: tuple[Pointwise, str], tmp_path: Path) -> No
     assert ran.returncode == 0, ran.stderr
     said = dict(line.split(": ", 1) for line in ran.stdout.splitlines() if ": " in line)
     assert said == {
-        "rows": "1 argument `x`: size of dimension 0 expected 2 to 64, got 65",
+        "rows": "1 argument `x`: size of dimension 0 expected 0 to 64, got 65",
         "unequal": "1 argument `y`: size of dimension 0 expected 6 as other sizes of the call are, got 7",
         "rank": "1 argument `x` expected 2 dimensions, got 1",
         "number": "1 expected 2 arguments, got 1",
@@ -209,7 +209,7 @@ def test_what_is_refused(pointwise: tuple[Pointwise, str], tmp_path: Path) -> No
         "options": "1 tile_load_options has 0 bytes, expected 32",
         "device": "1 device type expected 1 (CPU) or 2 (CUDA), got 7",
     }
-    assert ran.stdout.splitlines()[-2:] == ["status 1", "input y 2 32 2 2 64"]
+    assert ran.stdout.splitlines()[-2:] == ["status 1", "input y 2 32 2 0 64"]
 
 
 def test_damaged_files_in_cpp(pointwise: tuple[Pointwise, str], tmp_path: Path) -> None:

@@ -183,3 +183,46 @@ def test_strided_views_count_from_the_storage(function: Any, layout: str, dynami
         assert x._base is not None
         results.append((result.detach(), x._base.detach(), memory.grad if training else None))
     assert_same(*results)
+
+
+OVERLAPPING: dict[str, Callable[[int], torch.Tensor]] = {
+    "one element": lambda n: torch.ones(1).expand(n),
+    "rows": lambda n: torch.ones(1, 4).expand(n, 4),
+    "columns": lambda n: torch.arange(3.0).view(3, 1).expand(3, n),
+    "windows": lambda n: torch.arange(n + 8.0).unfold(0, 4, 2),
+    "diagonals": lambda n: torch.arange(40.0).as_strided((n, 4), (2, 1)),
+    "apart": lambda n: torch.randn(n, 8)[:, ::2],
+}
+VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "view": lambda x: x.view(x.shape),
+    "reshape": lambda x: x.reshape(x.shape),
+    "flatten": lambda x: x.flatten(),
+    "expand": lambda x: x.expand(2, *x.shape),
+    "slice": lambda x: x[..., 1:].unsqueeze(0),
+}
+
+
+@pytest.mark.parametrize("name", OVERLAPPING)
+def test_gradients_of_views_of_inputs_whose_elements_share_memory(name: str) -> None:
+    for view in VIEWS.values():
+
+        def function(x: torch.Tensor, view: Callable[[torch.Tensor], torch.Tensor] = view) -> tuple[torch.Tensor, ...]:
+            return view(x), x * 2
+
+        torch.compiler.reset()
+        compiled = torch.compile(function, backend="tile")
+        for n in (5, 7):  # sizes are symbols from the second on
+            x = OVERLAPPING[name](n).detach().requires_grad_()
+            gradients = []
+            for call in (function, compiled):
+                result, twice = call(x)
+                weights = torch.arange(float(result.numel())).view(result.shape)
+                gradients += torch.autograd.grad((result * weights).sum() + twice.sum(), x)
+            torch.testing.assert_close(*gradients)
+
+
+def test_angles_of_one_row() -> None:
+    """A copy in contiguous order has other strides in dimensions of one element alone."""
+    z = torch.randn(6, 1, dtype=torch.complex64).t()
+    compiled = torch.compile(lambda z: z.angle() * 2, backend="tile", options={"strict": True})
+    torch.testing.assert_close(compiled(z), z.angle() * 2)

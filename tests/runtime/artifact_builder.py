@@ -70,7 +70,7 @@ def contiguous(sizes: Sequence[Size]) -> list[Size]:
 
 @dataclass
 class Builder:
-    symbols: list[tuple[str, int, int, int]] = field(default_factory=list)
+    symbols: list[tuple[str, int, int, int, int, int]] = field(default_factory=list)
     exprs: list[bytes] = field(default_factory=list)
     inputs: list[bytes] = field(default_factory=list)
     kernels: list[bytes] = field(default_factory=list)
@@ -80,8 +80,10 @@ class Builder:
     num_slots: int = 0
     shared: dict[int, list[int]] = field(default_factory=dict)
 
-    def symbol(self, name: str, kind: str, index: int, dim: int = 0) -> str:
-        self.symbols.append((name, SYMBOL_KINDS.index(kind), index, dim))
+    def symbol(
+        self, name: str, kind: str, index: int, dim: int = 0, least: int = -(2**63), greatest: int = 2**63 - 1
+    ) -> str:
+        self.symbols.append((name, SYMBOL_KINDS.index(kind), index, dim, least, greatest))
         return name
 
     def expr(self, size: Size) -> bytes:
@@ -257,7 +259,7 @@ class Builder:
         return b"".join(
             [
                 rows([text(s[0]) for s in self.symbols]),
-                rows([bytes([s[1]]) + uint(s[2]) + uint(s[3]) for s in self.symbols]),
+                rows([bytes([s[1]]) + uint(s[2]) + uint(s[3]) + sint(s[4]) + sint(s[5]) for s in self.symbols]),
                 rows(self.exprs),
                 uint(self.num_slots),
                 rows([uint(slot) + rows([uint(p) for p in places]) for slot, places in self.shared.items()]),
@@ -268,5 +270,5 @@ class Builder:
         )
 
     def build(self) -> bytes:
-        head = b"TTAF" + uint(9) + text("test") + text("cpu") + rows(self.kernels)
+        head = b"TTAF" + uint(10) + text("test") + text("cpu") + rows(self.kernels)
         return head + self.own_bytes() + rows(self.bodies)

@@ -210,6 +210,25 @@ def test_sizes_from_inputs(runtime: ModuleType) -> None:
         program([3, torch.randn(4, 5)])
 
 
+def test_sizes_that_kernels_are_not_made_for(runtime: ModuleType) -> None:
+    """A kernel of rows that fill a vector would write before a shorter one."""
+    b = Builder()
+    b.symbol("s0", "Size", 0, 0, least=2, greatest=9)
+    b.symbol("s1", "Scalar", 1, least=-3)
+    x = b.input(["s0"], [1])
+    b.int_input()
+    b.output(x)
+    b.output(("Add", "s0", "s1"))
+    program = runtime.load_artifact(b.build(), [])
+    for size, number in ((2, -3), (9, 100)):
+        assert program([torch.randn(size), number])[1] == size + number
+    for size in (1, 10):
+        with pytest.raises(RuntimeError, match=rf"input 0: size of dimension 0 expected 2 to 9, .*, got {size}"):
+            program([torch.randn(size), 0])
+    with pytest.raises(RuntimeError, match="input 1 expected at least -3, as the graph was compiled for, got -4"):
+        program([torch.randn(4), -4])
+
+
 def test_sizes_from_results(runtime: ModuleType) -> None:
     """An integer result and the size of a result define symbols; later sizes use them."""
     b = Builder()

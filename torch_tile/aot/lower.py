@@ -13,13 +13,13 @@ from torch.export import ExportedProgram, default_decompositions
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument, TensorArgument
 from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
-from torch.utils._sympy.value_ranges import bound_sympy
 
 from torch_tile import _C
 from torch_tile.aot.derived_sizes import Step, tell_sizes
 from torch_tile.aot.equal_operators import use_operators_of_aten
 from torch_tile.aot.size_checks import add_checks
 from torch_tile.aot.size_guards import guards_of
+from torch_tile.aot.size_ranges import as_accepted, range_of
 from torch_tile.aot.viewed_inputs import is_read_by_strides, is_view, name_of, viewed_inputs
 from torch_tile.config import Settings
 from torch_tile.debug.failures import Sources
@@ -40,11 +40,10 @@ from torch_tile.frontend.pycalls import first_in_python
 from torch_tile.frontend.sorts.replace import replace_sorts
 from torch_tile.frontend.storage_views import refuse_views_beyond_writes
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
-from torch_tile.package_file import ELEMENT_TYPES, INT64_MAX, Argument
+from torch_tile.package_file import ELEMENT_TYPES, Argument
 
 aten = torch.ops.aten
 _FROM_STATE = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
-_INT64_MIN = -(2**63)
 
 
 @dataclasses.dataclass
@@ -244,26 +243,15 @@ def _set_outputs(gm: GraphModule, results: list[Any]) -> list[Any]:
     return outputs
 
 
-def _range_of(size: Any, exported: ExportedProgram) -> tuple[int, int]:
-    if not isinstance(size, torch.SymInt):
-        return int(size), int(size)
-    expr = size.node.expr
-    known = dict(exported.range_constraints)
-    limits = bound_sympy(expr, known)
-    least = int(limits.lower) if limits.lower.is_finite and limits.lower.is_Integer else 0
-    greatest = int(limits.upper) if limits.upper.is_finite and limits.upper.is_Integer else INT64_MAX
-    return max(least, _INT64_MIN), min(greatest, INT64_MAX)
-
-
 def _argument(name: str, node: Node, exported: ExportedProgram) -> Argument:
     value = node.meta["val"]
     if isinstance(value, torch.Tensor):
         if value.dtype not in ELEMENT_TYPES:
             raise _unsupported(f"argument `{name}` has dtype {value.dtype}")
-        sizes = tuple(_range_of(size, exported) for size in value.shape)
+        sizes = tuple(range_of(size, exported) for size in value.shape)
         return Argument(name, value.dtype, sizes, needs_strides=is_read_by_strides(node))
     if isinstance(value, torch.SymInt):
-        return Argument(name, None, (_range_of(value, exported),))
+        return Argument(name, None, (range_of(value, exported),))
     raise _unsupported(f"argument `{name}` is of type {type(value).__name__}; tensors and integers are taken")
 
 
@@ -384,7 +372,8 @@ def _print(
     steps = tell_sizes(gm, sources, written)
     placeholders = {node.name: node for node in gm.graph.find_nodes(op="placeholder")}
     add_checks(gm, guards, lambda number: placeholders.get(places.get(number, "")))
-    graph = _C.print_graph(gm)
+    with as_accepted(gm):
+        graph = _C.print_graph(gm)
     if graph.pycalls:
         raise _unsupported(f"the model calls an operator through Python: {first_in_python(gm, graph)}")
     for _, operator, _ in graph.externs:

@@ -22,7 +22,7 @@ from torch_tile.debug import calls, faults, limits, observe, phases, places, rec
 from torch_tile.debug.dump import Dump
 from torch_tile.debug.failures import Sources, note_steps
 from torch_tile.errors import OutOfResources, OverlappingInputsError, TileError
-from torch_tile.frontend import containment, cudagraphs, time_libraries
+from torch_tile.frontend import containment, cudagraphs, time_libraries, time_schedules
 from torch_tile.frontend.convolution_biases import separate_biases
 from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.flex.blocks import MOST_HALVINGS
@@ -174,9 +174,9 @@ def _compile(
     gm = replace_language_kernels(replace_triton_kernels(gm, settings))
     give_random_results(gm)
     stages: dict[str, str] = {}
-    gm, (graph, program, library) = _prepare_and_compile(gm, kind, settings, dump, stages)
+    gm, (graph, program, choices) = _prepare_and_compile(gm, kind, settings, dump, stages)
     if limits.limit_kernels(gm, graph, program, settings):
-        graph, program, library = _print_and_compile(gm, kind, settings, dump, stages)
+        graph, program, choices = _print_and_compile(gm, kind, settings, dump, stages)
     printed_ms = (time.perf_counter() - start) * 1e3 - program.compile_ms
     give_remote(program, settings)
     faults.point("record")
@@ -205,7 +205,7 @@ def _compile(
         dump.write_index(kind, program)
     entry: dict[str, Any] = {
         "name": name, "kind": kind, "text": graph.text, "device": graph.device, "inputs": inputs,
-        "sources": sources.packed(), "matmul_library": library,
+        "sources": sources.packed(), **choices,
     }  # fmt: skip
     if places_of_restrided := restrided_inputs() if kind != "backward" and binding is None else []:
         settings.reason_against_keeping = "it changes the strides of an input that it writes"
@@ -227,7 +227,7 @@ def _compile(
 
 def _prepare_and_compile(
     given: GraphModule, kind: str, settings: Settings, dump: Dump | None, stages: dict[str, str]
-) -> tuple[GraphModule, tuple[_C.GraphText, _C.Program, str]]:
+) -> tuple[GraphModule, tuple[_C.GraphText, _C.Program, dict[str, Any]]]:
     """The graph without its higher-order operators, and what `_print_and_compile` makes of it. A device that has no
     room for kernels of attention gets some with smaller blocks, and then none."""
     has_flex = any(is_flex_attention(node) for node in given.graph.nodes)
@@ -259,8 +259,9 @@ def _compiling_alone(kind: str, settings: Settings) -> Callable[[GraphModule], t
 
 def _print_and_compile(
     gm: GraphModule, kind: str, settings: Settings, dump: Dump | None, stages: dict[str, str]
-) -> tuple[_C.GraphText, _C.Program, str]:
-    """Text and program of a graph, and the library of its matrix products."""
+) -> tuple[_C.GraphText, _C.Program, dict[str, Any]]:
+    """Text and program of a graph, and what was chosen for it: the library of its matrix products, and options that the
+    compiler got beside those of the settings."""
     with phases.timed("torch_tile.import"):
         graph = _C.print_graph(gm)
     if dump:
@@ -269,10 +270,10 @@ def _print_and_compile(
         pycalls = make_pycalls(gm, graph.pycalls)
         options = {**settings.compiler_options(), **targets.compiler_options(graph.device)}
 
-        def compile_with(library: str) -> _C.Program:
+        def compile_with(library: str, schedules: Sequence[int] = ()) -> _C.Program:
             return _C.compile_graph(
                 graph.text,
-                options,
+                {**options, **time_schedules.option(schedules)},
                 settings.cache_dir(),
                 settings["cache_limit_bytes"],
                 sink(dump, stages),
@@ -287,9 +288,23 @@ def _print_and_compile(
                 dump_on_miss=not (dump or record.is_active() or observe.needs_stages()),
             )
 
+        def compile_apart(schedules: Sequence[int]) -> _C.Program:
+            """Neither dumped nor kept."""
+            target = {**options, **time_schedules.option(schedules)}
+            architecture = targets.architecture(graph.device)
+            return _C.compile_graph(
+                graph.text, target, None, 0, None, [], device=graph.device, architecture=architecture, threads=1
+            )
+
         with phases.timed("torch_tile.compile", "inductor_cumulative_compile_time_us"):
-            ask_remote(graph.text, options, settings)
-            program = compile_with(settings["matmul_library"])
+            are_timed = time_schedules.are_timed(gm, graph, settings)
+            schedules = time_schedules.known(graph, options, settings) if are_timed else []
+            ask_remote(graph.text, {**options, **time_schedules.option(schedules or ())}, settings)
+            program = compile_with(settings["matmul_library"], schedules or ())
+            if schedules is None:
+                schedules = time_schedules.fastest(gm, graph, program, options, settings, compile_apart)
+                if any(schedules):
+                    program = compile_with(settings["matmul_library"], schedules)
             program, library = time_libraries.fastest(gm, graph, program, kind, settings, compile_with)
         disk_cache.report()
     except TileError as error:
@@ -297,7 +312,7 @@ def _print_and_compile(
         if node is not None:
             error.text += f"; from {node}"
         raise
-    return graph, program, library
+    return graph, program, {"matmul_library": library, "compiler_options": time_schedules.option(schedules)}
 
 
 def _recorded(

@@ -51,7 +51,10 @@ def compile_text(text: str, entry: dict[str, Any], settings: Settings) -> _C.Pro
     _C.set_buffer_limit(config.get("buffer_limit_bytes"))
     stages: dict[str, str] = {}
     with phases.timed("torch_tile.load", "inductor_cumulative_compile_time_us"):
-        options = {**settings.compiler_options(), **targets.compiler_options(entry["device"])}
+        options = {
+            **settings.compiler_options(), **targets.compiler_options(entry["device"]),
+            **entry.get("compiler_options", {}),
+        }  # fmt: skip
         ask_remote(text, options, settings)
         program = _C.compile_graph(
             text,

@@ -1,8 +1,9 @@
 """Results that AOTAutograd can make again as views only if it finds out how they were made.
 
 Where sizes are symbols it makes a result that is a view again from its base: by the view's function if the result knows
-its base, else by `as_strided`, which does not reach from real numbers to complex ones of other sizes, nor to a negative
-or conjugate. Programs return tensors that know no base; these few results get one.
+its base, else by `as_strided`. That does not reach from real numbers to complex ones of other sizes, nor to a negative or
+conjugate, and its gradient is the mean over elements of a base that share memory. Programs return tensors that know no
+base; these few results get one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any
 import torch
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._guards import TracingContext
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule, Node
+
+from torch_tile.frontend.sizes import hint_of
 
 
 @dataclasses.dataclass
@@ -24,6 +27,10 @@ class TrackedView:
     place: int
     base: int
     is_of_input: bool
+    chain: GraphModule | None = None
+    """The operators that make it of an input whose elements share memory; takes that input, then sizes."""
+    sizes: tuple[int, ...] = ()
+    """Which inputs these are."""
 
 
 def _is_unlike(value: Any, base: Any) -> bool:
@@ -31,6 +38,17 @@ def _is_unlike(value: Any, base: Any) -> bool:
         return False
     kinds = [(t.is_complex(), t.is_conj(), t.is_neg()) for t in (value, base)]
     return kinds[0] != kinds[1]
+
+
+def _overlaps(value: torch.Tensor) -> bool:
+    """Whether elements share memory, for the sizes that were traced."""
+    extents = [(hint_of(stride), hint_of(size)) for stride, size in zip(value.stride(), value.shape, strict=True)]
+    last = 0
+    for stride, size in sorted(each for each in extents if each[1] != 1):
+        if stride <= last:
+            return True
+        last += (size - 1) * stride
+    return False
 
 
 def views_to_track(gm: GraphModule) -> list[TrackedView]:
@@ -60,15 +78,48 @@ def views_to_track(gm: GraphModule) -> list[TrackedView]:
             base += last
         else:
             continue
-        if place < len(outputs) and base < len(values) and _is_unlike(outputs[place], values[base]):
+        if place >= len(outputs) or base >= len(values):
+            continue
+        if _is_unlike(outputs[place], values[base]):
             found.append(TrackedView(place, base, values is inputs))
+        elif values is inputs and isinstance(values[base], torch.Tensor) and _overlaps(values[base]):
+            chain = _chain(gm, end.args[0][place], base)
+            found += [TrackedView(place, base, True, *chain)] if chain else []
     return found
 
 
-def _view_of(base: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+def _chain(gm: GraphModule, result: Node, base: int) -> tuple[GraphModule, tuple[int, ...]] | None:
+    """The graph's operators between an input and a view of it; None where they are not known to be views."""
+    inputs = list(gm.graph.find_nodes(op="placeholder"))
+    graph = Graph()
+    copies = {inputs[base]: graph.placeholder("base")}
+    sizes = [node for node in inputs if isinstance(node.meta.get("val"), torch.SymInt)]
+    copies |= {node: graph.placeholder(f"size_{number}") for number, node in enumerate(sizes)}
+
+    def copy(node: Node) -> bool:
+        if node in copies:
+            return True
+        is_tensor = isinstance(node.meta.get("val"), torch.Tensor)
+        is_view = isinstance(node.target, torch._ops.OpOverload) and any(
+            returned.alias_info for returned in node.target._schema.returns
+        )
+        if node.op != "call_function" or (is_tensor and not is_view) or not all(map(copy, node.all_input_nodes)):
+            return False
+        copies[node] = graph.node_copy(node, copies.__getitem__)
+        return True
+
+    if result is inputs[base] or not copy(result):
+        return None
+    graph.output(copies[result])
+    return GraphModule({}, graph), tuple(inputs.index(node) for node in sizes)
+
+
+def _view_of(base: torch.Tensor, result: torch.Tensor, chain: GraphModule | None, numbers: list[int]) -> torch.Tensor:
     """`result` again, by functions of views of `base`."""
     sizes, strides, offset = result.size(), result.stride(), result.storage_offset()
     with torch.no_grad():
+        if chain is not None:
+            return chain(base.detach(), *numbers)  # type: ignore[no-any-return]
         view = base.detach()
         if view.is_conj():
             view = view.conj()
@@ -93,12 +144,13 @@ def tracking(call: Callable[[list[Any]], Any], views: list[TrackedView]) -> Call
 
     def tracked(inputs: list[Any]) -> Any:
         bases = {view.place: inputs[view.base] for view in views if view.is_of_input}
+        sizes = {view.place: [inputs[place] for place in view.sizes] for view in views}
         results = list(call(inputs))
         for view in views:
             base = bases[view.place] if view.is_of_input else results[view.base]
             result = results[view.place]
             if isinstance(base, torch.Tensor) and result.untyped_storage()._cdata == base.untyped_storage()._cdata:
-                results[view.place] = _view_of(base, result)
+                results[view.place] = _view_of(base, result, view.chain, sizes[view.place])
         return results
 
     tracked._boxed_call = True  # type: ignore[attr-defined]

@@ -144,6 +144,7 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     tile_build::BuildOptions build;
     build.isGpu = options.gpu.has_value();
     if (options.gpu) {
+      build.schedules = options.schedules;
       build.sharedBytes = options.gpu->sharedBytes;
       build.hasVectorAtomics = options.gpu->hasVectorAtomics();
     }
@@ -153,6 +154,8 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
       if (failed(tile_build::buildTileKernels(*module, func, build,
                                               [&](graph::FusionOp fusion) { return names.of(fusion); })))
         return errors.status(StatusKind::Internal);
+      else
+        build.schedules = {};
     stages.done("tile");
     stages.dump("30-tile.mlir", *module);
   }

@@ -17,6 +17,13 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
     result = value == "true";
     return value == "true" || value == "false";
   };
+  auto parseNumbers = [](StringRef value, std::vector<int64_t> &result) {
+    llvm::SmallVector<StringRef> numbers;
+    value.split(numbers, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+    return llvm::all_of(numbers, [&](StringRef number) {
+      return !number.getAsInteger(10, result.emplace_back()) && result.back() >= 0;
+    });
+  };
   std::string target = "host";
   std::optional<std::string> features;
   bool hasSleef = true;
@@ -44,11 +51,11 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
       if (!parseBool(value, options.distinctArguments))
         return bad(key, "true or false", value);
     } else if (key == "argument_multiples") {
-      llvm::SmallVector<StringRef> numbers;
-      value.split(numbers, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
-      for (StringRef number : numbers)
-        if (number.getAsInteger(10, options.argumentMultiples.emplace_back()) || options.argumentMultiples.back() < 0)
-          return bad(key, "numbers and commas", value);
+      if (!parseNumbers(value, options.argumentMultiples))
+        return bad(key, "numbers and commas", value);
+    } else if (key == "schedules") {
+      if (!parseNumbers(value, options.schedules))
+        return bad(key, "numbers and commas", value);
     } else if (key == "emulate_precision_casts") {
       if (!parseBool(value, options.emulatePrecisionCasts))
         return bad(key, "true or false", value);
@@ -87,7 +94,7 @@ Status torch_tile::parseOptions(std::string_view text, CompileOptions &options) 
           (llvm::Twine("unknown option '") + key +
            "'; known are target, features, sleef, threads, program_threads, max_registers, fusion, body_budget, "
            "index_budget, kernel_budget_ms, distinct_arguments, argument_multiples, emulate_precision_casts, "
-           "deterministic")
+           "deterministic, schedules")
               .str());
     }
   }

@@ -39,6 +39,8 @@ struct CompileOptions {
   int numStages = 3;
   /// Registers of a thread of a standalone kernel for GPU, at most; 0: no limit.
   int maxRegisters = 0;
+  /// For GPU: see tile_build::BuildOptions::schedules.
+  std::vector<int64_t> schedules;
   /// Threads that compile kernels; 0 means as many as there are processors, at most 8.
   int numThreads = 0;
 };
@@ -61,6 +63,7 @@ struct CompileOptions {
 ///   argument_multiples=16,0,1,...               (default none; see CompileOptions::argumentMultiples)
 ///   emulate_precision_casts=true | false        (default false)
 ///   deterministic=true | false                  (default false)
+///   schedules=0,3,0,...                         (default none; see CompileOptions::schedules)
 Status parseOptions(std::string_view text, CompileOptions &options);
 
 } // namespace torch_tile

@@ -302,8 +302,12 @@ LogicalResult Planner::bindSymbols() {
   for (const std::string &name : artifact.symbols) {
     std::optional<artifact::SymbolSource> source;
     auto offer = [&](SizeExpr expr, artifact::SymbolSource from) {
-      if (!source && expr.symbol() && *expr.symbol() == name)
-        source = from;
+      if (source || !expr.symbol() || *expr.symbol() != name)
+        return;
+      SizeRange range = func.facts().range(expr);
+      from.least = range.min;
+      from.greatest = range.max;
+      source = from;
     };
     auto arguments = func.getBody().getArguments();
     for (auto [k, argument] : llvm::enumerate(arguments))

@@ -239,6 +239,7 @@ private:
   using Dims = c10::SmallVector<int64_t, 6>;
 
   void bindSymbols();
+  [[noreturn]] void failRange(const artifact::SymbolSource &origin, int64_t value) const;
   void checkInputs();
   /// Throws OverlappingInputs where a written input shares memory with another one.
   void checkOverlaps() const;

@@ -78,19 +78,36 @@ void Call::bindSymbols() {
   symbols.resize(source.symbols.size());
   for (size_t i = 0; i < symbols.size(); ++i) {
     const SymbolSource &origin = source.symbolSources[i];
-    if (origin.kind == SymbolSource::Kind::Scalar)
-      symbols[i] = ints[origin.index];
-    if (origin.kind != SymbolSource::Kind::Size && origin.kind != SymbolSource::Kind::Stride)
+    if (origin.kind == SymbolSource::Kind::ExternResult)
       continue;
-    const at::Tensor &tensor = slots[source.inputs[origin.index].slot];
-    // A missing dimension is reported with the whole input by checkInputs.
-    if (tensor.defined() && origin.dim < static_cast<uint64_t>(tensor.dim()))
+    if (origin.kind == SymbolSource::Kind::Scalar) {
+      symbols[i] = ints[origin.index];
+    } else {
+      const at::Tensor &tensor = slots[source.inputs[origin.index].slot];
+      // A missing dimension is reported with the whole input by checkInputs.
+      if (!tensor.defined() || origin.dim >= static_cast<uint64_t>(tensor.dim()))
+        continue;
       symbols[i] = origin.kind == SymbolSource::Kind::Size ? tensor.sizes()[origin.dim] : tensor.strides()[origin.dim];
+      if (origin.kind == SymbolSource::Kind::Stride) // of an empty tensor, or one element, it means nothing
+        continue;
+    }
+    if (C10_UNLIKELY(symbols[i] < origin.least || symbols[i] > origin.greatest))
+      failRange(origin, symbols[i]);
   }
   const std::vector<int64_t> &constants = program.sizes.constants();
   storage.append(constants.begin(), constants.end());
   values = storage.data();
   program.sizes.evaluate(program.earlyExprs, symbols.data(), storage.data());
+}
+
+void Call::failRange(const SymbolSource &origin, int64_t value) const {
+  std::string what = host.describeInput(origin.index);
+  if (origin.kind == SymbolSource::Kind::Size)
+    what += ": size of dimension " + std::to_string(origin.dim);
+  std::string expected = "at least " + std::to_string(origin.least);
+  if (origin.greatest != INT64_MAX)
+    expected = std::to_string(origin.least) + " to " + std::to_string(origin.greatest);
+  TORCH_CHECK(false, what, " expected ", expected, ", as the graph was compiled for, got ", value);
 }
 
 bool Call::matches(const at::Tensor &tensor, const Program::Shape &shape) const {

@@ -8,6 +8,7 @@
 #include "runtime/python/Bindings.h"
 #include "runtime/python/Errors.h"
 #include "runtime/python/KernelLauncher.h"
+#include "runtime/python/LaunchTimes.h"
 #include "runtime/python/ProgramObject.h"
 #include "support/FaultPoint.h"
 
@@ -168,6 +169,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("load_artifact", &loadArtifactForPython, py::arg("data"), py::arg("pycalls") = py::list(),
         py::arg("poison") = false, py::arg("matmul_library") = "auto");
   m.def("assembler", &assemblerName);
+  m.def("time_launches", &timeLaunches, py::arg("call"), py::arg("names"), py::arg("device"));
   m.def("set_compiler_library", &CompilerLibrary::setPath, py::arg("path"));
   m.def("version", &version);
   m.def("describe_processor", &describeProcessor, py::arg("name"));

@@ -54,7 +54,10 @@ def _hypot(a: torch.Tensor, b: torch.Tensor) -> Any:
 def _angle(x: torch.Tensor) -> Any:
     if x.dtype.is_complex:
         # ATen's result is contiguous, that of its rule for fake tensors has the order of the operand.
-        return NotImplemented if has_strides_of(x, torch.contiguous_format) else torch.angle(x.contiguous())
+        if has_strides_of(x, torch.contiguous_format):
+            return NotImplemented
+        # contiguous() gives back what has other strides in dimensions of one element alone.
+        return torch.angle(x.clone(memory_format=torch.contiguous_format))
     if not x.dtype.is_floating_point:
         if x.dtype is torch.bool:
             return torch.zeros_like(x, dtype=torch.get_default_dtype())

@@ -1,5 +1,7 @@
 #include "compiler/tile/build/BuildKernels.h"
 
+#include "compiler/tile/build/GpuAlternatives.h"
+
 #include "compiler/analysis/Memory.h"
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
@@ -100,7 +102,7 @@ static bool hasSingleUpdates(FusedLoops &loops, const Schedule &schedule, const 
 }
 
 static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options,
-                                 StringRef name, Directions &directions) {
+                                 StringRef name, int64_t alternative, Directions &directions) {
   FusedLoops asAccessed(fusion, facts);
   std::optional<FusedLoops> flat;
   auto chooseParallel = [&] {
@@ -125,6 +127,14 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
                       : !isInOrder          ? chooseParallel()
                       : asAccessed.isScan() ? chooseGpuScanSchedule(asAccessed)
                                             : chooseSchedule(asAccessed, gpuVectorBytes, /*foldsLanes=*/false);
+  if (options.isGpu && !isInOrder && alternative > 0) {
+    std::vector<Alternative> others = gpuAlternatives(fusion, facts, options.sharedBytes);
+    if (alternative <= (int64_t)others.size()) {
+      Alternative &other = others[alternative - 1];
+      schedule = std::move(other.schedule);
+      flat.emplace(fusion, facts, other.walk);
+    }
+  }
   FusedLoops &loops = flat ? *flat : asAccessed;
   if (options.isGpu && loops.isFreeScatter() && hasSingleUpdates(loops, schedule, options))
     schedule.pieceLanes = 1;
@@ -208,7 +218,9 @@ LogicalResult buildTileKernels(ModuleOp module, FuncOp func, const BuildOptions 
   llvm::StringSet<> names;
   for (auto kernel : module.getOps<tile::KernelOp>())
     names.insert(kernel.getSymName());
+  size_t number = 0; // of the next launch
   for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
+    number += isa<LaunchOp>(op);
     auto fusion = dyn_cast<FusionOp>(op);
     if (!fusion)
       continue;
@@ -220,7 +232,9 @@ LogicalResult buildTileKernels(ModuleOp module, FuncOp func, const BuildOptions 
     std::string unique = name;
     for (unsigned k = 1; !names.insert(unique).second; ++k)
       unique = name + "_" + std::to_string(k);
-    if (failed(buildKernel(module, fusion, facts, options, unique, directions)))
+    int64_t alternative = number < options.schedules.size() ? options.schedules[number] : 0;
+    ++number;
+    if (failed(buildKernel(module, fusion, facts, options, unique, alternative, directions)))
       return failure();
   }
   return success();

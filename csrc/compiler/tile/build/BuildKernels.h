@@ -17,6 +17,9 @@ struct BuildOptions {
   int64_t sharedBytes = 100 << 10;
   /// Whether one instruction updates neighbouring floats atomically.
   bool hasVectorAtomics = false;
+  /// For GPU, by the number of a launch of the first function: which of the schedules that differ much is taken, best
+  /// first by prediction (GpuAlternatives.h). 0, and what the list lacks: the one that the model chooses.
+  llvm::ArrayRef<int64_t> schedules = {};
 };
 
 /// Replaces every graph.fusion of `func` by a graph.launch of a new tile.kernel in the same module. `kernelName` names

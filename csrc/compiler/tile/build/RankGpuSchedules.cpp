@@ -60,7 +60,8 @@ static Schedule leastBusy(GpuModel &model, Schedule chosen, ArrayRef<Schedule> c
   return chosen;
 }
 
-Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
+/// The schedule of the nest, and in `considered`, if it is asked for, all others, whether or not any can be better.
+static Schedule rankGpuSchedules(FusedLoops &loops, int64_t sharedBytes, std::vector<Schedule> *considered) {
   Schedule usual = chooseGpuScheduleByRules(loops, sharedBytes);
   if (loops.axes.empty())
     return usual;
@@ -68,7 +69,7 @@ Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
   usual.predictedNs = model.predictNs(usual);
   usual.floorNs = model.floorNs();
   usual.isPlain = model.isPlain();
-  if (isNearFloor(usual))
+  if (isNearFloor(usual) && !considered)
     return usual;
   std::vector<Schedule> candidates = gpuCandidates(loops, model);
   candidates.push_back(usual);
@@ -105,6 +106,8 @@ Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
       candidate.predictedNs = model.predictNs(candidate);
       if (candidate.predictedNs < best.predictedNs)
         best = candidate;
+      if (considered)
+        all.push_back(candidate);
     }
   best.floorNs = usual.floorNs;
   best.isPlain = usual.isPlain;
@@ -121,7 +124,19 @@ Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
     chosen = leastBusy(model, chosen, all);
   chosen.floorNs = usual.floorNs;
   chosen.isPlain = usual.isPlain;
+  if (considered)
+    *considered = std::move(all);
   return chosen;
+}
+
+Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes) {
+  return rankGpuSchedules(loops, sharedBytes, nullptr);
+}
+
+std::vector<Schedule> gpuSchedules(FusedLoops &loops, int64_t sharedBytes) {
+  std::vector<Schedule> considered;
+  rankGpuSchedules(loops, sharedBytes, &considered);
+  return considered;
 }
 
 } // namespace torch_tile::tile_build

@@ -4,6 +4,7 @@
 #include "compiler/tile/build/FusedLoops.h"
 
 #include <string>
+#include <vector>
 
 namespace torch_tile::tile_build {
 
@@ -84,6 +85,8 @@ Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes)
 /// stay in registers or shared memory (of which a multiprocessor has `sharedBytes`) from one stage to the next where
 /// they fit, enough loads under way to hide the memory's latency.
 Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes);
+/// All that are considered, in no order, with predictions; some more than once.
+std::vector<Schedule> gpuSchedules(FusedLoops &loops, int64_t sharedBytes);
 /// The first one that is considered.
 Schedule chooseGpuScheduleByRules(FusedLoops &loops, int64_t sharedBytes);
 /// Whether hardly any schedule can be better.

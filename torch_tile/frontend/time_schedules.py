@@ -1,0 +1,244 @@
+"""Option `max_autotune` on a GPU: the kernels of a graph run with other schedules than those that the model chooses, on
+inputs of the sizes at hand, and each keeps the fastest.
+
+The compiler numbers the schedules of a nest, best first by prediction. One program per number has each kernel with its
+schedule of that number, so all kernels are timed together, between events around each launch.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import _disable_current_modes
+
+from torch_tile import _C, config, disk_cache
+from torch_tile.config import Settings
+from torch_tile.errors import TileError
+from torch_tile.language import choices_on_disk
+
+log = logging.getLogger(__name__)
+
+# A schedule takes the place of the model's if its kernel needs less than this share of the time. Measured times of one
+# kernel differ by some hundredths.
+_WORTH = 0.97
+# As many as csrc/compiler/tile/build/GpuAlternatives.cpp gives.
+_MOST_ALTERNATIVES = 24
+_NUM_ROUNDS = 7
+# Kernels below are as long as what launching one takes.
+_LEAST_US = 8.0
+_MOST_THREADS = 8
+_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
+
+Compile = Callable[[Sequence[int]], _C.Program]
+"""Makes the program whose launches have the schedules of these numbers."""
+
+
+def option(schedules: Sequence[int]) -> dict[str, str]:
+    """For the compiler (csrc/compiler/driver/Options.h); nothing where all schedules are the model's."""
+    return {"schedules": ",".join(map(str, schedules))} if any(schedules) else {}
+
+
+def are_timed(gm: GraphModule, graph: _C.GraphText, settings: Settings) -> bool:
+    """Whether the graph can run on inputs that are made for it."""
+    return (
+        bool(settings["max_autotune"])
+        and not settings["deterministic"]  # another schedule may add in another order
+        and settings["autotune_seconds"] > 0
+        and graph.device.startswith("cuda")
+        and not (graph.pycalls or graph.number_inputs or graph.symbols)
+        and all(isinstance(node.meta.get("val"), torch.Tensor) for node in gm.graph.find_nodes(op="placeholder"))
+        and all(_is_safe(node) for node in gm.graph.nodes if node.op == "call_function")
+    )
+
+
+def _is_view(target: Any) -> bool:
+    return any(result.alias_info is not None for result in target._schema.returns)
+
+
+def _is_given(node: Node) -> bool:
+    """Whether the values are those of an input, of which zeros are made."""
+    while node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+        is_copy = node.target in (torch.ops.aten._to_copy.default, torch.ops.aten.clone.default)
+        first = node.args[0] if node.args else None
+        if not (is_copy or _is_view(node.target)) or not isinstance(first, Node) or _dtype_of(first) not in _INTEGERS:
+            return False
+        node = first
+    return node.op == "placeholder"
+
+
+def _dtype_of(node: Node) -> torch.dtype | None:
+    value = node.meta.get("val")
+    return value.dtype if isinstance(value, torch.Tensor) else None
+
+
+def _is_safe(node: Node) -> bool:
+    """Whether no index can be out of range: a device does not recover from that. Zeros never are."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    if torch.Tag.pointwise in target.tags or _is_view(target):
+        return True
+    return all(_is_given(operand) for operand in node.all_input_nodes if _dtype_of(operand) in _INTEGERS)
+
+
+def _key(graph: _C.GraphText, options: Mapping[str, str]) -> bytes:
+    device = choices_on_disk.describe_device(torch.device(graph.device))
+    return disk_cache.key_of(
+        str(_C.version()), device, "schedules", graph.text, *(f"{k}={options[k]}" for k in sorted(options))
+    )
+
+
+def known(graph: _C.GraphText, options: Mapping[str, str], settings: Settings) -> list[int] | None:
+    """What was found before."""
+    found = choices_on_disk.read(_key(graph, options), 1, settings)
+    try:
+        return [int(number) for number in found[1].split(",") if number] if found is not None else None
+    except ValueError:
+        return None
+
+
+def fastest(
+    gm: GraphModule,
+    graph: _C.GraphText,
+    program: _C.Program,
+    options: Mapping[str, str],
+    settings: Settings,
+    compile_with: Compile,
+) -> list[int]:
+    """By launch, the number of the schedule to keep.
+
+    Args:
+        gm: the graph.
+        graph: its text.
+        program: with the schedules that the model chooses.
+        options: of the compiler, for all programs.
+        settings: of this torch.compile call; `autotune_seconds` is how long the search may take.
+        compile_with: makes a program; several threads call it at a time.
+    """
+    end = time.perf_counter() + settings["autotune_seconds"]
+    try:
+        with (
+            unset_fake_temporarily(),
+            _disable_current_modes(),
+            torch.no_grad(),
+            torch.random.fork_rng(devices=[graph.device]),
+        ):
+            schedules = _search(gm, graph, program, compile_with, end)
+    except Exception as error:  # no memory, or inputs that are not what the graph expects
+        log.info("schedules are not timed: %s", error)
+        return []
+    choices_on_disk.write(_key(graph, options), 0, ",".join(map(str, schedules)), [0.0], settings)
+    return schedules
+
+
+def _search(gm: GraphModule, graph: _C.GraphText, program: _C.Program, compile_with: Compile, end: float) -> list[int]:
+    inputs = [_input(node.meta["val"]) for node in gm.graph.find_nodes(op="placeholder")] + list(graph.constants)
+    timed = _Timed(program, inputs, graph.device)
+    if not timed.launches:
+        return []
+    count = len(timed.launches)
+    programs = {0: timed, **_alternatives(timed, inputs, graph.device, compile_with, end)}
+    times = _measured(programs, end)
+    groups: dict[str, list[int]] = {}
+    for place, name in enumerate(timed.launches):
+        groups.setdefault(name, []).append(place)
+    schedules = [0] * count
+    for places in groups.values():
+        totals = {number: sum(of[place] for place in places) for number, of in times.items()}
+        best = min(totals, key=totals.__getitem__)
+        if totals[best] < _WORTH * totals[0] and totals[0] > _LEAST_US * len(places):
+            for place in places:
+                schedules[place] = best
+    if not any(schedules):
+        return []
+    # The fastest of many measured times is too short by chance, so what is kept is measured once more.
+    final = _Timed(compile_with(schedules), inputs, graph.device)
+    again = _measured({0: timed, 1: final}, end)
+    for name, places in groups.items():
+        before, after = (sum(again[number][place] for place in places) for number in (0, 1))
+        if after >= _WORTH * before:
+            for place in places:
+                schedules[place] = 0
+        elif any(schedules[place] for place in places):
+            _note(f"{name}: schedule {schedules[places[0]]}, {after:.1f} us in place of {before:.1f}")
+    return schedules
+
+
+def _note(text: str) -> None:
+    log.info("max_autotune, %s", text)
+    if config.get("print_autotuning"):
+        print(f"torch_tile autotuning of {text}", file=sys.stderr)
+
+
+def _input(value: torch.Tensor) -> torch.Tensor:
+    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    return made.normal_() if value.dtype.is_floating_point and value.dtype.itemsize > 1 else made.zero_()
+
+
+class _Timed:
+    """A program, and the names of the kernels that it launches, in order."""
+
+    def __init__(self, program: _C.Program, inputs: list[Any], device: str) -> None:
+        self.program, self.inputs, self.device = program, inputs, device
+        self.names = [row["name"] for row in program.kernels]
+        launched = self.once()  # loads code, too
+        self.launches = [name for name, _ in launched] if len(launched) == program.num_launches else []
+
+    def hashes(self) -> list[str]:
+        return [row["hash"] for row in self.program.kernels]
+
+    def once(self) -> list[tuple[str, float]]:
+        return _C.time_launches(lambda: self.program(list(self.inputs)), self.names, self.device)
+
+
+def _alternatives(
+    usual: _Timed, inputs: list[Any], device: str, compile_with: Compile, end: float
+) -> dict[int, _Timed]:
+    count = len(usual.launches)
+
+    def make(number: int) -> _C.Program | None:
+        if time.perf_counter() > end:
+            return None
+        try:
+            return compile_with([number] * count)
+        except TileError as error:  # too little of a resource, for one of the kernels
+            log.info("schedules %d are left out: %s", number, error)
+            return None
+
+    numbers = range(1, _MOST_ALTERNATIVES + 1)
+    threads = min(int(config.get("threads")) or os.cpu_count() or 1, _MOST_THREADS)
+    with ThreadPoolExecutor(threads, thread_name_prefix="torch_tile autotune") as pool:
+        made = dict(zip(numbers, pool.map(make, numbers), strict=True))
+    found = {}
+    for number, program in made.items():
+        if program is None or [row["hash"] for row in program.kernels] == usual.hashes():
+            continue
+        try:
+            timed = _Timed(program, inputs, device)
+        except RuntimeError as error:  # a block that the device cannot hold
+            log.info("schedules %d do not run: %s", number, error)
+            continue
+        if len(timed.launches) == count:
+            found[number] = timed
+    return found
+
+
+def _measured(programs: dict[int, _Timed], end: float) -> dict[int, list[float]]:
+    """Times of each launch in microseconds, by number of the program, measured in alternating rounds."""
+    rounds: dict[int, list[list[float]]] = {number: [] for number in programs}
+    for turn in range(_NUM_ROUNDS):
+        if turn > 1 and time.perf_counter() > end:
+            break
+        for number, timed in programs.items():
+            rounds[number].append([us for _, us in timed.once()])
+    return {number: [statistics.median(column) for column in zip(*of, strict=True)] for number, of in rounds.items()}
