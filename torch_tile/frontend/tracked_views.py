@@ -1,9 +1,9 @@
 """Results that AOTAutograd can make again as views only if it finds out how they were made.
 
 Where sizes are symbols it makes a result that is a view again from its base: by the view's function if the result knows
-its base, else by `as_strided`. That does not reach from real numbers to complex ones of other sizes, nor to a negative or
-conjugate, and its gradient is the mean over elements of a base that share memory. Programs return tensors that know no
-base; these few results get one.
+its base, else by `as_strided`. That does not reach from real numbers to complex ones of other sizes, nor to a negative
+or conjugate, and its gradient is the mean over elements of a base that share memory. Programs return tensors that know
+no base; these few results get one.
 """
 
 from __future__ import annotations
