@@ -6,8 +6,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace torch_tile::artifact {
+
+/// In PTX, before the number of blocks that a multiprocessor may have room for: a directive behind a comment.
+inline constexpr std::string_view roomNote = "// .minnctapersm ";
 
 /// The line for so many bytes; empty for none.
 std::string launchNote(uint32_t sharedBytes);

@@ -19,8 +19,6 @@ static constexpr double mostTimesLonger = 2;
 static constexpr int mostOfOneTile = 2;
 /// Tiles over the same axes.
 static constexpr int mostOfSameAxes = 8;
-/// Threads of a multiprocessor that should run at once, where registers are bounded for it.
-static constexpr int64_t manyThreads = 1024;
 
 static int64_t perThread(const Schedule &schedule) {
   int64_t points = schedule.lanes * (schedule.rowAxis >= 0 ? schedule.rows : 1);
@@ -69,12 +67,10 @@ std::vector<Alternative> gpuAlternatives(graph::FusionOp fusion, const SizeFacts
   llvm::StringSet<> seen;
   // Of what is chosen, and of the best, also with registers for many threads.
   auto addBounded = [&](const Alternative &of) {
-    Alternative bounded = of;
-    int64_t threads = std::max<int64_t>(of.schedule.numThreads, 1) * of.schedule.programsPerBlock;
-    if (of.schedule.heldBytes > 0 || of.schedule.blocksPerProcessor > 0 || threads > manyThreads / 2)
-      return;
-    bounded.schedule.blocksPerProcessor = manyThreads / threads;
-    result.push_back(std::move(bounded));
+    if (int64_t blocks = of.schedule.blocksWithRoom()) {
+      result.push_back(of);
+      result.back().schedule.blocksPerProcessor = blocks;
+    }
   };
   for (size_t k : order) {
     const Alternative &other = all[k];

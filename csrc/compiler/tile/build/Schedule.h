@@ -68,6 +68,10 @@ struct Schedule {
   /// Whether that prediction is of a plain nest (GpuModel::isPlain).
   bool isPlain = false;
 
+  /// Blocks of which a multiprocessor has so many threads that memory is busy, and few enough for 64 registers each; 0
+  /// where that bounds nothing, or other blocks are asked for.
+  int64_t blocksWithRoom() const;
+
   /// Lanes of a row's first tile that may lie before the row.
   int64_t mostSkipped() const { return alignedLanes > 0 ? alignedLanes - 1 : 0; }
 

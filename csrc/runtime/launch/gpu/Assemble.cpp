@@ -1,6 +1,7 @@
 #include "runtime/launch/gpu/Assemble.h"
 
 #include "artifact/LaunchNote.h"
+#include "runtime/launch/gpu/Resources.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -158,13 +160,34 @@ std::string runPtxas(const std::string &ptxas, std::vector<uint8_t> &code, const
 
 bool isPtx(const std::vector<uint8_t> &code) { return code.size() > 1 && code[0] == '/' && code[1] == '/'; }
 
+static std::string assembleAsIs(std::vector<uint8_t> &code, const std::string &architecture) {
+  if (const JitLink *library = JitLink::get())
+    return link(*library, code, architecture);
+  const std::string &ptxas = findPtxas();
+  return ptxas.empty() ? "" : runPtxas(ptxas, code, architecture);
+}
+
+/// PTX that says how many blocks there should be room for; empty where it does not know.
+static std::vector<uint8_t> withRoom(const std::vector<uint8_t> &ptx) {
+  auto note = std::search(ptx.begin(), ptx.end(), artifact::roomNote.begin(), artifact::roomNote.end());
+  if (note == ptx.end())
+    return {};
+  std::vector<uint8_t> result(ptx);
+  std::fill_n(result.begin() + (note - ptx.begin()), 2, ' ');
+  return result;
+}
+
+/// With so few registers a thread the assembler has chosen as many threads as there can be.
+static constexpr uint32_t fewRegisters = 40;
+
 std::string assemble(std::vector<uint8_t> &code, const std::string &architecture) {
   const std::string note = artifact::launchNote(artifact::sharedBytesOf(code));
-  std::string error;
-  if (const JitLink *library = JitLink::get())
-    error = link(*library, code, architecture);
-  else if (const std::string &ptxas = findPtxas(); !ptxas.empty())
-    error = runPtxas(ptxas, code, architecture);
+  std::vector<uint8_t> roomy = withRoom(code);
+  std::string error = assembleAsIs(code, architecture);
+  if (error.empty() && !isPtx(code) && !roomy.empty() &&
+      readResources(code).numRegisters.value_or(fewRegisters + 1) <= fewRegisters &&
+      assembleAsIs(roomy, architecture).empty() && readResources(roomy).localBytes == readResources(code).localBytes)
+    code = std::move(roomy);
   if (error.empty() && !isPtx(code))
     code.insert(code.end(), note.begin(), note.end());
   return error;
