@@ -1,4 +1,4 @@
-"""The assembler, on its own, gives kernels with many loads under way 32 registers a thread, and loads wait for each other.
+"""The assembler, on its own, gives kernels with many loads under way 32 registers a thread: loads wait for each other.
 
 Kernels say how many blocks there may be room for, and are assembled with that where it has happened.
 """
