@@ -49,6 +49,9 @@ struct Machine {
   bool joinsWholeExponentialSums = false;
   /// Whether sums of three or four points are better pointwise: a thread has all of them.
   bool unrollsReductions = false;
+  /// Parts of one element along the innermost axis, up to which a kernel makes vectors of each and interleaves them: a
+  /// processor's registers.
+  int64_t mostInterleaved = 16;
   /// Whether sums of vectors that are weighted are better one for each component: a thread has the weights.
   bool splitsVectors = false;
   /// What memory moves, in bytes, in the time that one kernel more takes to begin.

@@ -21,6 +21,7 @@ Machine Machine::gpu(const target::GpuMachine &device) {
   machine.joinsScatters = true;
   machine.joinsWholeExponentialSums = true;
   machine.unrollsReductions = true;
+  machine.mostInterleaved = 0;
   machine.splitsVectors = true;
   machine.bytesPerLaunch = 8 << 20;
   machine.operationsPerByte = (double)(device.multiprocessors * device.lanes) * device.cyclesPerNs / device.memoryRate;

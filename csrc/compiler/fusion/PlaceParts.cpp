@@ -92,7 +92,7 @@ private:
     if (isWritten(whole))
       return false;
     if (found.loads.size() > mostChoices)
-      return true;
+      return !isInterleaved(found);
     if (!hasLongRuns(found, facts))
       return false;
     auto type = cast<GraphTensorType>(whole.getType());
@@ -109,6 +109,14 @@ private:
     }
     // A kernel for each of the other operands instead of one for all: each is a launch more, but for the first.
     return stored > 0 && (others <= 1 || 2 * stored >= (others - 1) * machine.bytesPerLaunch);
+  }
+
+  bool isInterleaved(const Concatenation &found) {
+    auto type = cast<GraphTensorType>(LoopsOp(found.op).getResult(0).getType());
+    return (int64_t)found.loads.size() <= machine.mostInterleaved && found.dim + 1 == type.getRank() &&
+           type.getStrides()[found.dim].isConstant(1) &&
+           llvm::all_of(llvm::seq<unsigned>(found.loads.size()),
+                        [&](unsigned k) { return found.lengthOf(k, sizes).isConstant(1); });
   }
 
   void place(const Concatenation &found) {

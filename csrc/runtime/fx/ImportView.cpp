@@ -250,6 +250,18 @@ static bool hasComputedParts(const Call &call, const std::vector<Value> &parts, 
   });
 }
 
+/// Whether each operand gives one of the neighbours in memory, as in a stack along the last dimension: kernels for CPU
+/// compute vectors of each and interleave them.
+static bool isInterleaved(const Call &call, const std::vector<Value> &parts, int64_t dim) {
+  constexpr size_t most = 16;
+  constexpr int64_t fewestRows = 64;
+  const auto &type = call.type();
+  std::optional<int64_t> rows = type.rank() >= 2 ? type.sizes[type.rank() - 2].constant() : std::nullopt;
+  return !call.importer.isOnGpu() && parts.size() <= most && rows && *rows >= fewestRows &&
+         dim + 1 == static_cast<int64_t>(type.rank()) && type.strides[dim].isConstant(1) &&
+         std::all_of(parts.begin(), parts.end(), [&](const Value &part) { return part.type.sizes[dim].isConstant(1); });
+}
+
 /// Each element of a kernel asks every operand whether it comes from there. Loops on processors are cut at the borders
 /// of a few operands; of more, only small results are worth that.
 static const char *refuseMany(const Call &call, const std::vector<Value> &parts, int64_t dim) {
@@ -259,7 +271,7 @@ static const char *refuseMany(const Call &call, const std::vector<Value> &parts,
     return nullptr;
   if (parts.size() > most)
     return "it has more operands than one kernel should choose among";
-  if (parts.size() <= few || call.importer.isOnGpu())
+  if (parts.size() <= few || call.importer.isOnGpu() || isInterleaved(call, parts, dim))
     return nullptr;
   auto questions = static_cast<int64_t>(parts.size());
   for (SizeExpr size : call.type().sizes) {

@@ -1,5 +1,5 @@
-// Loads of every second, third or fourth element, and of elements in reverse: whole vectors and shuffles. A gather
-// costs a memory access a lane.
+// Loads of every second element, or third, ..., and of elements in reverse: whole vectors and shuffles. A gather costs
+// a memory access a lane.
 #include "compiler/codegen/cpu/TileLowering.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -11,14 +11,17 @@ using namespace mlir;
 namespace torch_tile::codegen {
 
 /// More vectors than these cost as much as a gather.
-static constexpr int64_t maxStride = 4;
+static constexpr int64_t maxStride = 16;
 
 bool TileLowering::canLoadStrided(Type type, std::optional<int64_t> stride, Value count) const {
   if (!stride || lanesOf(type) < 4 || !llvm::isPowerOf2_64(lanesOf(type)))
     return false;
   if (*stride == -1)
     return !count || ((constantOf(count) || hasMaskedAccess(type)) && !movesLaneByLane(type, count, /*isStore=*/false));
-  return *stride >= 2 && *stride <= maxStride && (!count || constantOf(count) || hasMaskedAccess(type));
+  // Of more vectors than lanes, those before the last would lie behind the last element that is wanted.
+  int64_t lanes = std::min(lanesOf(type), lanesPerRegister(type));
+  return *stride >= 2 && *stride <= std::min(maxStride, lanes) &&
+         (!count || constantOf(count) || hasMaskedAccess(type));
 }
 
 /// The lanes of one register, `first` lanes into the tile. Reads no element beyond the last one wanted.

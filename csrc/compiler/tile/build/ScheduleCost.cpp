@@ -21,13 +21,13 @@ int64_t Schedule::blocksWithRoom() const {
 /// on its own.
 static constexpr double contiguousCost = 1, uniformCost = 0.2, gatherCost = 10;
 /// Of loads that code for registers shuffles.
-static constexpr int64_t largestShuffledStride = 4;
+static constexpr int64_t largestShuffledStride = 16;
 /// Points of either axis of tiles that are turned in registers, if a row of either side lies within a line of a cache
 /// (in bytes) with others, and if each has lines of its own. Measured with copies of 1 to 8 MB in all orders of their
 /// axes.
 static constexpr int64_t fewestDenseTurned = 4, fewestTurned = 2, lineBytes = 64;
 /// Points of a short axis that are computed one after the other and interleaved.
-static constexpr int64_t longestInterleaved = 8;
+static constexpr int64_t longestInterleaved = 16;
 /// Of lanes along an axis whose order matters: the steps of a scan, or lanes one by one.
 static constexpr double orderedLanesCost = 3;
 /// Each step of a scan along lanes costs as much as the combiner; so does each point of one across them.
@@ -50,7 +50,7 @@ double ScheduleCost::accessCost(const FusedLoops::Access &access, const Axis &ax
   std::optional<int64_t> known = stride->constant();
   // Read as that many vectors and shuffles.
   if (shufflesLoads && access.load && known && *known >= 2 && *known <= largestShuffledStride)
-    return contiguousCost * (double)*known;
+    return std::min(contiguousCost * (double)*known, gatherCost);
   return known == 1 ? contiguousCost : gatherCost;
 }
 
