@@ -266,6 +266,14 @@ KNOBS: dict[str, Knob] = {
             "of all kernels, too.",
         ),
         Knob(
+            "autotune_schedules",
+            bool,
+            False,
+            ("TORCH_TILE_AUTOTUNE_SCHEDULES",),
+            "On a GPU, time other schedules of all kernels of a graph of static sizes and keep the fastest, as "
+            "`max_autotune` does. Graphs that might index out of range, or assert, on made-up inputs are left out.",
+        ),
+        Knob(
             "shape_padding",
             bool,
             True,

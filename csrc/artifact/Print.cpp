@@ -79,7 +79,10 @@ public:
 private:
   void printSymbol(size_t i) {
     const SymbolSource &source = artifact.symbolSources[i];
-    out << "symbol " << artifact.symbols[i] << " = ";
+    out << "symbol " << artifact.symbols[i];
+    if (source.least != INT64_MIN || source.greatest != INT64_MAX)
+      out << " in [" << source.least << ", " << source.greatest << "]";
+    out << " = ";
     switch (source.kind) {
     case SymbolSource::Kind::Scalar:
       out << "input " << source.index << "\n";

@@ -348,7 +348,8 @@ void read(ByteReader &in, Body &body, uint64_t version) {
     source.index = in.unsignedInt32();
     source.dim = in.unsignedInt32();
     if (version == versionWithoutRanges) {
-      source.least = source.kind == SymbolSource::Kind::Size ? 2 : source.least;
+      bool isBacked = body.symbols[&source - body.symbolSources.data()].starts_with('s');
+      source.least = source.kind == SymbolSource::Kind::Size && isBacked ? 2 : source.least;
       return;
     }
     source.least = in.signedInt();

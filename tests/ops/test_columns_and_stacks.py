@@ -1,4 +1,4 @@
-"""Columns of short rows, and stacks of up to as many as registers hold: read and written as vectors that are shuffled."""
+"""Columns of short rows, and stacks of as many as registers hold: read and written as vectors that are shuffled."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import sympy
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
@@ -32,6 +33,8 @@ def range_of(size: Any, exported: ExportedProgram) -> tuple[int, int]:
     known = {symbol: _accepted(limits) for symbol, limits in exported.range_constraints.items()}
     limits = bound_sympy(size.node.expr, known)
     least = int(limits.lower) if limits.lower.is_finite and limits.lower.is_Integer else 0
+    if isinstance(size.node.expr, sympy.Expr) and not size.node.expr.is_Symbol:
+        least = max(least, 0)  # of a size that is computed of others
     greatest = int(limits.upper) if limits.upper.is_finite and limits.upper.is_Integer else INT64_MAX
     return max(least, _INT64_MIN), min(greatest, INT64_MAX)
 

@@ -213,7 +213,7 @@ def _compile(
     if settings["cudagraphs"]:
         recorded_calls = _recorded(program, gm, graph, entry, settings, binding)
         if recorded_calls is not None:
-            return recorded_calls
+            return tracking(recorded_calls, views_to_track(gm) if kind != "backward" else [])
     if binding is not None:
         return _bind(program, gm, graph, binding, entry, settings)
     if views := views_to_track(gm) if kind != "backward" else []:

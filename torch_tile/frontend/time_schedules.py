@@ -8,6 +8,7 @@ schedule of that number, so all kernels are timed together, between events aroun
 from __future__ import annotations
 
 import logging
+import operator
 import os
 import statistics
 import sys
@@ -24,6 +25,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch_tile import _C, config, disk_cache
 from torch_tile.config import Settings
 from torch_tile.errors import TileError
+from torch_tile.frontend.launches.embed_kernels import GivenKernel
 from torch_tile.language import choices_on_disk
 
 log = logging.getLogger(__name__)
@@ -48,21 +50,47 @@ def option(schedules: Sequence[int]) -> dict[str, str]:
     return {"schedules": ",".join(map(str, schedules))} if any(schedules) else {}
 
 
-def are_timed(gm: GraphModule, graph: _C.GraphText, settings: Settings) -> bool:
-    """Whether the graph can run on inputs that are made for it."""
-    return (
-        bool(settings["max_autotune"])
-        and not settings["deterministic"]  # another schedule may add in another order
-        and settings["autotune_seconds"] > 0
-        and graph.device.startswith("cuda")
-        and not (graph.pycalls or graph.number_inputs or graph.symbols)
-        and all(isinstance(node.meta.get("val"), torch.Tensor) for node in gm.graph.find_nodes(op="placeholder"))
-        and all(_is_safe(node) for node in gm.graph.nodes if node.op == "call_function")
+# Calls outside that any numbers may be given to, and that nobody else waits for.
+_HARMLESS = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("mm", "addmm", "bmm", "baddbmm", "linear", "_addmm_activation", "convolution", "convolution_backward"),
+        *("_scaled_dot_product_flash_attention", "_scaled_dot_product_flash_attention_backward"),
+        *("_scaled_dot_product_efficient_attention", "_scaled_dot_product_efficient_attention_backward"),
+        *("_scaled_dot_product_cudnn_attention", "_scaled_dot_product_cudnn_attention_backward"),
+        *("sort", "topk", "clone", "copy"),
     )
+)
+
+
+def are_timed(gm: GraphModule, graph: _C.GraphText, settings: Settings) -> bool:
+    """Whether schedules are asked for, and the graph can run on inputs that are made for it."""
+    is_asked_for = settings["max_autotune"] or settings["autotune_schedules"]
+    # With `deterministic` no schedule may add in another order.
+    if not is_asked_for or settings["deterministic"] or not graph.device.startswith("cuda"):
+        return False
+    reason = _reason_against(gm, graph)
+    if reason:
+        log.info("schedules are not timed: %s", reason)
+    return not reason
+
+
+def _reason_against(gm: GraphModule, graph: _C.GraphText) -> str:
+    if graph.symbols:
+        return "sizes are dynamic"
+    if graph.pycalls or graph.number_inputs:
+        return "it calls operators through Python, or takes numbers"
+    for _, name, _ in graph.externs:
+        if name not in _HARMLESS:
+            return f"it calls {name}"
+    if not all(isinstance(node.meta.get("val"), torch.Tensor) for node in gm.graph.find_nodes(op="placeholder")):
+        return "it takes what is no tensor"
+    unsafe = next((node for node in gm.graph.nodes if node.op == "call_function" and not _is_safe(node)), None)
+    return f"{unsafe.target} may get an index that is out of range, or assert" if unsafe is not None else ""
 
 
 def _is_view(target: Any) -> bool:
-    return any(result.alias_info is not None for result in target._schema.returns)
+    return not target._schema.is_mutable and any(result.alias_info is not None for result in target._schema.returns)
 
 
 def _is_given(node: Node) -> bool:
@@ -82,9 +110,15 @@ def _dtype_of(node: Node) -> torch.dtype | None:
 
 
 def _is_safe(node: Node) -> bool:
-    """Whether no index can be out of range: a device does not recover from that. Zeros never are."""
+    """Whether nothing can be out of range: a device does not recover from that. Zeros never are."""
     target = node.target
-    if not isinstance(target, torch._ops.OpOverload):
+    if target is operator.getitem:
+        return True
+    if isinstance(target, GivenKernel):
+        return not target.is_user_defined
+    if not isinstance(target, torch._ops.OpOverload) or "assert" in str(target):
+        return False
+    if target.namespace not in ("aten", "prims", "torch_tile"):
         return False
     if torch.Tag.pointwise in target.tags or _is_view(target):
         return True
@@ -134,6 +168,9 @@ def fastest(
             torch.random.fork_rng(devices=[graph.device]),
         ):
             schedules = _search(gm, graph, program, compile_with, end)
+        if schedules is None:
+            log.info("schedules are not timed to the end: autotune_seconds are over")
+            return []
     except Exception as error:  # no memory, or inputs that are not what the graph expects
         log.info("schedules are not timed: %s", error)
         return []
@@ -141,14 +178,20 @@ def fastest(
     return schedules
 
 
-def _search(gm: GraphModule, graph: _C.GraphText, program: _C.Program, compile_with: Compile, end: float) -> list[int]:
+def _search(
+    gm: GraphModule, graph: _C.GraphText, program: _C.Program, compile_with: Compile, end: float
+) -> list[int] | None:
+    """By launch; None where time is over."""
     inputs = [_input(node.meta["val"]) for node in gm.graph.find_nodes(op="placeholder")] + list(graph.constants)
     timed = _Timed(program, inputs, graph.device)
-    if not timed.launches:
-        return []
+    usual = _measured({0: timed}, end)
+    if usual is None or max(usual[0], default=0) <= _LEAST_US:
+        return None if usual is None else []
     count = len(timed.launches)
-    programs = {0: timed, **_alternatives(timed, inputs, graph.device, compile_with, end)}
-    times = _measured(programs, end)
+    others = _alternatives(timed, inputs, graph.device, compile_with, end)
+    times = _measured({0: timed, **others}, end) if others is not None else None
+    if times is None:
+        return None
     groups: dict[str, list[int]] = {}
     for place, name in enumerate(timed.launches):
         groups.setdefault(name, []).append(place)
@@ -164,6 +207,8 @@ def _search(gm: GraphModule, graph: _C.GraphText, program: _C.Program, compile_w
     # The fastest of many measured times is too short by chance, so what is kept is measured once more.
     final = _Timed(compile_with(schedules), inputs, graph.device)
     again = _measured({0: timed, 1: final}, end)
+    if again is None:
+        return None
     for name, places in groups.items():
         before, after = (sum(again[number][place] for place in places) for number in (0, 1))
         if after >= _WORTH * before:
@@ -181,8 +226,11 @@ def _note(text: str) -> None:
 
 
 def _input(value: torch.Tensor) -> torch.Tensor:
-    made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
-    return made.normal_() if value.dtype.is_floating_point and value.dtype.itemsize > 1 else made.zero_()
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
+    memory = torch.zeros(max(extent, 0), dtype=value.dtype, device=value.device)
+    if value.dtype.is_floating_point and value.dtype.itemsize > 1:
+        memory.normal_()
+    return memory.as_strided(value.shape, value.stride())
 
 
 class _Timed:
@@ -193,17 +241,23 @@ class _Timed:
         self.names = [row["name"] for row in program.kernels]
         launched = self.once()  # loads code, too
         self.launches = [name for name, _ in launched] if len(launched) == program.num_launches else []
+        if not self.launches:
+            raise RuntimeError(f"{len(launched)} launches, expected {program.num_launches}")
 
     def hashes(self) -> list[str]:
         return [row["hash"] for row in self.program.kernels]
 
     def once(self) -> list[tuple[str, float]]:
+        for value in self.inputs:  # the program may have written it
+            if value.dtype in _INTEGERS:
+                value.zero_()
         return _C.time_launches(lambda: self.program(list(self.inputs)), self.names, self.device)
 
 
 def _alternatives(
     usual: _Timed, inputs: list[Any], device: str, compile_with: Compile, end: float
-) -> dict[int, _Timed]:
+) -> dict[int, _Timed] | None:
+    """By number; None where time is over."""
     count = len(usual.launches)
 
     def make(number: int) -> _C.Program | None:
@@ -219,6 +273,8 @@ def _alternatives(
     threads = min(int(config.get("threads")) or os.cpu_count() or 1, _MOST_THREADS)
     with ThreadPoolExecutor(threads, thread_name_prefix="torch_tile autotune") as pool:
         made = dict(zip(numbers, pool.map(make, numbers), strict=True))
+    if time.perf_counter() > end:
+        return None
     found = {}
     for number, program in made.items():
         if program is None or [row["hash"] for row in program.kernels] == usual.hashes():
@@ -228,17 +284,18 @@ def _alternatives(
         except RuntimeError as error:  # a block that the device cannot hold
             log.info("schedules %d do not run: %s", number, error)
             continue
-        if len(timed.launches) == count:
+        if timed.launches == usual.launches:
             found[number] = timed
     return found
 
 
-def _measured(programs: dict[int, _Timed], end: float) -> dict[int, list[float]]:
-    """Times of each launch in microseconds, by number of the program, measured in alternating rounds."""
+def _measured(programs: dict[int, _Timed], end: float) -> dict[int, list[float]] | None:
+    """Times of each launch in microseconds, by number of the program, measured in alternating rounds; None where time
+    is over before their end."""
     rounds: dict[int, list[list[float]]] = {number: [] for number in programs}
-    for turn in range(_NUM_ROUNDS):
-        if turn > 1 and time.perf_counter() > end:
-            break
+    for _ in range(_NUM_ROUNDS):
         for number, timed in programs.items():
+            if time.perf_counter() > end:
+                return None
             rounds[number].append([us for _, us in timed.once()])
     return {number: [statistics.median(column) for column in zip(*of, strict=True)] for number, of in rounds.items()}

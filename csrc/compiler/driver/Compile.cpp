@@ -150,12 +150,12 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
     }
     if (!options.gpu)
       build.vectorBytes = codegen::vectorBytes(options.cpu);
-    for (graph::FuncOp func : functions)
+    for (graph::FuncOp func : functions) {
       if (failed(tile_build::buildTileKernels(*module, func, build,
                                               [&](graph::FusionOp fusion) { return names.of(fusion); })))
         return errors.status(StatusKind::Internal);
-      else
-        build.schedules = {};
+      build.schedules = {};
+    }
     stages.done("tile");
     stages.dump("30-tile.mlir", *module);
   }

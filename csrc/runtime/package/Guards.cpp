@@ -88,7 +88,30 @@ void Guards::evaluate(std::span<const ArgumentView> arguments, std::vector<int64
   sizes.evaluate(early, symbols.data(), values.data());
 }
 
+Status Guards::checkSymbols(std::span<const ArgumentView> arguments) const {
+  for (const SymbolSource &origin : program.symbolSources) {
+    if (origin.kind != SymbolSource::Kind::Scalar && origin.kind != SymbolSource::Kind::Size)
+      continue;
+    InputSource source = variant.inputs[origin.index];
+    if (source.kind == InputSource::Kind::Constant)
+      continue;
+    const ArgumentView &argument = arguments[source.index];
+    bool isSize = origin.kind == SymbolSource::Kind::Size;
+    if (isSize && origin.dim >= argument.sizes.size())
+      continue; // refused with the whole argument
+    int64_t value = isSize ? argument.sizes[origin.dim] : argument.value;
+    if (value < origin.least || value > origin.greatest)
+      return refuse(package.inputs[source.index],
+                    (isSize ? ": size of dimension " + std::to_string(origin.dim) : std::string()) + " expected " +
+                        describe({origin.least, origin.greatest}) + ", as the program was compiled for, got " +
+                        std::to_string(value));
+  }
+  return Status::ok();
+}
+
 Status Guards::checkEqual(std::span<const ArgumentView> arguments) const {
+  if (Status status = checkSymbols(arguments); !status.isOk())
+    return status;
   if (early.empty())
     return Status::ok(); // the ranges have said it all
   std::vector<int64_t> values;

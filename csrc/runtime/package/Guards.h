@@ -35,6 +35,7 @@ public:
 
 private:
   Status checkRange(uint32_t number, const ArgumentView &argument) const;
+  Status checkSymbols(std::span<const ArgumentView> arguments) const;
   Status checkEqual(std::span<const ArgumentView> arguments) const;
   Status checkStrides(std::span<const ArgumentView> arguments) const;
 

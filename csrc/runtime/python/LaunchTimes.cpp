@@ -83,6 +83,7 @@ timeLaunches(const py::function &call, const std::vector<std::string> &names, co
   std::vector<std::pair<std::string, double>> times;
   for (Span &span : observation.spans) {
     double us = std::chrono::duration<double, std::micro>(span.endTime - span.beginTime).count();
+    TORCH_CHECK(!span.begin || span.end, "no event could be recorded behind kernel '", span.name, "'");
     if (span.end) {
       span.end->synchronize();
       us = 1e3 * span.begin->elapsedTime(*span.end);

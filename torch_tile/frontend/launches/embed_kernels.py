@@ -28,11 +28,12 @@ class GivenKernel:
     """Target of a node that launches a kernel given as text; see runtime/fx/ImportExtern.cpp.
 
     Its arguments are a list with what the kernel takes (tensors, numbers, "0" for the first result), the grid, and the
-    positions of the tensors that it writes.
+    positions of the tensors that it writes. `is_user_defined`: it may index memory by what it reads.
     """
 
-    def __init__(self, name: str, tile_text: str) -> None:
+    def __init__(self, name: str, tile_text: str, is_user_defined: bool = True) -> None:
         self.name = name
+        self.is_user_defined = is_user_defined
         self.tile_text = tile_text
         self.__name__ = self.__qualname__ = name
         self.__module__ = __name__

@@ -79,7 +79,7 @@ def _given(kernel: Any, text: str, attributes: list[str], kernels: dict[str, Giv
     if key not in kernels:
         name = f"{kernel.fn.__name__}_{len(kernels)}"
         module = f"module @{name} attributes {{{', '.join(attributes)}}} {{\n{text}}}\n"
-        kernels[key] = GivenKernel(name, module)
+        kernels[key] = GivenKernel(name, module, is_user_defined=False)
     return kernels[key]
 
 

@@ -65,7 +65,7 @@ std::vector<Alternative> gpuAlternatives(graph::FusionOp fusion, const SizeFacts
   std::map<decltype(tileOf(all[0])), int> ofTile;
   std::vector<Alternative> result;
   llvm::StringSet<> seen;
-  // Of what is chosen, and of the best, also with registers for many threads.
+  // Of the best over each pair of axes, also with registers for many threads.
   auto addBounded = [&](const Alternative &of) {
     if (int64_t blocks = of.schedule.blocksWithRoom()) {
       result.push_back(of);
@@ -76,7 +76,7 @@ std::vector<Alternative> gpuAlternatives(graph::FusionOp fusion, const SizeFacts
     const Alternative &other = all[k];
     if (other.schedule.predictedNs > most || result.size() >= mostAlternatives)
       break;
-    if (!seen.insert(texts[k]).second)
+    if (!seen.insert(std::to_string((int)other.walk) + texts[k]).second)
       continue;
     int &numOfAxes = ofAxes[axesOf(other)], &numOfTile = ofTile[tileOf(other)];
     if (numOfAxes >= mostOfSameAxes || numOfTile >= mostOfOneTile)
@@ -87,6 +87,8 @@ std::vector<Alternative> gpuAlternatives(graph::FusionOp fusion, const SizeFacts
     if (numOfAxes == 1)
       addBounded(other);
   }
+  if (result.size() > mostAlternatives)
+    result.pop_back();
   return result;
 }
 
