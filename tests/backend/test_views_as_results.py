@@ -226,3 +226,32 @@ def test_angles_of_one_row() -> None:
     z = torch.randn(6, 1, dtype=torch.complex64).t()
     compiled = torch.compile(lambda z: z.angle() * 2, backend="tile", options={"strict": True})
     torch.testing.assert_close(compiled(z), z.angle() * 2)
+
+
+PIECES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "split": lambda x: x.split(2, 1),
+    "chunk": lambda x: (x * 2, x.chunk(2)[1]),
+    "unbind": lambda x: x.unbind(0)[1].view(2, 2),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", PIECES)
+def test_writes_into_pieces_are_refused(name: str, dynamic: bool) -> None:
+    """As in eager mode: a gradient could not follow what is written into one of several views, or into their base."""
+    f = PIECES[name]
+    for call in (f, torch.compile(f, backend=BACKEND, dynamic=dynamic)):
+        for writes_piece in (True, False):
+            leaf = torch.ones(4, 4, requires_grad=True)
+            x = leaf * 1
+            piece = call(x)[-1] if name != "unbind" else call(x)
+            assert piece._is_view()
+            if writes_piece:
+                with pytest.raises(RuntimeError, match="is a view and"):
+                    piece.mul_(5)
+                piece.sum().backward()
+                assert leaf.grad is not None and leaf.grad.sum() == piece.numel()
+            else:
+                x.mul_(3)
+                with pytest.raises(RuntimeError, match="is a view and"):
+                    piece.sum().backward()

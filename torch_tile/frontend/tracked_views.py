@@ -9,6 +9,7 @@ no base; these few results get one.
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,8 @@ class TrackedView:
     """The operators that make it of an input whose elements share memory; takes that input, then sizes."""
     sizes: tuple[int, ...] = ()
     """Which inputs these are."""
+    is_piece: bool = False
+    """A view of the input itself, as autograd sees it."""
 
 
 def _is_unlike(value: Any, base: Any) -> bool:
@@ -56,9 +59,12 @@ def views_to_track(gm: GraphModule) -> list[TrackedView]:
     context = TracingContext.try_get()
     metadata = context.fw_metadata if context else None
     inputs = [node.meta.get("val") for node in gm.graph.find_nodes(op="placeholder")]
-    if metadata is None or not any(isinstance(value, torch.SymInt) for value in inputs):
+    if metadata is None:
         return []
     (end,) = gm.graph.find_nodes(op="output")
+    pieces = _pieces(gm, end, metadata)
+    if not any(isinstance(value, torch.SymInt) for value in inputs):
+        return pieces
     outputs = [getattr(node, "meta", {}).get("val") for node in end.args[0]]
     first = metadata.num_mutated_inp_runtime_indices
     last = first + len(metadata.output_info)
@@ -85,7 +91,31 @@ def views_to_track(gm: GraphModule) -> list[TrackedView]:
         elif values is inputs and isinstance(values[base], torch.Tensor) and _overlaps(values[base]):
             chain = _chain(gm, end.args[0][place], base)
             found += [TrackedView(place, base, True, *chain)] if chain else []
+    return found + pieces
+
+
+def _pieces(gm: GraphModule, end: Node, metadata: Any) -> list[TrackedView]:
+    """Results with gradients that are pieces of an input, of `split` and its like. AOTAutograd does not make them
+    again, and autograd, which forbids writes into them, knows them by their base."""
+    inputs = list(gm.graph.find_nodes(op="placeholder"))
+    first, found = metadata.num_mutated_inp_runtime_indices, []
+    results: Any = end.args[0]
+    for place, info in enumerate(metadata.output_info, first):
+        if info.output_type is not OutputType.non_alias or not info.requires_grad or place >= len(results):
+            continue
+        node = results[place]
+        while isinstance(node, Node) and node.op == "call_function" and _is_view(node):
+            node = node.args[0]
+        if node is not results[place] and isinstance(node, Node) and node.op == "placeholder":
+            found.append(TrackedView(place, inputs.index(node), is_of_input=True, is_piece=True))
     return found
+
+
+def _is_view(node: Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return node.target is operator.getitem
+    return not schema.is_mutable and any(returned.alias_info is not None for returned in schema.returns)
 
 
 def _chain(gm: GraphModule, result: Node, base: int) -> tuple[GraphModule, tuple[int, ...]] | None:
@@ -100,10 +130,7 @@ def _chain(gm: GraphModule, result: Node, base: int) -> tuple[GraphModule, tuple
         if node in copies:
             return True
         is_tensor = isinstance(node.meta.get("val"), torch.Tensor)
-        is_view = isinstance(node.target, torch._ops.OpOverload) and any(
-            returned.alias_info for returned in node.target._schema.returns
-        )
-        if node.op != "call_function" or (is_tensor and not is_view) or not all(map(copy, node.all_input_nodes)):
+        if node.op != "call_function" or (is_tensor and not _is_view(node)) or not all(map(copy, node.all_input_nodes)):
             return False
         copies[node] = graph.node_copy(node, copies.__getitem__)
         return True
@@ -137,6 +164,11 @@ def _view_of(base: torch.Tensor, result: torch.Tensor, chain: GraphModule | None
         return torch._neg_view(view) if result.is_neg() else view
 
 
+def _piece_of(base: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return base.as_strided(result.size(), result.stride(), result.storage_offset())
+
+
 def tracking(call: Callable[[list[Any]], Any], views: list[TrackedView]) -> Callable[[list[Any]], Any]:
     """The boxed callable, with these results replaced."""
     if not views:
@@ -150,7 +182,9 @@ def tracking(call: Callable[[list[Any]], Any], views: list[TrackedView]) -> Call
             base = bases[view.place] if view.is_of_input else results[view.base]
             result = results[view.place]
             if isinstance(base, torch.Tensor) and result.untyped_storage()._cdata == base.untyped_storage()._cdata:
-                results[view.place] = _view_of(base, result, view.chain, sizes[view.place])
+                results[view.place] = (
+                    _piece_of(base, result) if view.is_piece else _view_of(base, result, view.chain, sizes[view.place])
+                )
         return results
 
     tracked._boxed_call = True  # type: ignore[attr-defined]
