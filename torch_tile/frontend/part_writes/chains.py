@@ -280,14 +280,18 @@ def _erase_with_operands(gm: GraphModule, node: Node) -> None:
 
 
 def simplify(gm: GraphModule) -> None:
-    """Slices of everything are what they are of; `x[a:b] += y` ends with a write of the part to itself. What the graph
-    returns stays: results are tensors of their own.
+    """Slices of everything are what they are of; `x[a:b] += y` ends with a write of the part to itself. Results of the
+    graph stay tensors of their own.
     """
     for node in list(gm.graph.nodes):
         if node.target not in (aten.slice.Tensor, *SCATTERS, *LAYOUTS):
             continue
-        if all(reader.op != "output" for reader in readers_of(node)):
-            same = _same_as(node) or _written_to_itself(node)
-            if same is not None and is_same_layout(value_of(node), value_of(same)):
-                node.replace_all_uses_with(same)
-                _erase_with_operands(gm, node)
+        same = _written_to_itself(node)
+        if any(reader.op == "output" for reader in readers_of(node)):
+            if same is None or any(reader.op == "output" for reader in readers_of(same)):
+                continue
+        else:
+            same = same or _same_as(node)
+        if same is not None and is_same_layout(value_of(node), value_of(same)):
+            node.replace_all_uses_with(same)
+            _erase_with_operands(gm, node)

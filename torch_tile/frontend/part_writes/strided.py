@@ -50,17 +50,19 @@ def _choose(gm: GraphModule, node: Node) -> None:
     if last == -1:
         chosen = emit(aten.clone.default, x)
     else:
+        # Quotients and remainders of what is never negative: few instructions, and bounds that are known.
         position = emit(aten.arange.default, size, dtype=torch.int64, device=value.device)
-        distance = emit(aten.sub.Tensor, position, start) if start else position
-        is_chosen = emit(aten.eq.Scalar, emit(aten.remainder.Scalar, distance, step), 0)
-        if start:
-            is_chosen = emit(aten.bitwise_and.Tensor, is_chosen, emit(aten.ge.Scalar, distance, 0))
+        is_chosen = emit(aten.eq.Scalar, emit(aten.remainder.Scalar, position, step), start % step)
+        if start >= step:
+            is_chosen = emit(aten.bitwise_and.Tensor, is_chosen, emit(aten.ge.Scalar, position, start))
         if end not in (None, size):
             is_chosen = emit(aten.bitwise_and.Tensor, is_chosen, emit(aten.lt.Scalar, position, end))
         shape: list[Any] = [1] * value.dim()
         shape[dim] = size
         is_chosen = emit(aten.view.default, is_chosen, shape)
-        at = emit(aten.div.Tensor_mode, distance, step, rounding_mode="floor")
+        at = emit(aten.div.Tensor_mode, position, step, rounding_mode="floor")
+        if start >= step:
+            at = emit(aten.sub.Tensor, at, start // step)
         at = emit(aten.clamp.default, at, 0, last)
         element = emit(aten._unsafe_index.Tensor, source, [None] * dim + [at])
         if value_of(source).dtype is not value.dtype:
