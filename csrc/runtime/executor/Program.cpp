@@ -87,6 +87,7 @@ Program::Program(Artifact artifact, std::vector<std::shared_ptr<const LoadedKern
     }
   }
   writtenInputs = findWrittenInputs();
+  findCopyableInputs();
   findViewsWithinBounds();
   if (!usesGpu)
     groupLaunches();
@@ -114,6 +115,21 @@ std::vector<uint32_t> Program::findWrittenInputs() const {
       inputs.push_back(i);
   }
   return inputs;
+}
+
+void Program::findCopyableInputs() {
+  if (callsDispatcher)
+    return;
+  for (uint32_t i = 0; i < tensorInputs.size(); ++i) {
+    InputCheck &check = tensorInputs[i];
+    bool isWritten = std::find(writtenInputs.begin(), writtenInputs.end(), i) != writtenInputs.end();
+    bool isViewed =
+        std::any_of(aliases.begin(), aliases.end(), [&](const AliasStep &step) { return step.source == check.slot; });
+    bool isReturned = std::any_of(source.outputs.begin(), source.outputs.end(), [&](const Output &output) {
+      return output.kind == Output::Kind::Tensor && output.ref == check.slot;
+    });
+    check.mayBeCopied = !isWritten && !isViewed && !isReturned;
+  }
 }
 
 std::vector<uint32_t> Program::slotsWrittenBy(const Control &control) const {

@@ -109,6 +109,8 @@ private:
     uint32_t number, slot;
     at::ScalarType type;
     Shape shape;
+    /// Kernels read it and nothing else: a copy serves as well.
+    bool mayBeCopied = false;
   };
   struct AllocStep {
     uint32_t slot;
@@ -185,6 +187,8 @@ private:
   std::vector<uint32_t> findWrittenInputs() const;
   /// Slots whose memory the bodies of a step write.
   std::vector<uint32_t> slotsWrittenBy(const artifact::Control &control) const;
+  /// Marks inputs that are read by kernels alone.
+  void findCopyableInputs();
   /// Marks views that lie within what they are views of, whatever the arguments of a call are.
   void findViewsWithinBounds();
   Shape shapeOf(const std::vector<artifact::ExprId> &sizeIds, const std::vector<artifact::ExprId> &strideIds) const;
@@ -241,6 +245,10 @@ private:
   void bindSymbols();
   [[noreturn]] void failRange(const artifact::SymbolSource &origin, int64_t value) const;
   void checkInputs();
+  /// Whether strides are all that differ.
+  bool isRestrided(const Program::InputCheck &check) const;
+  /// The elements with the strides that the graph was compiled for.
+  at::Tensor restrided(const Program::InputCheck &check) const;
   /// Throws OverlappingInputs where a written input shares memory with another one.
   void checkOverlaps() const;
   bool isPlain(const at::Tensor &tensor) const;

@@ -134,17 +134,49 @@ bool Call::matches(const at::Tensor &tensor, const Program::Shape &shape) const 
   return true;
 }
 
+bool Call::isRestrided(const Program::InputCheck &check) const {
+  const at::Tensor &tensor = slots[check.slot];
+  const Program::Shape &shape = check.shape;
+  if (!tensor.defined() || !isPlain(tensor) || tensor.scalar_type() != check.type ||
+      tensor.sizes().size() != shape.sizeIds.size())
+    return false;
+  for (size_t i = 0; i < shape.sizeIds.size(); ++i) {
+    int64_t size = values[shape.sizeIds[i]], stride = values[shape.strideIds[i]];
+    if (tensor.sizes()[i] != size || stride < 0 || (stride == 0 && size > 1))
+      return false;
+  }
+  return true;
+}
+
+at::Tensor Call::restrided(const Program::InputCheck &check) const {
+  TORCH_WARN_ONCE("torch_tile: ", host.describeInput(check.number), " has strides ", slots[check.slot].strides(),
+                  ", others than when it was compiled; such arguments are copied in each call. Dynamo has no guard for "
+                  "the strides of what it reads through attributes, like gradients.");
+  c10::impl::ExcludeDispatchKeyGuard guard(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  const at::Tensor &tensor = slots[check.slot];
+  c10::SmallVector<int64_t, 8> strides;
+  for (ExprId id : check.shape.strideIds)
+    strides.push_back(values[id]);
+  return at::empty_strided(tensor.sizes(), strides, tensor.options()).copy_(tensor);
+}
+
 void Call::checkInputs() {
+  c10::SmallVector<const Program::InputCheck *, 2> copied;
   for (const Program::InputCheck &check : program.tensorInputs) {
     at::Tensor &tensor = slots[check.slot];
     auto fits = [&] {
       return tensor.defined() && isPlain(tensor) && tensor.scalar_type() == check.type && matches(tensor, check.shape);
     };
-    if (C10_UNLIKELY(!fits()) && (!resolve(tensor) || !fits()))
+    if (C10_LIKELY(fits()) || (resolve(tensor) && fits()))
+      continue;
+    if (!check.mayBeCopied || !isRestrided(check))
       failInput(check);
+    copied.push_back(&check);
   }
   if (!program.writtenInputs.empty())
     checkOverlaps();
+  for (const Program::InputCheck *check : copied)
+    slots[check->slot] = restrided(*check);
 }
 
 void Call::checkOverlaps() const {
