@@ -78,7 +78,7 @@ tile.kernel @up_to_reversed(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>, %n: i64) {
 // CHECK: gather
 tile.kernel @far_apart(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>) {
   %zero = arith.constant 0 : i64
-  %v = tile.load %x[%zero] strides [9] : !tile.ptr<f32> -> tensor<16xf32>
+  %v = tile.load %x[%zero] strides [17] : !tile.ptr<f32> -> tensor<16xf32>
   tile.store %v, %out[%zero] strides [1] : tensor<16xf32>, !tile.ptr<f32>
   tile.return
 }
