@@ -33,6 +33,7 @@ from torch_tile.frontend.decompositions.pointwise import pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
 from torch_tile.frontend.decompositions.products import products
 from torch_tile.frontend.decompositions.refused_dtypes import BATCH_NORMS, without_refused_dtypes
+from torch_tile.frontend.decompositions.short_scans import short_scans
 from torch_tile.frontend.decompositions.thresholds import thresholds
 from torch_tile.frontend.decompositions.value_checks import value_checks
 from torch_tile.frontend.decompositions.variances import of_norm, variances
@@ -303,6 +304,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         padding,
         products,
         special_functions,
+        short_scans,
         thresholds,
         value_checks,
         variances,
