@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from tests.runtime.guard_pages import guarded_copy
 from torch_tile.errors import OptionError
 
 LENGTHS = (1, 31, 65, 130)
@@ -55,6 +56,22 @@ def test_indices_made_of_positions(target: str) -> None:
                     return x[:, at // step], x[:, at % step], x[:, (2 * at + 3) // step], x[:, (at + 5) % step]
 
                 check(chosen, numbers(2, 1003, dtype=dtype), target=target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_writes_behind_the_first_step(target: str) -> None:
+    """Bounds of quotients: before the first position, and behind the last, elements of the source are read again."""
+    for dtype in (torch.float32, torch.bfloat16, torch.int64):
+        for length, start, end, step in ((130, 9, None, 7), (200, 4, 100, 3), (333, 70, 71, 3), (65, 3, 60, 5)):
+
+            def written(x: torch.Tensor, v: torch.Tensor, place: slice = slice(start, end, step)) -> torch.Tensor:
+                result = x.clone()
+                result[:, place] = v
+                return result
+
+            count = len(range(*slice(start, end, step).indices(length)))
+            source = guarded_copy(numbers(3, count, dtype=dtype), "end")
+            check(written, numbers(3, length, dtype=dtype), source, target=target)
 
 
 def test_sizes_that_are_dynamic() -> None:

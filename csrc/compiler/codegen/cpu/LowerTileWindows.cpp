@@ -32,6 +32,19 @@ static bool addWindow(Value offsets, Window &window) {
   return true;
 }
 
+/// Whether no lane is below the one before it, or above that by more than one: sums and bounds of such a tile.
+static bool ascendsByOne(Value offsets, bool &varies) {
+  Operation *op = offsets.getDefiningOp();
+  if (isa_and_nonnull<tile::SplatOp>(op))
+    return true;
+  if (isa_and_nonnull<arith::ExtUIOp>(op) && op->hasAttr(tile::kStepsOfOne) && !varies)
+    return varies = true;
+  bool isBound = isa_and_nonnull<arith::MaxSIOp, arith::MinSIOp>(op) &&
+                 llvm::any_of(op->getOperands(), [](Value v) { return v.getDefiningOp<tile::SplatOp>(); });
+  return (isBound || isa_and_nonnull<arith::AddIOp>(op)) && ascendsByOne(op->getOperand(0), varies) &&
+         ascendsByOne(op->getOperand(1), varies);
+}
+
 /// Integers that an instruction moves to any lane of a register; null where there is none.
 Type TileLowering::permutedElement(Type storage) {
   int64_t bytes = bytesOf(storage);
@@ -62,28 +75,33 @@ bool TileLowering::lowerAsWindows(tile::GatherOp op) {
   if (!type || type.getRank() != 1 || op.getMask() || !op.getOffsets() || !isa<tile::PtrType>(op.getBase().getType()))
     return false;
   Type element = type.getElementType(), storage = storageOf(element), permuted = permutedElement(storage);
+  if (!permuted)
+    return false;
   Window window;
-  if (!permuted || !addWindow(op.getOffsets(), window) || !window.places)
+  bool isSum = addWindow(op.getOffsets(), window) && window.places, varies = false;
+  if (!isSum && (!ascendsByOne(op.getOffsets(), varies) || !varies))
     return false;
   int64_t lanes = lanesOf(type), bits = permuted.getIntOrFloatBitWidth(), perRegister = features.vectorBits / bits;
-  auto all = window.places->getAttrOfType<IntegerAttr>(tile::kAllBelow);
+  auto all = isSum ? window.places->getAttrOfType<IntegerAttr>(tile::kAllBelow) : IntegerAttr();
   if (lanes % perRegister != 0 || (all && all.getInt() > perRegister))
     return false;
   Value first = scalar(op.getBase());
-  for (Value part : window.scalars)
-    first = elementPtr(first, storage, scalar(part));
-  Value places = rows(window.places.getIn())[0];
+  if (isSum)
+    for (Value part : window.scalars)
+      first = elementPtr(first, storage, scalar(part));
+  Value places = rows(isSum ? window.places.getIn() : op.getOffsets())[0];
   Type i32 = b.getI32Type(), part = withLanes(storage, perRegister), whole = withLanes(permuted, perRegister);
   Rows parts;
   for (int64_t at = 0; at < lanes; at += perRegister) {
-    Value chosen = createIndexCast(slice(places, at, perRegister), i32, /*isSigned=*/false);
-    Value from = first, count;
+    Value chosen = slice(places, at, perRegister), from = first, count;
+    if (isSum)
+      chosen = createIndexCast(chosen, i32, /*isSigned=*/false);
     if (all) {
       count = i64(all.getInt());
     } else {
       Value begin = extract(chosen, 0);
-      count =
-          arith::AddIOp::create(b, arith::SubIOp::create(b, extract(chosen, perRegister - 1), begin), constant(i32, 1));
+      count = arith::AddIOp::create(b, arith::SubIOp::create(b, extract(chosen, perRegister - 1), begin),
+                                    constant(begin.getType(), 1));
       count = createIndexCast(count, b.getI64Type(), /*isSigned=*/false);
       from = elementPtr(first, storage, createIndexCast(begin, b.getI64Type(), /*isSigned=*/false));
       chosen = arith::SubIOp::create(b, chosen, broadcast(begin, chosen.getType()));

@@ -50,3 +50,26 @@ tile.kernel @remainders(%x: !tile.ptr<i8>, %out: !tile.ptr<i8>, %start: i32) {
   tile.store %v, %out[%zero] strides [1] : tensor<32xi8>, !tile.ptr<i8>
   tile.return
 }
+
+// A bound keeps lanes side by side.
+// CHECK-LABEL: ; bounded
+// CHECK-NOT: gather
+// CHECK: call <16 x float> @llvm.masked.load
+// CHECK: call <16 x i32> @llvm.x86.avx512.permvar.si.512
+tile.kernel @bounded(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>, %base: i64, %rest: i32) {
+  %zero = arith.constant 0 : i64
+  %five = arith.constant 5 : i32
+  %fives = tile.splat %five : i32 -> tensor<16xi32>
+  %lanes = tile.iota : tensor<16xi32>
+  %rests = tile.splat %rest : i32 -> tensor<16xi32>
+  %sum = arith.addi %lanes, %rests : tensor<16xi32>
+  %quotient = arith.divui %sum, %fives : tensor<16xi32>
+  %wide = arith.extui %quotient {tile.steps_of_one} : tensor<16xi32> to tensor<16xi64>
+  %bases = tile.splat %base : i64 -> tensor<16xi64>
+  %at = arith.addi %wide, %bases : tensor<16xi64>
+  %zeros = tile.splat %zero : i64 -> tensor<16xi64>
+  %bounded = arith.maxsi %at, %zeros : tensor<16xi64>
+  %v = tile.gather %x[%bounded] : !tile.ptr<f32>, tensor<16xi64> -> tensor<16xf32>
+  tile.store %v, %out[%zero] strides [1] : tensor<16xf32>, !tile.ptr<f32>
+  tile.return
+}
