@@ -74,6 +74,34 @@ def test_writes_behind_the_first_step(target: str) -> None:
             check(written, numbers(3, length, dtype=dtype), source, target=target)
 
 
+PARTS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "sum": lambda part, v: part + 2,
+    "product": lambda part, v: part * v,
+    "several": lambda part, v: torch.where(part > 0, part.sin(), part * v - v[:, :1]),
+    "quotient": lambda part, v: 7 // (part + (part == 0)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_that_are_computed_of_themselves(name: str, dtype: torch.dtype) -> None:
+    """Where the source is computed point by point of the part, kernels compute it of the whole tensor."""
+    compute = PARTS[name]
+
+    def written(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        first, second, third = x.clone(), x * 2, x.clone()
+        first[:, 1::7] = compute(first[:, 1::7], y[:, 1::7])
+        second[:, ::5] = compute(x[:, ::5], y[:, : second[:, ::5].shape[1]])
+        third[1::2, ::3] = compute(third[1::2, ::3], y[1::2, ::3])
+        return first, second, third
+
+    torch.compiler.reset()
+    x, y = numbers(6, 131, dtype=dtype), numbers(6, 131, dtype=dtype)
+    x[:, 2::7] = 0
+    found = torch.compile(written, backend="tile")(x, y)
+    torch.testing.assert_close(found, written(x, y), rtol=0 if dtype is torch.int64 else 2e-2, atol=1e-5)
+
+
 def test_sizes_that_are_dynamic() -> None:
     def written(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         result = x.clone()

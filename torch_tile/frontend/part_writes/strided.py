@@ -35,6 +35,58 @@ def _is_strided(node: Node) -> bool:
     return step != 1 and are_numbers(start, end, step, value_of(node.args[0]).shape[dim])
 
 
+def _spec(node: Node, first: int) -> tuple[Any, ...]:
+    """Dimension, start, end and step of a slice, or of a scatter of one, whose operands are `first` tensors."""
+    dim = int(argument(node, first, "dim", 0)) % value_of(node.args[0]).dim()
+    size = value_of(node.args[0]).shape[dim]
+    places = [argument(node, first + k, name, None) for k, name in ((1, "start"), (2, "end"), (3, "step"))]
+    return dim, slice(*places).indices(size) if isinstance(size, int) else tuple(places)
+
+
+# Operators of a source that are computed for all positions rather than looked up at those that are written.
+_MOST_WIDENED = 8
+
+
+class _Widened:
+    """A source that is computed point by point of equal parts of tensors, as in `x[::3] += y`: the same of the whole
+    tensors, where it is chosen. One other operand may be looked up; of more the source itself is."""
+
+    def __init__(self, node: Node, emit: Any, look_up: Any) -> None:
+        self.node, self.emit, self.look_up = node, emit, look_up
+        self.spec, self.shape = _spec(node, 2), value_of(node.args[0]).shape
+        self.left = _MOST_WIDENED
+        self.has_part, self.looked_up = False, 0
+
+    def value(self, source: Any) -> Any:
+        """None where the source is no such thing."""
+        found = self._of(source)
+        return found if found is not None and self.has_part and self.looked_up <= 1 else None
+
+    def _of(self, source: Any) -> Any:
+        if not isinstance(source, Node) or not isinstance(value_of(source), torch.Tensor):
+            return source
+        held = value_of(source)
+        is_part = source.target is aten.slice.Tensor and value_of(source.args[0]).shape == self.shape
+        if is_part and _spec(source, 1) == self.spec:
+            self.has_part = True
+            return source.args[0]
+        if held.dim() < len(self.shape) - self.spec[0] or held.shape[self.spec[0] - len(self.shape)] == 1:
+            return source  # the same at all positions
+        tags = source.target.tags if isinstance(source.target, torch._ops.OpOverload) else ()
+        is_pointwise = torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
+        is_pointwise &= held.dtype.is_floating_point  # integers may raise at positions that are not chosen
+        if not is_pointwise or len(source.users) > 1 or held.dim() != len(self.shape):
+            self.looked_up += 1
+            return self.look_up(source) if held.dim() == len(self.shape) else None
+        self.left -= 1
+        arguments = [self._of(each) for each in source.args]
+        named = {name: self._of(each) for name, each in source.kwargs.items()}
+        lost = any(new is None and old is not None for new, old in zip(arguments, source.args, strict=True))
+        if lost or self.left < 0 or any(isinstance(each, Node) for each in source.kwargs.values()):
+            return None
+        return self.emit(source.target, *arguments, **named)
+
+
 def _choose(gm: GraphModule, node: Node) -> None:
     emit = functools.partial(emit_before, gm, node)
     x, source = node.args[:2]
@@ -64,7 +116,12 @@ def _choose(gm: GraphModule, node: Node) -> None:
         if start >= step:
             at = emit(aten.sub.Tensor, at, start // step)
         at = emit(aten.clamp.default, at, 0, last)
-        element = emit(aten._unsafe_index.Tensor, source, [None] * dim + [at])
+
+        def look_up(part: Any) -> Node:
+            return emit(aten._unsafe_index.Tensor, part, [None] * dim + [at])
+
+        element = _Widened(node, emit, look_up).value(source) if value.device.type == "cpu" else None
+        element = look_up(source) if element is None else element
         if value_of(source).dtype is not value.dtype:
             element = emit(aten._to_copy.default, element, dtype=value.dtype)
         chosen = emit(aten.copy.default, x, emit(aten.where.self, is_chosen, element, x))  # laid out as x is
