@@ -66,11 +66,12 @@ class _Widened:
         if not isinstance(source, Node) or not isinstance(value_of(source), torch.Tensor):
             return source
         held = value_of(source)
-        is_part = source.target is aten.slice.Tensor and value_of(source.args[0]).shape == self.shape
+        is_part = source.target is aten.slice.Tensor and str(value_of(source.args[0]).shape) == str(self.shape)
         if is_part and _spec(source, 1) == self.spec:
             self.has_part = True
             return source.args[0]
-        if held.dim() < len(self.shape) - self.spec[0] or held.shape[self.spec[0] - len(self.shape)] == 1:
+        from_end = len(self.shape) - self.spec[0]
+        if held.dim() < from_end or statically_known_true(held.shape[-from_end] == 1):
             return source  # the same at all positions
         tags = source.target.tags if isinstance(source.target, torch._ops.OpOverload) else ()
         is_pointwise = torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
