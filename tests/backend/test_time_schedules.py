@@ -25,6 +25,7 @@ class Program:
     def __init__(self, schedules: Sequence[int], times: Times) -> None:
         self.launched = times(schedules)
         self.num_launches = len(self.launched)
+        self.writes_inputs = False
         self.kernels = [
             {"name": name, "hash": f"{name} {n}"} for (name, _), n in zip(self.launched, schedules, strict=True)
         ]
@@ -127,3 +128,11 @@ def test_times_of_launches() -> None:
     with pytest.raises(ZeroDivisionError):
         _C.time_launches(lambda: 1 // 0, names, "cpu")
     assert len(_C.time_launches(lambda: compiled(x), names, "cpu")) == len(names)
+
+
+def test_constants_keep_their_values() -> None:
+    """Integers that are made for a call are 0 before each run; those that the graph holds are the user's."""
+    index, constant = torch.tensor([3, 4]), torch.tensor([1, 2])
+    inputs = time_schedules._Inputs([index], [constant])
+    assert [value.tolist() for value in inputs.fresh()] == [[0, 0], [1, 2]]
+    assert constant.tolist() == [1, 2]

@@ -213,7 +213,8 @@ def _compile(
     if settings["cudagraphs"]:
         recorded_calls = _recorded(program, gm, graph, entry, settings, binding)
         if recorded_calls is not None:
-            return tracking(recorded_calls, views_to_track(gm) if kind != "backward" else [])
+            # Places among the arguments are those of the graph where none is frozen.
+            return tracking(recorded_calls, views_to_track(gm) if kind != "backward" and binding is None else [])
     if binding is not None:
         return _bind(program, gm, graph, binding, entry, settings)
     if views := views_to_track(gm) if kind != "backward" else []:

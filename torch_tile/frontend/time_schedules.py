@@ -7,6 +7,7 @@ schedule of that number, so all kernels are timed together, between events aroun
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import operator
 import os
@@ -182,7 +183,12 @@ def _search(
     gm: GraphModule, graph: _C.GraphText, program: _C.Program, compile_with: Compile, end: float
 ) -> list[int] | None:
     """By launch; None where time is over."""
-    inputs = [_input(node.meta["val"]) for node in gm.graph.find_nodes(op="placeholder")] + list(graph.constants)
+    if program.num_launches == 0:
+        return []
+    # Constants are tensors of the user's: what writes inputs gets copies.
+    constants = [value.clone() if program.writes_inputs else value for value in graph.constants]
+    made = [_input(node.meta["val"]) for node in gm.graph.find_nodes(op="placeholder")]
+    inputs = _Inputs(made, constants)
     timed = _Timed(program, inputs, graph.device)
     usual = _measured({0: timed}, end)
     if usual is None or max(usual[0], default=0) <= _LEAST_US:
@@ -233,10 +239,25 @@ def _input(value: torch.Tensor) -> torch.Tensor:
     return memory.as_strided(value.shape, value.stride())
 
 
+@dataclasses.dataclass
+class _Inputs:
+    """What programs are called with: tensors that were made for it, then the graph's constants."""
+
+    made: list[torch.Tensor]
+    constants: list[torch.Tensor]
+
+    def fresh(self) -> list[Any]:
+        """Indices are 0 again: a program may have written them."""
+        for value in self.made:
+            if value.dtype in _INTEGERS:
+                value.zero_()
+        return [*self.made, *self.constants]
+
+
 class _Timed:
     """A program, and the names of the kernels that it launches, in order."""
 
-    def __init__(self, program: _C.Program, inputs: list[Any], device: str) -> None:
+    def __init__(self, program: _C.Program, inputs: _Inputs, device: str) -> None:
         self.program, self.inputs, self.device = program, inputs, device
         self.names = [row["name"] for row in program.kernels]
         launched = self.once()  # loads code, too
@@ -248,14 +269,12 @@ class _Timed:
         return [row["hash"] for row in self.program.kernels]
 
     def once(self) -> list[tuple[str, float]]:
-        for value in self.inputs:  # the program may have written it
-            if value.dtype in _INTEGERS:
-                value.zero_()
-        return _C.time_launches(lambda: self.program(list(self.inputs)), self.names, self.device)
+        inputs = self.inputs.fresh()
+        return _C.time_launches(lambda: self.program(inputs), self.names, self.device)
 
 
 def _alternatives(
-    usual: _Timed, inputs: list[Any], device: str, compile_with: Compile, end: float
+    usual: _Timed, inputs: _Inputs, device: str, compile_with: Compile, end: float
 ) -> dict[int, _Timed] | None:
     """By number; None where time is over."""
     count = len(usual.launches)
