@@ -263,7 +263,7 @@ KNOBS: dict[str, Knob] = {
             ("TORCH_TILE_MAX_AUTOTUNE",),
             "Time matrix products, with what surrounds them, as kernels of several block sizes and as calls of the "
             "library, and keep the fastest; on the CPU also each library for products. On a GPU, time other schedules "
-            "of all kernels, too.",
+            "of kernels, too: see `autotune_schedules`.",
         ),
         Knob(
             "autotune_schedules",

@@ -11,7 +11,7 @@
 namespace torch_tile::artifact {
 
 /// In PTX, before the number of blocks that a multiprocessor may have room for: a directive behind a comment.
-inline constexpr std::string_view roomNote = "// .minnctapersm ";
+inline constexpr std::string_view launchBoundNote = "// .minnctapersm ";
 
 /// The line for so many bytes; empty for none.
 std::string launchNote(uint32_t sharedBytes);

@@ -70,6 +70,7 @@ def contiguous(sizes: Sequence[Size]) -> list[Size]:
 
 @dataclass
 class Builder:
+    version: int = 10
     symbols: list[tuple[str, int, int, int, int, int]] = field(default_factory=list)
     exprs: list[bytes] = field(default_factory=list)
     inputs: list[bytes] = field(default_factory=list)
@@ -79,6 +80,11 @@ class Builder:
     bodies: list[bytes] = field(default_factory=list)
     num_slots: int = 0
     shared: dict[int, list[int]] = field(default_factory=dict)
+
+    def _source(self, symbol: tuple[str, int, int, int, int, int]) -> bytes:
+        _, kind, index, dim, least, greatest = symbol
+        ranges = sint(least) + sint(greatest) if self.version > 9 else b""
+        return bytes([kind]) + uint(index) + uint(dim) + ranges
 
     def symbol(
         self, name: str, kind: str, index: int, dim: int = 0, least: int = -(2**63), greatest: int = 2**63 - 1
@@ -259,7 +265,7 @@ class Builder:
         return b"".join(
             [
                 rows([text(s[0]) for s in self.symbols]),
-                rows([bytes([s[1]]) + uint(s[2]) + uint(s[3]) + sint(s[4]) + sint(s[5]) for s in self.symbols]),
+                rows([self._source(s) for s in self.symbols]),
                 rows(self.exprs),
                 uint(self.num_slots),
                 rows([uint(slot) + rows([uint(p) for p in places]) for slot, places in self.shared.items()]),
@@ -270,5 +276,5 @@ class Builder:
         )
 
     def build(self) -> bytes:
-        head = b"TTAF" + uint(10) + text("test") + text("cpu") + rows(self.kernels)
+        head = b"TTAF" + uint(self.version) + text("test") + text("cpu") + rows(self.kernels)
         return head + self.own_bytes() + rows(self.bodies)

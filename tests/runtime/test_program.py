@@ -229,6 +229,20 @@ def test_sizes_that_kernels_are_not_made_for(runtime: ModuleType) -> None:
         program([torch.randn(4), -4])
 
 
+def test_artifacts_without_ranges(runtime: ModuleType) -> None:
+    """Format 9: sizes were taken to be at least 2, but for those that depend on data."""
+    b = Builder(version=9)
+    b.symbol("s0", "Size", 0, 0)
+    b.symbol("u0", "Size", 1, 0)
+    x, y = b.input(["s0"], [1]), b.input(["u0"], [1])
+    b.output(x)
+    b.output(y)
+    program = runtime.load_artifact(b.build(), [])
+    assert [len(result) for result in program([torch.randn(2), torch.randn(1)])] == [2, 1]
+    with pytest.raises(RuntimeError, match="size of dimension 0 expected at least 2, .*, got 1"):
+        program([torch.randn(1), torch.randn(1)])
+
+
 def test_sizes_from_results(runtime: ModuleType) -> None:
     """An integer result and the size of a result define symbols; later sizes use them."""
     b = Builder()

@@ -37,12 +37,16 @@ def _is_timed(gm: GraphModule, graph: _C.GraphText, program: _C.Program, kind: s
     )
 
 
-def _input(value: Any) -> Any:
+def made_input(value: Any) -> Any:
+    """Like a fake tensor, on its device: random floats, zeros of all other dtypes. Of a size its hint."""
     if not isinstance(value, torch.Tensor):
         return hint_of(value)
     sizes, strides = [hint_of(n) for n in value.shape], [hint_of(n) for n in value.stride()]
-    made = torch.empty_strided(sizes, strides, dtype=value.dtype)
-    return made.normal_() if value.dtype.is_floating_point and value.dtype.itemsize > 1 else made.zero_()
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))  # elements may overlap
+    memory = torch.zeros(extent if 0 not in sizes else 0, dtype=value.dtype, device=value.device)
+    if value.dtype.is_floating_point and value.dtype.itemsize > 1:
+        memory.normal_()
+    return memory.as_strided(sizes, strides)
 
 
 def fastest(
@@ -68,7 +72,7 @@ def fastest(
     try:
         programs = {library: compile_with(library) for library in _LIBRARIES}
         with unset_fake_temporarily(), _disable_current_modes(), torch.no_grad(), torch.random.fork_rng(devices=[]):
-            inputs = [_input(node.meta["val"]) for node in gm.graph.find_nodes(op="placeholder")]
+            inputs = [made_input(node.meta["val"]) for node in gm.graph.find_nodes(op="placeholder")]
             times = dict.fromkeys(programs, float("inf"))
             for _ in range(_NUM_ROUNDS):
                 for library, each in programs.items():

@@ -27,6 +27,8 @@ from torch_tile import _C, config, disk_cache
 from torch_tile.config import Settings
 from torch_tile.errors import TileError
 from torch_tile.frontend.launches.embed_kernels import GivenKernel
+from torch_tile.frontend.time_libraries import made_input
+from torch_tile.frontend.tracked_views import is_view
 from torch_tile.language import choices_on_disk
 
 log = logging.getLogger(__name__)
@@ -90,16 +92,12 @@ def _reason_against(gm: GraphModule, graph: _C.GraphText) -> str:
     return f"{unsafe.target} may get an index that is out of range, or assert" if unsafe is not None else ""
 
 
-def _is_view(target: Any) -> bool:
-    return not target._schema.is_mutable and any(result.alias_info is not None for result in target._schema.returns)
-
-
 def _is_given(node: Node) -> bool:
     """Whether the values are those of an input, of which zeros are made."""
     while node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
         is_copy = node.target in (torch.ops.aten._to_copy.default, torch.ops.aten.clone.default)
         first = node.args[0] if node.args else None
-        if not (is_copy or _is_view(node.target)) or not isinstance(first, Node) or _dtype_of(first) not in _INTEGERS:
+        if not (is_copy or is_view(node)) or not isinstance(first, Node) or _dtype_of(first) not in _INTEGERS:
             return False
         node = first
     return node.op == "placeholder"
@@ -121,7 +119,7 @@ def _is_safe(node: Node) -> bool:
         return False
     if target.namespace not in ("aten", "prims", "torch_tile"):
         return False
-    if torch.Tag.pointwise in target.tags or _is_view(target):
+    if torch.Tag.pointwise in target.tags or is_view(node):
         return True
     return all(_is_given(operand) for operand in node.all_input_nodes if _dtype_of(operand) in _INTEGERS)
 
@@ -187,7 +185,7 @@ def _search(
         return []
     # Constants are tensors of the user's: what writes inputs gets copies.
     constants = [value.clone() if program.writes_inputs else value for value in graph.constants]
-    made = [_input(node.meta["val"]) for node in gm.graph.find_nodes(op="placeholder")]
+    made = [made_input(node.meta["val"]) for node in gm.graph.find_nodes(op="placeholder")]
     inputs = _Inputs(made, constants)
     timed = _Timed(program, inputs, graph.device)
     usual = _measured({0: timed}, end)
@@ -229,14 +227,6 @@ def _note(text: str) -> None:
     log.info("max_autotune, %s", text)
     if config.get("print_autotuning"):
         print(f"torch_tile autotuning of {text}", file=sys.stderr)
-
-
-def _input(value: torch.Tensor) -> torch.Tensor:
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
-    memory = torch.zeros(max(extent, 0), dtype=value.dtype, device=value.device)
-    if value.dtype.is_floating_point and value.dtype.itemsize > 1:
-        memory.normal_()
-    return memory.as_strided(value.shape, value.stride())
 
 
 @dataclasses.dataclass

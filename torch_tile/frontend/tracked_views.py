@@ -104,14 +104,15 @@ def _pieces(gm: GraphModule, end: Node, metadata: Any) -> list[TrackedView]:
         if info.output_type is not OutputType.non_alias or not info.requires_grad or place >= len(results):
             continue
         node = results[place]
-        while isinstance(node, Node) and node.op == "call_function" and _is_view(node):
+        while isinstance(node, Node) and node.op == "call_function" and is_view(node):
             node = node.args[0]
         if node is not results[place] and isinstance(node, Node) and node.op == "placeholder":
             found.append(TrackedView(place, inputs.index(node), is_of_input=True, is_piece=True))
     return found
 
 
-def _is_view(node: Node) -> bool:
+def is_view(node: Node) -> bool:
+    """Whether an operator, or the place of one of its results, gives a view of its first operand."""
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         return node.target is operator.getitem
@@ -130,7 +131,7 @@ def _chain(gm: GraphModule, result: Node, base: int) -> tuple[GraphModule, tuple
         if node in copies:
             return True
         is_tensor = isinstance(node.meta.get("val"), torch.Tensor)
-        if node.op != "call_function" or (is_tensor and not _is_view(node)) or not all(map(copy, node.all_input_nodes)):
+        if node.op != "call_function" or (is_tensor and not is_view(node)) or not all(map(copy, node.all_input_nodes)):
             return False
         copies[node] = graph.node_copy(node, copies.__getitem__)
         return True

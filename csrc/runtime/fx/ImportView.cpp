@@ -254,7 +254,7 @@ static bool hasComputedParts(const Call &call, const std::vector<Value> &parts, 
 /// compute vectors of each and interleave them.
 static bool isInterleaved(const Call &call, const std::vector<Value> &parts, int64_t dim) {
   constexpr size_t most = 16;
-  constexpr int64_t fewestRows = 64;
+  constexpr int64_t fewestRows = 64; // lanes of a tile of bytes: shorter rows would be chosen element by element
   const auto &type = call.type();
   std::optional<int64_t> rows = type.rank() >= 2 ? type.sizes[type.rank() - 2].constant() : std::nullopt;
   return !call.importer.isOnGpu() && parts.size() <= most && rows && *rows >= fewestRows &&

@@ -30,10 +30,10 @@ static LogicalResult verifyNoCalls(ModuleOp module) {
 
 /// Behind the number of threads, as a comment: how many blocks there may be room for. Who assembles it takes it in
 /// where the assembler, on its own, has given threads so few registers that loads wait for each other.
-static void noteRoom(std::string &ptx, int64_t numBlocks) {
+static void noteLaunchBound(std::string &ptx, int64_t numBlocks) {
   size_t bound = ptx.find("\n.maxntid"), end = bound == std::string::npos ? bound : ptx.find('\n', bound + 1);
   if (end != std::string::npos)
-    ptx.insert(end, "\n" + std::string(artifact::roomNote) + std::to_string(numBlocks));
+    ptx.insert(end, "\n" + std::string(artifact::launchBoundNote) + std::to_string(numBlocks));
 }
 
 FailureOr<CompiledKernel> codegen::compileGpuKernel(tile::KernelOp kernel, const KernelText &text,
@@ -71,8 +71,8 @@ FailureOr<CompiledKernel> codegen::compileGpuKernel(tile::KernelOp kernel, const
   auto ptx = emitPtx(*module, **machine, emit);
   if (failed(ptx))
     return failure();
-  if (auto blocks = kernel->getAttrOfType<IntegerAttr>("tile.blocks_with_room"))
-    noteRoom(*ptx, blocks.getInt());
+  if (auto blocks = kernel->getAttrOfType<IntegerAttr>("tile.launch_bound"))
+    noteLaunchBound(*ptx, blocks.getInt());
   CompiledKernel result;
   result.sharedBytes = (uint32_t)lowering.launchSharedBytes();
   *ptx += artifact::launchNote(result.sharedBytes);

@@ -162,7 +162,7 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   setNumber("tile.most_neighbours", schedule.pieceLanes, 0);
   setNumber("tile.blocks_per_processor", schedule.blocksPerProcessor, 0);
   if (options.isGpu && schedule.unroll > 1)
-    setNumber("tile.blocks_with_room", schedule.blocksWithRoom(), 0);
+    setNumber("tile.launch_bound", schedule.blocksOfLaunchBound(), 0);
   bool isNeverEmpty = llvm::all_of(
       loops.axes, [&](const torch_tile::fusion::Axis &axis) { return loops.facts().range(axis.extent).min >= 1; });
   // Blocks of places, which begin before a row, may end behind it: the last one has no element of some rows.

@@ -12,7 +12,7 @@ namespace torch_tile::tile_build {
 
 namespace {
 
-/// A tile of one axis whose lanes are `step` apart; no start is 0.
+/// A tile of one axis whose lanes are `step` apart; a null start stands for 0.
 struct Progression {
   Value start;
   int64_t step = 0;

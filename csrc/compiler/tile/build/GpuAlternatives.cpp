@@ -36,6 +36,13 @@ static auto tileOf(const Alternative &other) {
                     schedule.heldBytes > 0, schedule.alignedLanes > 0, schedule.blocksPerProcessor);
 }
 
+int64_t Schedule::blocksOfLaunchBound() const {
+  constexpr int64_t manyThreads = 1024;
+  int64_t threads = numThreads * programsPerBlock;
+  return threads == 0 || threads > manyThreads / 2 || heldBytes > 0 || blocksPerProcessor > 0 ? 0
+                                                                                              : manyThreads / threads;
+}
+
 std::vector<Alternative> gpuAlternatives(graph::FusionOp fusion, const SizeFacts &facts, int64_t sharedBytes) {
   std::vector<Alternative> all;
   std::vector<std::string> texts;
@@ -67,7 +74,7 @@ std::vector<Alternative> gpuAlternatives(graph::FusionOp fusion, const SizeFacts
   llvm::StringSet<> seen;
   // Of the best over each pair of axes, also with registers for many threads.
   auto addBounded = [&](const Alternative &of) {
-    if (int64_t blocks = of.schedule.blocksWithRoom()) {
+    if (int64_t blocks = of.schedule.blocksOfLaunchBound()) {
       result.push_back(of);
       result.back().schedule.blocksPerProcessor = blocks;
     }

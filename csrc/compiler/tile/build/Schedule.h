@@ -70,7 +70,7 @@ struct Schedule {
 
   /// Blocks of which a multiprocessor has so many threads that memory is busy, and few enough for 64 registers each; 0
   /// where that bounds nothing, or other blocks are asked for.
-  int64_t blocksWithRoom() const;
+  int64_t blocksOfLaunchBound() const;
 
   /// Lanes of a row's first tile that may lie before the row.
   int64_t mostSkipped() const { return alignedLanes > 0 ? alignedLanes - 1 : 0; }

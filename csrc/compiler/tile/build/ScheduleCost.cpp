@@ -10,13 +10,6 @@ using torch_tile::fusion::strideAlong;
 
 namespace torch_tile::tile_build {
 
-int64_t Schedule::blocksWithRoom() const {
-  constexpr int64_t manyThreads = 1024;
-  int64_t threads = numThreads * programsPerBlock;
-  return threads == 0 || threads > manyThreads / 2 || heldBytes > 0 || blocksPerProcessor > 0 ? 0
-                                                                                              : manyThreads / threads;
-}
-
 /// Relative cost of one element of an access by its stride along the lanes: contiguous, the same for all lanes, or each
 /// on its own.
 static constexpr double contiguousCost = 1, uniformCost = 0.2, gatherCost = 10;

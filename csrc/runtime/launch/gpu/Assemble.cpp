@@ -168,8 +168,8 @@ static std::string assembleAsIs(std::vector<uint8_t> &code, const std::string &a
 }
 
 /// PTX that says how many blocks there should be room for; empty where it does not know.
-static std::vector<uint8_t> withRoom(const std::vector<uint8_t> &ptx) {
-  auto note = std::search(ptx.begin(), ptx.end(), artifact::roomNote.begin(), artifact::roomNote.end());
+static std::vector<uint8_t> withLaunchBound(const std::vector<uint8_t> &ptx) {
+  auto note = std::search(ptx.begin(), ptx.end(), artifact::launchBoundNote.begin(), artifact::launchBoundNote.end());
   if (note == ptx.end())
     return {};
   std::vector<uint8_t> result(ptx);
@@ -182,12 +182,13 @@ static constexpr uint32_t fewRegisters = 40;
 
 std::string assemble(std::vector<uint8_t> &code, const std::string &architecture) {
   const std::string note = artifact::launchNote(artifact::sharedBytesOf(code));
-  std::vector<uint8_t> roomy = withRoom(code);
+  std::vector<uint8_t> bounded = withLaunchBound(code);
   std::string error = assembleAsIs(code, architecture);
-  if (error.empty() && !isPtx(code) && !roomy.empty() &&
+  if (error.empty() && !isPtx(code) && !bounded.empty() &&
       readResources(code).numRegisters.value_or(fewRegisters + 1) <= fewRegisters &&
-      assembleAsIs(roomy, architecture).empty() && readResources(roomy).localBytes == readResources(code).localBytes)
-    code = std::move(roomy);
+      assembleAsIs(bounded, architecture).empty() &&
+      readResources(bounded).localBytes == readResources(code).localBytes)
+    code = std::move(bounded);
   if (error.empty() && !isPtx(code))
     code.insert(code.end(), note.begin(), note.end());
   return error;

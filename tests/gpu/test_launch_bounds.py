@@ -41,10 +41,10 @@ def registers_of(kernel: str) -> int:
 @pytest.mark.skipif(_C.assembler() == "driver", reason="needs ptxas or nvJitLink")
 def test_loads_are_under_way_together() -> None:
     (kernel,) = kernels_of(GRAPH)
-    note = re.search(r"tile\.blocks_with_room = \d+ : i64, ", kernel)
+    note = re.search(r"tile\.launch_bound = \d+ : i64, ", kernel)
     assert note is not None and "unroll" in kernel
-    usual, roomy = registers_of(kernel.replace(note[0], "")), registers_of(kernel)
-    assert usual <= 40 < roomy <= 64
+    usual, bounded = registers_of(kernel.replace(note[0], "")), registers_of(kernel)
+    assert usual <= 40 < bounded <= 64
 
 
 def test_kernels_without_loops_ask_for_nothing() -> None:
@@ -53,4 +53,4 @@ def test_kernels_without_loops_ask_for_nothing() -> None:
             "[16, 4194304]", "[16, 64, 4194304]"
         )
     )
-    assert "blocks_with_room" not in kernel
+    assert "launch_bound" not in kernel
