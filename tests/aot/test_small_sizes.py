@@ -55,3 +55,14 @@ def test_a_bound_that_was_asked_for(tmp_path: Path) -> None:
     assert torch.equal(call(-torch.ones(5, 3)), torch.zeros(5, 3))
     with pytest.raises(ValueError, match="size of dimension 0 expected 5 to 9, got 1"):
         call(torch.randn(1, 3))
+
+
+@torch.no_grad()
+def test_a_multiple_of_a_size(tmp_path: Path) -> None:
+    """Of a size that is twice another one, what the package accepts is what its program was compiled for."""
+    shapes = ({0: 2 * Dim("half", min=1, max=20)},)
+    exported = export(nn.Softmax(0), (torch.randn(8, 4),), dynamic_shapes=shapes)
+    call = torch_tile.aot.load(torch_tile.aot.package(exported, tmp_path / "m.tile"))
+    for size in (2, 0, 40, 8):
+        x = torch.randn(size, 4)
+        torch.testing.assert_close(call(x), exported.module()(x))

@@ -239,7 +239,7 @@ def test_artifacts_without_ranges(runtime: ModuleType) -> None:
     b.output(y)
     program = runtime.load_artifact(b.build(), [])
     assert [len(result) for result in program([torch.randn(2), torch.randn(1)])] == [2, 1]
-    with pytest.raises(RuntimeError, match="size of dimension 0 expected at least 2, .*, got 1"):
+    with pytest.raises(RuntimeError, match=r"size of dimension 0 expected at least 2, .*, got 1"):
         program([torch.randn(1), torch.randn(1)])
 
 

@@ -369,10 +369,10 @@ def _print(
     write_at_indices(gm, settings)
     gm = replace_sorts(replace_language_kernels(replace_triton_kernels(gm, settings)), settings)
     gm = write_into_inputs(gm, settings)
-    steps = tell_sizes(gm, sources, written)
-    placeholders = {node.name: node for node in gm.graph.find_nodes(op="placeholder")}
-    add_checks(gm, guards, lambda number: placeholders.get(places.get(number, "")))
     with as_accepted(gm):
+        steps = tell_sizes(gm, sources, written)
+        placeholders = {node.name: node for node in gm.graph.find_nodes(op="placeholder")}
+        add_checks(gm, guards, lambda number: placeholders.get(places.get(number, "")))
         graph = _C.print_graph(gm)
     if graph.pycalls:
         raise _unsupported(f"the model calls an operator through Python: {first_in_python(gm, graph)}")

@@ -167,7 +167,7 @@ static std::string assembleAsIs(std::vector<uint8_t> &code, const std::string &a
   return ptxas.empty() ? "" : runPtxas(ptxas, code, architecture);
 }
 
-/// PTX that says how many blocks there should be room for; empty where it does not know.
+/// PTX with the launch bound that it notes; empty where it notes none.
 static std::vector<uint8_t> withLaunchBound(const std::vector<uint8_t> &ptx) {
   auto note = std::search(ptx.begin(), ptx.end(), artifact::launchBoundNote.begin(), artifact::launchBoundNote.end());
   if (note == ptx.end())
