@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._functorch._aot_autograd.utils import make_boxed_func
@@ -31,6 +32,7 @@ _TENSOR = r"(?:!graph\.tensor)?<\[(.*?)\], (\w+)(?:, \[(.*?)\])?>"
 def compile_for_gpu(function: Callable[..., Any], *arguments: Any, dynamic: bool = False) -> dict[str, str]:
     """The stages of a function's compilation for a GPU, of which each tensor is taken to be there."""
     import torch_tile.frontend.aot as aot
+    from torch_tile.frontend.decompositions import short_scans
 
     found: list[dict[str, str]] = []
 
@@ -42,13 +44,10 @@ def compile_for_gpu(function: Callable[..., Any], *arguments: Any, dynamic: bool
         found.append(files)
         return make_boxed_func(gm.forward)
 
-    usual = aot.compile_graph
-    aot.compile_graph = compile_graph  # type: ignore[assignment]
-    try:
-        torch.compiler.reset()
+    torch.compiler.reset()
+    # The tensors are traced on the CPU, where short scans are partial sums; a GPU gets scans.
+    with mock.patch.object(aot, "compile_graph", compile_graph), mock.patch.object(short_scans, "_LONGEST", 0):
         torch.compile(function, backend="tile", fullgraph=True, dynamic=dynamic)(*arguments)
-    finally:
-        aot.compile_graph = usual
     (files,) = found
     return files
 
