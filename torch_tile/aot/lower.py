@@ -37,6 +37,7 @@ from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.part_writes.at_indices import write_at_indices
 from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
 from torch_tile.frontend.pycalls import first_in_python
+from torch_tile.frontend.sizes import without_guards
 from torch_tile.frontend.sorts.replace import replace_sorts
 from torch_tile.frontend.storage_views import refuse_views_beyond_writes
 from torch_tile.frontend.triton_kernels import replace_triton_kernels
@@ -93,7 +94,7 @@ def _decompositions(device: str) -> dict[Any, Any]:
 
 def _decomposed(exported: ExportedProgram, device: str) -> ExportedProgram:
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), without_guards(), warnings.catch_warnings():
             # torch copies structures in a way that it has deprecated itself.
             warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\)", FutureWarning)
             decomposed: ExportedProgram = exported.run_decompositions(_decompositions(device))

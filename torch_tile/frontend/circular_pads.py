@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 
 from torch_tile.frontend.replaced_calls import Call
 
@@ -41,11 +42,12 @@ def _is_simple(x: Any, pad: Any) -> bool:
     if len(pad) // 2 not in (value.dim() - 1, value.dim() - 2) or not all(isinstance(n, int) for n in pad):
         return False
     sizes = [value.shape[-1 - k // 2] for k in range(len(pad))]
-    return all(isinstance(size, int) and 0 <= n <= size for n, size in zip(pad, sizes, strict=True))
+    # Sizes that are symbols get guards, which ATen's form asks for, too.
+    return all(n >= 0 and guard_or_false(n <= size) for n, size in zip(pad, sizes, strict=True))
 
 
 def choose(node: Node) -> Call | None:
-    """`padded` for circular padding of known sizes. The rest stays ATen's, with its errors."""
+    """`padded` for circular padding by known amounts. The rest stays ATen's, with its errors."""
     if node.target is not torch._C._nn.pad:
         return None
     given: dict[str, Any] = {**dict(zip(("input", "pad", "mode"), node.args, strict=False)), **node.kwargs}

@@ -1,12 +1,16 @@
-"""Text of sizes that go through floating point; facts from strides that need no guard."""
+"""Text of sizes that go through floating point; facts from strides that need no guard; guards where they are kept."""
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
+from collections.abc import Iterator
 from typing import Any
 
 import sympy
 import torch
 from sympy.printing.str import StrPrinter
+from torch.fx.experimental.symbolic_shapes import guard_or_false
 from torch.utils._sympy import functions
 
 
@@ -66,3 +70,21 @@ def hint_of(value: Any) -> Any:
 
     name = "guarding_hint_or_throw" if hasattr(symbolic_shapes, "guarding_hint_or_throw") else "hint_int"  # torch 2.11
     return int(getattr(symbolic_shapes, name)(value))
+
+
+_keeps_guards = contextvars.ContextVar("_keeps_guards", default=True)
+
+
+@contextlib.contextmanager
+def without_guards() -> Iterator[None]:
+    """For programs that were exported: a guard that is asked for now would not be checked by their callers."""
+    token = _keeps_guards.set(False)
+    try:
+        yield
+    finally:
+        _keeps_guards.reset(token)
+
+
+def guarded(condition: Any) -> bool:
+    """Whether a condition on sizes holds, which then is a guard of the program; no where it cannot be one."""
+    return (isinstance(condition, bool) and condition) or (_keeps_guards.get() and guard_or_false(condition))

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch._decomp import get_decompositions
 
+from torch_tile.frontend.sizes import guarded
+
 aten, prims = torch.ops.aten, torch.ops.prims
 
 _EXPANDED, _UNKNOWN = 1, 2  # of torch._debug_has_internal_overlap
@@ -126,19 +128,30 @@ def _roll(x: torch.Tensor, shifts: Any, dims: Any = ()) -> torch.Tensor:
     """Two slices in the other order, whose loads are contiguous; torch's own computes an index per element."""
     shifts = list(shifts) if isinstance(shifts, Sequence) else [shifts]
     dims = list(dims) if isinstance(dims, Sequence) else [dims]
-    if not all(isinstance(number, int) for number in (*x.shape, *shifts)):
-        result: torch.Tensor = get_decompositions([aten.roll])[aten.roll.default](x, shifts, dims)
-        return result
     if not dims and len(shifts) == 1:
         return _roll(x.reshape(-1), shifts, [0]).view(x.shape)
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    pairs = list(zip(shifts, dims, strict=True))
+    if not all(_is_rolled_once(x.shape[dim], shift) for shift, dim in pairs):
+        result: torch.Tensor = get_decompositions([aten.roll])[aten.roll.default](x, shifts, dims)
+        return result
     if x.numel() == 0:
         return x.clone()
-    for shift, dim in zip(shifts, dims, strict=True):
-        start = -shift % x.shape[dim]
-        x = torch.cat((x.narrow(dim, start, x.shape[dim] - start), x.narrow(dim, 0, start)), dim)
+    for shift, dim in pairs:
+        size = x.shape[dim]
+        # Differences of one symbol are easier to order than remainders. Of others, the remainder is known to be inside.
+        is_symbol = isinstance(size, torch.SymInt) and size.node.expr.is_Symbol
+        start = -shift % size if not is_symbol else -shift if shift <= 0 else size - shift
+        x = torch.cat((x.narrow(dim, start, size - start), x.narrow(dim, 0, start)), dim)
     return x
+
+
+def _is_rolled_once(size: Any, shift: Any) -> bool:
+    """Whether the shift is known and, where the size is not, at most the size."""
+    if not isinstance(shift, int):
+        return False
+    return isinstance(size, int) or guarded(size >= max(abs(shift), 1))
 
 
 # Views that torch's own decompositions are written with. A body of a higher-order operator that AOTAutograd traces for

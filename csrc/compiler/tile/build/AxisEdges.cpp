@@ -34,6 +34,21 @@ SizeExpr indexOf(const FusedLoops &loops, Value value, int depth) {
   return expr;
 }
 
+/// The first index along `axis` at which difference >= bound where `step`, its stride, is positive, and difference <=
+/// bound where it is negative. Nothing where that depends on another axis.
+static SizeExpr firstAbove(const FusedLoops &loops, StringRef axis, SizeExpr difference, int64_t step, int64_t bound) {
+  SizeContext &sizes = loops.sizes();
+  SizeExpr rest = withoutAxis(sizes, difference, axis);
+  if (llvm::any_of(loops.axes, [&](const torch_tile::fusion::Axis &other) { return rest.contains(other.name); }))
+    return {};
+  SizeExpr distance = sizes.sub(sizes.constant(bound), rest);
+  if (step < 0)
+    distance = sizes.neg(distance);
+  int64_t size = std::abs(step);
+  SizeExpr at = loops.facts().floorDiv(sizes.add(distance, sizes.constant(size - 1)), sizes.constant(size));
+  return at.isValid() && torch_tile::fusion::staysInRange(loops.facts(), at) ? loops.facts().simplify(at) : SizeExpr();
+}
+
 std::optional<AxisEdge> edgeAlong(const FusedLoops &loops, StringRef axis, arith::CmpIOp op) {
   using Predicate = arith::CmpIPredicate;
   Predicate predicate = op.getPredicate();
@@ -51,12 +66,10 @@ std::optional<AxisEdge> edgeAlong(const FusedLoops &loops, StringRef axis, arith
   std::optional<int64_t> step = stride ? stride->constant() : std::nullopt;
   if (!step || *step == 0)
     return std::nullopt;
-  std::optional<int64_t> rest = withoutAxis(sizes, difference, axis).constant();
-  if (!rest)
+  SizeExpr at = firstAbove(loops, axis, difference, *step, *step > 0 ? bound : bound - 1);
+  if (!at)
     return std::nullopt;
-  if (*step > 0) // index * step < bound - rest
-    return AxisEdge{llvm::divideCeilSigned(bound - *rest, *step), isBelow};
-  return AxisEdge{llvm::divideFloorSigned(*rest - bound, -*step) + 1, !isBelow};
+  return AxisEdge{at, (*step > 0) == isBelow};
 }
 
 namespace {
@@ -77,22 +90,20 @@ std::optional<SizeCall> innermostChoice(SizeExpr e, StringRef axis) {
   return std::nullopt;
 }
 
-bool addTurns(const FusedLoops &loops, StringRef axis, SizeExpr index, int64_t begin, int64_t end, size_t most,
-              SmallVectorImpl<int64_t> &turns) {
+bool addTurns(const FusedLoops &loops, StringRef axis, SizeExpr index, SizeExpr begin, SizeExpr end, size_t most,
+              SmallVectorImpl<SizeExpr> &turns) {
   SizeContext &sizes = loops.sizes();
-  SizeFacts facts = loops.facts();
-  facts.setRange(axis, begin, end - 1);
-  std::optional<SizeCall> choice = innermostChoice(facts.simplify(index), axis);
+  const SizeFacts &facts = loops.facts();
+  std::optional<SizeCall> choice = innermostChoice(inPart(loops, axis, index, begin, end), axis);
   if (!choice)
     return true;
   SizeExpr difference = facts.simplify(sizes.sub(choice->args[0], choice->args[1]));
   std::optional<SizeExpr> stride = strideAlong(sizes, difference, axis);
   std::optional<int64_t> step = stride ? stride->constant() : std::nullopt;
-  std::optional<int64_t> rest = step ? withoutAxis(sizes, difference, axis).constant() : std::nullopt;
-  if (!rest || *step == 0)
-    return true; // what else it depends on decides
-  int64_t at = *step > 0 ? llvm::divideCeilSigned(-*rest, *step) : llvm::divideFloorSigned(*rest, -*step) + 1;
-  if (at <= begin || at >= end)
+  SizeExpr at = step && *step != 0 ? firstAbove(loops, axis, difference, *step, *step > 0 ? 0 : -1) : SizeExpr();
+  // What else it depends on decides, or the sizes do.
+  if (!at || at == begin || at == end || facts.lessEqual(begin, at) != Proof::Yes ||
+      facts.lessEqual(at, end) != Proof::Yes)
     return true;
   turns.push_back(at);
   return turns.size() <= most && addTurns(loops, axis, index, begin, at, most, turns) &&
@@ -101,10 +112,29 @@ bool addTurns(const FusedLoops &loops, StringRef axis, SizeExpr index, int64_t b
 
 } // namespace
 
-std::optional<SmallVector<int64_t>> turnsAlong(const FusedLoops &loops, StringRef axis, SizeExpr index, int64_t extent,
-                                               size_t most) {
-  SmallVector<int64_t> turns;
-  return addTurns(loops, axis, index, 0, extent, most, turns) ? std::optional(turns) : std::nullopt;
+SizeExpr inPart(const FusedLoops &loops, StringRef axis, SizeExpr index, SizeExpr begin, SizeExpr end) {
+  SizeContext &sizes = loops.sizes();
+  SizeFacts facts = loops.facts();
+  if (begin.isConstant() && end.isConstant()) {
+    facts.setRange(axis, *begin.constant(), *end.constant() - 1);
+    return facts.simplify(index);
+  }
+  // The name stands for the place in the part meanwhile.
+  SizeExpr place = sizes.symbol(axis);
+  auto moved = [&](SizeExpr e, SizeExpr to) {
+    return sizes.substitute(e, [&](std::string_view name) { return StringRef(name) == axis ? to : SizeExpr(); });
+  };
+  facts.setExtent(axis, sizes.sub(end, begin));
+  SizeExpr simple = moved(facts.simplify(moved(index, sizes.add(begin, place))), sizes.sub(place, begin));
+  return simple.isValid() ? simple : index;
+}
+
+std::optional<SmallVector<SizeExpr>> turnsAlong(const FusedLoops &loops, StringRef axis, SizeExpr index, size_t most) {
+  SmallVector<SizeExpr> turns;
+  const torch_tile::fusion::Axis *along =
+      llvm::find_if(loops.axes, [&](const torch_tile::fusion::Axis &each) { return StringRef(each.name) == axis; });
+  bool isFew = addTurns(loops, axis, index, loops.sizes().constant(0), along->extent, most, turns);
+  return isFew ? std::optional(turns) : std::nullopt;
 }
 
 } // namespace torch_tile::tile_build

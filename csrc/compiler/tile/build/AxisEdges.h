@@ -12,18 +12,20 @@ namespace torch_tile::tile_build {
 SizeExpr indexOf(const FusedLoops &loops, mlir::Value value, int depth = 0);
 
 struct AxisEdge {
-  /// The first index at which the comparison has its second value.
-  int64_t at = 0;
+  /// The first index at which the comparison has its second value: a constant, or of sizes.
+  SizeExpr at;
   bool isTrueBelow = true;
 };
 
-/// The edge of a comparison along `axis`; nothing where it depends on anything else.
+/// The edge of a comparison along `axis`; nothing where it depends on another axis, or on data.
 std::optional<AxisEdge> edgeAlong(const FusedLoops &loops, llvm::StringRef axis, mlir::arith::CmpIOp op);
 
-/// The points of `axis`, whose extent is constant, at which minima and maxima in an index take another of their
-/// operands; between them the index is what `facts` with the range of the part make of it. Nothing if there are more
-/// than `most`.
-std::optional<llvm::SmallVector<int64_t>> turnsAlong(const FusedLoops &loops, llvm::StringRef axis, SizeExpr index,
-                                                     int64_t extent, size_t most);
+/// What `index` is where begin <= axis < end.
+SizeExpr inPart(const FusedLoops &loops, llvm::StringRef axis, SizeExpr index, SizeExpr begin, SizeExpr end);
+
+/// The points of `axis` at which minima and maxima in an index take another of their operands, as far as their order is
+/// known for all sizes; between them the index is what `inPart` says. Nothing if there are more than `most`.
+std::optional<llvm::SmallVector<SizeExpr>> turnsAlong(const FusedLoops &loops, llvm::StringRef axis, SizeExpr index,
+                                                      size_t most);
 
 } // namespace torch_tile::tile_build

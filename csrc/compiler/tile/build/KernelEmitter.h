@@ -104,12 +104,14 @@ private:
   // Segments.cpp: the vector loop in parts, in each of which masks are constants
   struct Edge {
     mlir::Operation *op;
-    int64_t at;
+    SizeExpr at;
     bool isTrueBelow;
   };
   std::optional<Edge> edgeOf(mlir::arith::CmpIOp op);
   void findSegments();
-  void addTurns(int64_t extent, llvm::SmallVectorImpl<int64_t> &ends);
+  bool addEnd(SizeExpr at, llvm::SmallVectorImpl<SizeExpr> &ends) const;
+  bool paysSegments(llvm::ArrayRef<SizeExpr> ends, int64_t work) const;
+  void addTurns(llvm::SmallVectorImpl<SizeExpr> &ends);
   void emitBetweenEdges(size_t number);
   mlir::Value masksHold(llvm::SmallVectorImpl<mlir::Operation *> &masks);
   ValueList emitSegments(mlir::Value low, mlir::Value high, bool alwaysFull, mlir::ValueRange carried, BodyFn body);
@@ -327,10 +329,10 @@ private:
   /// Comparisons that change along the vector axis, where its segments end (the last one's end is the axis's), and what
   /// is known in the current one.
   llvm::SmallVector<Edge> edges;
-  llvm::SmallVector<int64_t> segmentEnds;
-  /// Whether indices have other strides in other segments, and what holds in the current one.
+  llvm::SmallVector<SizeExpr> segmentEnds;
+  /// Whether indices have other strides in other segments, and where the current one begins and ends.
   bool indicesTurn = false;
-  std::optional<SizeFacts> segmentFacts;
+  std::optional<std::pair<SizeExpr, SizeExpr>> segment;
   /// Likewise on GPU, where they choose among versions of a tile.
   llvm::SmallVector<int64_t> tileEdges;
   llvm::DenseMap<mlir::Operation *, bool> decided;

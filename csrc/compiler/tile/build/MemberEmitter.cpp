@@ -2,6 +2,7 @@
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/graph/ir/Marks.h"
+#include "compiler/tile/build/AxisEdges.h"
 #include "compiler/tile/build/KernelEmitter.h"
 #include "compiler/tile/ir/Marks.h"
 
@@ -237,8 +238,8 @@ Value KernelEmitter::emitLoad(LoadOp load, llvm::function_ref<Value(Value)> look
     scalarsVary |= isTile(value);
   }
   SizeExpr offset = loops.exprOf(load);
-  if (segmentFacts)
-    offset = segmentFacts->simplify(offset);
+  if (segment)
+    offset = inPart(loops, vectorName(), offset, segment->first, segment->second);
   if (!load.getMask())
     return emitMemory(load, offset, scalars, scalarsVary, {}, {});
   Value mask = lookup(load.getMask()), other = lookup(load.getOther());

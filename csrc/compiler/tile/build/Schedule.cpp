@@ -88,7 +88,8 @@ private:
       for (Operation &inner : *op.bodyBlock()) {
         auto compare = dyn_cast<arith::CmpIOp>(inner);
         std::optional<AxisEdge> edge = compare ? edgeAlong(loops, axis.name, compare) : std::nullopt;
-        while (edge && edge->at > 0 && edge->at < extent(axis) && lanes > fewestInterleaved && edge->at % lanes != 0)
+        std::optional<int64_t> at = edge ? edge->at.constant() : std::nullopt;
+        while (at && *at > 0 && *at < extent(axis) && lanes > fewestInterleaved && *at % lanes != 0)
           lanes /= 2;
       }
     }

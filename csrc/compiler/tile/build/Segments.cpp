@@ -1,6 +1,7 @@
-// Where comparisons of the vector axis with constants change their answer, its loop is cut: within a segment the masks
-// of cat, padding and slices are constants, so that each segment reads what it needs, without masks. Likewise where
-// minima and maxima in indices do: within a segment what reflection reads has a stride.
+// Where comparisons of the vector axis with constants and sizes change their answer, its loop is cut: within a segment
+// the masks of cat, padding and slices are constants, so that each segment reads what it needs, without masks. Likewise
+// where minima and maxima in indices do: within a segment what reflection reads has a stride. Segments are cut where
+// their order is the same for all sizes.
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/tile/build/AxisEdges.h"
@@ -25,13 +26,42 @@ std::optional<KernelEmitter::Edge> KernelEmitter::edgeOf(arith::CmpIOp op) {
   return edge ? std::optional(Edge{op, edge->at, edge->isTrueBelow}) : std::nullopt;
 }
 
+/// Adds a segment's end in order, unless one of them may lie on either side of it.
+bool KernelEmitter::addEnd(SizeExpr at, SmallVectorImpl<SizeExpr> &ends) const {
+  const SizeFacts &facts = loops.facts();
+  auto place = llvm::find_if(ends, [&](SizeExpr end) { return facts.lessEqual(end, at) != Proof::Yes; });
+  if (llvm::any_of(llvm::make_range(ends.begin(), place),
+                   [&](SizeExpr end) { return facts.equal(end, at) == Proof::Yes; }))
+    return true;
+  if (place != ends.end() && facts.lessEqual(at, *place) != Proof::Yes)
+    return false;
+  ends.insert(place, at);
+  return true;
+}
+
+/// Whether short segments cost less than masks do.
+bool KernelEmitter::paysSegments(ArrayRef<SizeExpr> ends, int64_t work) const {
+  const SizeFacts &facts = loops.facts();
+  int64_t extent = facts.estimate(loops.axes[schedule.vectorAxis].extent);
+  int64_t tiles = 0, begin = 0, whole = llvm::divideCeil(extent, schedule.lanes);
+  for (size_t k = 0; k <= ends.size(); ++k) {
+    int64_t end = k < ends.size() ? std::clamp(facts.estimate(ends[k]), begin, std::max(begin, extent)) : extent;
+    tiles += llvm::divideCeil(end - begin, schedule.lanes);
+    begin = end;
+  }
+  int64_t count = (int64_t)ends.size() + 1;
+  return count <= maxSegments && count * work <= maxSegmentWork && tiles <= 2 * whole + 2;
+}
+
 void KernelEmitter::findSegments() {
   if (schedule.vectorAxis < 0 || schedule.rowAxis >= 0 || loops.isOrdered() || schedule.isVectorInnermost ||
       (options.isGpu && hasReducedAxes()))
     return;
-  int64_t extent = loops.facts().estimate(loops.axes[schedule.vectorAxis].extent), work = 0;
-  if (isVectorReduced() && extent <= schedule.lanes)
+  const SizeFacts &facts = loops.facts();
+  SizeExpr extent = loops.axes[schedule.vectorAxis].extent;
+  if (isVectorReduced() && facts.estimate(extent) <= schedule.lanes)
     return; // what the only tile holds is there for later stages
+  int64_t work = 0;
   for (const FusedMember &member : loops.members) {
     LoopsOp op = member.op;
     work += torch_tile::fusion::bodyCost(op).total();
@@ -40,49 +70,32 @@ void KernelEmitter::findSegments() {
         if (std::optional<Edge> edge = edgeOf(compare))
           edges.push_back(*edge);
   }
-  // The axis may be longer than it was when the graph was compiled.
-  bool isKnown = loops.axes[schedule.vectorAxis].extent.isConstant();
-  for (const Edge &edge : edges)
-    if (edge.at > 0 && (!isKnown || edge.at < extent))
-      segmentEnds.push_back(edge.at);
-  auto merge = [](SmallVectorImpl<int64_t> &ends) {
-    llvm::sort(ends);
-    ends.erase(llvm::unique(ends), ends.end());
+  SizeExpr first = loops.sizes().constant(0);
+  auto isInside = [&](SizeExpr at) {
+    return facts.lessEqual(at, first) != Proof::Yes && facts.lessEqual(extent, at) != Proof::Yes;
   };
-  merge(segmentEnds);
+  llvm::erase_if(edges, [&](const Edge &edge) {
+    return (options.isGpu && !edge.at.isConstant()) || (isInside(edge.at) && !addEnd(edge.at, segmentEnds));
+  });
   if (options.isGpu) {
-    tileEdges.swap(segmentEnds);
+    for (SizeExpr end : segmentEnds)
+      tileEdges.push_back(*end.constant());
+    segmentEnds.clear();
     if (((int64_t)tileEdges.size() + 2) * work > maxSegmentWork)
       tileEdges.clear();
     return;
   }
-  auto pays = [&](ArrayRef<int64_t> ends) {
-    int64_t tiles = 0, begin = 0, whole = llvm::divideCeil(extent, schedule.lanes);
-    for (size_t k = 0; k <= ends.size(); ++k) {
-      int64_t end = k < ends.size() ? std::min(ends[k], extent) : extent;
-      tiles += llvm::divideCeil(end - begin, schedule.lanes);
-      begin = end;
-    }
-    // A tile of several short segments is better masked.
-    int64_t count = (int64_t)ends.size() + 1;
-    return count <= maxSegments && count * work <= maxSegmentWork && tiles <= 2 * whole + 2;
-  };
-  SmallVector<int64_t> withTurns = segmentEnds;
-  if (isKnown)
-    addTurns(extent, withTurns);
-  indicesTurn = withTurns.size() > segmentEnds.size();
-  merge(withTurns);
-  if (indicesTurn && pays(withTurns)) {
+  SmallVector<SizeExpr> withTurns = segmentEnds;
+  addTurns(withTurns);
+  indicesTurn = withTurns.size() > segmentEnds.size() && paysSegments(withTurns, work);
+  if (indicesTurn)
     segmentEnds = std::move(withTurns);
-    return;
-  }
-  indicesTurn = false;
-  if (!pays(segmentEnds))
+  else if (!paysSegments(segmentEnds, work))
     segmentEnds.clear();
 }
 
 /// Adds the points at which indices turn.
-void KernelEmitter::addTurns(int64_t extent, SmallVectorImpl<int64_t> &ends) {
+void KernelEmitter::addTurns(SmallVectorImpl<SizeExpr> &ends) {
   for (const FusedMember &member : loops.members) {
     LoopsOp op = member.op;
     for (auto load : op.bodyBlock()->getOps<LoadOp>()) {
@@ -90,8 +103,9 @@ void KernelEmitter::addTurns(int64_t extent, SmallVectorImpl<int64_t> &ends) {
       if (!offset || loops.producer(load.getSource()) || !load.getScalars().empty() ||
           strideAlong(loops.sizes(), offset, vectorName()))
         continue;
-      if (auto turns = turnsAlong(loops, vectorName(), offset, extent, maxSegments))
-        ends.append(*turns);
+      if (auto turns = turnsAlong(loops, vectorName(), offset, maxSegments))
+        for (SizeExpr turn : *turns)
+          addEnd(turn, ends);
     }
   }
 }
@@ -119,7 +133,7 @@ void KernelEmitter::emitBetweenEdges(size_t number) {
       inside, {},
       [&] {
         for (const Edge &edge : edges)
-          decided[edge.op] = (begin < edge.at) == edge.isTrueBelow;
+          decided[edge.op] = (begin < *edge.at.constant()) == edge.isTrueBelow;
         emitEachStage();
         decided.clear();
         return ValueList();
@@ -190,25 +204,32 @@ KernelEmitter::ValueList KernelEmitter::emitSegments(Value low, Value high, bool
     return isLargest ? reuse(arith::MaxSIOp::create(builder, left, right))
                      : reuse(arith::MinSIOp::create(builder, left, right));
   };
+  const SizeFacts &facts = loops.facts();
+  SizeExpr extent = loops.axes[schedule.vectorAxis].extent;
+  // The first segment above each edge. An edge that ends none lies outside of the axis.
+  SmallVector<size_t> firstAbove = llvm::map_to_vector(edges, [&](const Edge &edge) -> size_t {
+    if (facts.lessEqual(edge.at, loops.sizes().constant(0)) == Proof::Yes)
+      return 0;
+    auto end = llvm::find_if(segmentEnds, [&](SizeExpr each) { return facts.equal(each, edge.at) == Proof::Yes; });
+    return (size_t)(end - segmentEnds.begin()) + 1;
+  });
   ValueList values(carried);
   for (size_t k = 0; k <= segmentEnds.size(); ++k) {
-    int64_t begin = k == 0 ? 0 : segmentEnds[k - 1];
-    for (const Edge &edge : edges)
-      decided[edge.op] = (begin < edge.at) == edge.isTrueBelow;
-    if (indicesTurn) {
-      int64_t extent = *loops.axes[schedule.vectorAxis].extent.constant();
-      segmentFacts.emplace(loops.facts());
-      segmentFacts->setRange(vectorName(), begin, (k < segmentEnds.size() ? segmentEnds[k] : extent) - 1);
-    }
+    SizeExpr begin = k == 0 ? loops.sizes().constant(0) : segmentEnds[k - 1];
+    SizeExpr end = k < segmentEnds.size() ? segmentEnds[k] : extent;
+    for (auto [edge, above] : llvm::zip_equal(edges, firstAbove))
+      decided[edge.op] = (k < above) == edge.isTrueBelow;
+    if (indicesTurn)
+      segment.emplace(begin, end);
     ScopeGuard scope(*this);
-    Value first = k == 0 ? low : choose(low, exprs.constant(begin), true), last = high;
+    Value first = k == 0 ? low : choose(low, exprs.emit(begin, {}), true), last = high;
     if (k < segmentEnds.size())
-      last = choose(high, exprs.constant(segmentEnds[k]), false);
+      last = choose(high, exprs.emit(end, {}), false);
     // A block that ends before the segment begins has nothing of it.
     values = emitVectorLoop(first, choose(last, first, true), /*alwaysFull=*/false, values, body);
   }
   decided.clear();
-  segmentFacts.reset();
+  segment.reset();
   return values;
 }
 
