@@ -55,8 +55,10 @@ private:
         ofArguments = std::max(ofArguments, of(argument));
     double largest = call ? ofArguments : 0x1p31;
     SizeRange range = facts.range(atom);
-    if (SizeRange unknown; ofArguments < 0x1p62 && range.min != unknown.min && range.max != unknown.max)
-      largest = std::max(std::abs((double)range.min), std::abs((double)range.max));
+    double bound = std::max(std::abs((double)range.min), std::abs((double)range.max));
+    // Bounds of sizes beyond what a process can address come of multiples of them that must fit into 64 bits.
+    if (ofArguments < 0x1p62 && bound < 0x1p57)
+      largest = bound;
     return known[atom.opaque()] = largest;
   }
 

@@ -53,18 +53,22 @@ def _clamped(position: Any, size: Any) -> Any:
 
 
 def are_numbers(start: Any, end: Any, step: Any, size: Any) -> bool:
-    """Whether the positions of a slice with a step are known, or are all from the first on."""
-    are_all = start in (None, 0) and (end is None or end == 2**63 - 1)
-    return isinstance(step, int) and (are_all or all(isinstance(n, (int, type(None))) for n in (start, end, size)))
+    """Whether the positions of a slice with a step are known, but for where the dimension ends."""
+    are_known = isinstance(step, int) and all(isinstance(n, (int, type(None))) for n in (start, end))
+    return are_known and (isinstance(size, int) or all(n is None or n >= 0 for n in (start, end)))
 
 
 def _slice_scatter(
     x: torch.Tensor, source: torch.Tensor, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
 ) -> Any:
-    if step == 1 or are_numbers(start, end, step, x.shape[dim]):
-        return NotImplemented  # the importer's own, or part_writes/
+    if step == 1 or x.dtype.is_complex:
+        return NotImplemented  # the importer's own; kernels have no complex numbers
     if aten.slice.Tensor(x, dim, start, end, step).shape != source.shape:
         return NotImplemented  # ATen refuses it
+    if source.shape[dim] == 0:
+        return x.clone()
+    if are_numbers(start, end, step, x.shape[dim]):
+        return NotImplemented  # part_writes/
     return _strided_scatter(x, source, dim, start, end, step)
 
 
@@ -81,7 +85,7 @@ def _strided_scatter(x: torch.Tensor, source: torch.Tensor, dim: int, start: Any
 
 
 def _slice_backward(grad: torch.Tensor, input_sizes: Any, dim: int, start: Any, end: Any, step: Any) -> Any:
-    if step == 1:
+    if step == 1 or grad.dtype.is_complex:
         return NotImplemented
     return _strided_scatter(grad.new_zeros(input_sizes), grad, dim, start, end, step)
 

@@ -29,6 +29,12 @@ def _fits(node: Node) -> bool:
     return len(sizes) == source.dim() and all(map(statically_known_true, map(operator.eq, sizes, source.shape)))
 
 
+def _has_kernels(node: Node) -> bool:
+    """Whether the elements of the tensor have memory of their own, and a dtype that kernels have."""
+    x = value_of(node.args[0])
+    return not x.dtype.is_complex and not may_overlap(x)
+
+
 def _is_strided(node: Node) -> bool:
     dim = int(argument(node, 2, "dim", 0))
     start, end, step = argument(node, 3, "start", None), argument(node, 4, "end", None), argument(node, 5, "step", 1)
@@ -40,8 +46,13 @@ def _spec(node: Node, first: int) -> tuple[Any, ...]:
     dim = int(argument(node, first, "dim", 0)) % value_of(node.args[0]).dim()
     size = value_of(node.args[0]).shape[dim]
     places = [argument(node, first + k, name, None) for k, name in ((1, "start"), (2, "end"), (3, "step"))]
-    return dim, slice(*places).indices(size) if isinstance(size, int) else tuple(places)
+    if isinstance(size, int):
+        return dim, slice(*places).indices(size)
+    start, end, step = places
+    return dim, (start or 0, None if end == _TO_THE_END else end, step)
 
+
+_TO_THE_END = 2**63 - 1
 
 # Operators of a source that are computed for all positions rather than looked up at those that are written.
 _MOST_WIDENED = 8
@@ -76,7 +87,8 @@ class _Widened:
         tags = source.target.tags if isinstance(source.target, torch._ops.OpOverload) else ()
         is_pointwise = torch.Tag.pointwise in tags and torch.Tag.nondeterministic_seeded not in tags
         is_pointwise &= held.dtype.is_floating_point  # integers may raise at positions that are not chosen
-        if not is_pointwise or len(source.users) > 1 or held.dim() != len(self.shape):
+        users = [user for user in source.users if user.target is not aten.sym_size.int]
+        if not is_pointwise or len(users) > 1 or held.dim() != len(self.shape):
             self.looked_up += 1
             return self.look_up(source) if held.dim() == len(self.shape) else None
         self.left -= 1
@@ -98,7 +110,7 @@ def _choose(gm: GraphModule, node: Node) -> None:
         start, end, step = slice(start, end, step).indices(size)
         last: Any = len(range(start, end, step)) - 1
     else:
-        start, end, size = 0, None, emit(aten.sym_size.int, x, dim)
+        start, end, size = start or 0, None if end == _TO_THE_END else end, emit(aten.sym_size.int, x, dim)
         last = emit(operator.sub, emit(aten.sym_size.int, source, dim), 1)
     if last == -1:
         chosen = emit(aten.clone.default, x)
@@ -137,7 +149,7 @@ def choose_strided(gm: GraphModule) -> bool:
         if not isinstance(module, GraphModule):
             continue
         nodes = list(module.graph.find_nodes(op="call_function", target=aten.slice_scatter.default))
-        strided = [n for n in nodes if _is_strided(n) and not may_overlap(value_of(n.args[0])) and _fits(n)]
+        strided = [n for n in nodes if _is_strided(n) and _has_kernels(n) and _fits(n)]
         for node in strided:
             _choose(module, node)
         if strided:
@@ -171,7 +183,7 @@ def choose_diagonals(gm: GraphModule) -> None:
         nodes = list(module.graph.find_nodes(op="call_function", target=aten.diagonal_scatter.default))
         for node in nodes:
             is_known = all(isinstance(number, int) for number in diagonal_of(node, 2))
-            if is_known and not may_overlap(value_of(node.args[0])) and _fits(node):
+            if is_known and _has_kernels(node) and _fits(node):
                 _choose_diagonal(module, node)
         if nodes:
             module.recompile()

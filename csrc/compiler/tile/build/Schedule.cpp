@@ -124,10 +124,11 @@ private:
 
   int64_t chooseLanes(int axis) {
     int64_t lanes = wantedLanes(axis);
-    std::optional<int64_t> constant = loops.axes[axis].extent.constant();
-    if (constant)
-      lanes = std::min<int64_t>(lanes, (int64_t)llvm::PowerOf2Ceil((uint64_t)std::max<int64_t>(*constant, 1)));
-    return std::max<int64_t>(lanes, 1);
+    int64_t most = (int64_t)llvm::PowerOf2Ceil((uint64_t)std::max<int64_t>(extent(loops.axes[axis]), 1));
+    // An axis that was short when the graph was compiled may become longer, so it keeps whole registers.
+    if (!loops.axes[axis].extent.isConstant())
+      most = std::max(most, vectorBytes / std::max<int64_t>(4, widestElement()));
+    return std::max<int64_t>(std::min(lanes, most), 1);
   }
 
   /// Of an axis that has as many.
