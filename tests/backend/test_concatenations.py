@@ -187,3 +187,15 @@ def test_explain_names_the_decision():
 def test_parts_before_a_short_axis(shape, dtype):
     x = (torch.rand(shape) * 99).to(dtype)
     compare(lambda x: torch.cat([x, x.flip(2), x[:, :3]], 1), x, kernels=1)
+
+
+@pytest.mark.parametrize("count", [7, 9, 11, 13, 15])
+def test_stacks_of_bytes_with_equal_columns(count):
+    """LLVM did not end on shuffles of 8 bytes that read one column several times."""
+
+    def function(x):
+        first = x[..., 0]
+        columns = [first, x.sum(-1).to(x.dtype), *[first] * (count - 5), first * first, x[..., 2], first]
+        return torch.stack(columns, -1)
+
+    compare(function, torch.randint(-9, 9, (51, 5), dtype=torch.int8))

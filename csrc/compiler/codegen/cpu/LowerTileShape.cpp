@@ -222,6 +222,8 @@ TileLowering::Rows TileLowering::interleave(ArrayRef<Value> source) {
         result.push_back(shuffle(even, odd, mask[k]));
     return result;
   }
+  // LLVM's combiner of shuffles does not end for some trees of them whose vectors are parts of a register.
+  bool isPart = lanes * bytesOf(getElementTypeOrSelf(type)) < 16;
   Rows result;
   for (int64_t run = 0; run < count; ++run) {
     // Lane `lane` holds element (run*lanes + lane) / count of the source at the remainder.
@@ -233,6 +235,8 @@ TileLowering::Rows TileLowering::interleave(ArrayRef<Value> source) {
         mask.push_back(which == from ? (from == 0 ? 0 : lanes) + place / count : which < from ? lane : -1);
       }
       row = from == 0 ? shuffle(source[0], source[0], mask) : shuffle(row, source[from], mask);
+      if (isPart)
+        row = fence(row);
     }
     result.push_back(row);
   }
