@@ -66,3 +66,71 @@ def test_a_multiple_of_a_size(tmp_path: Path) -> None:
     for size in (2, 0, 40, 8):
         x = torch.randn(size, 4)
         torch.testing.assert_close(call(x), exported.module()(x))
+
+
+class _Program(nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+def _written(x: torch.Tensor) -> torch.Tensor:
+    x[:2] = 7.0
+    return x.sum()
+
+
+# The least size for which the trace's shapes hold.
+SHAPES: dict[str, tuple[Any, int]] = {
+    "exp": (lambda x: x.exp(), 0),
+    "sum": (lambda x: x.sum(0), 0),
+    "roll": (lambda x: x.roll(1, 0), 1),
+    "first": (lambda x: x[:1] * 2, 1),
+    "last": (lambda x: x.exp()[-1:] * 2, 1),
+    "row": (lambda x: x[0] * 2, 1),
+    "extremum": (lambda x: x.amax(0), 1),
+    "two": (lambda x: x[:2] * 2, 2),
+    "two from behind": (lambda x: (x * 2)[-2:].sum(0), 2),
+    "second": (lambda x: x[1] * 2, 2),
+    "second one": (lambda x: x[1:2] * 2, 2),
+    "squeeze": (lambda x: x.squeeze(0) * 2, 2),
+    "added": (lambda x: torch.slice_scatter(x, x[:2] * 2, 0, 0, 2), 2),
+    "scatter": (lambda x: torch.select_scatter(x, x[0] * 2, 0, 1), 2),
+    "written": (_written, 2),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@torch.no_grad()
+def test_shapes_of_the_trace(name: str, tmp_path: Path) -> None:
+    """Sizes for which the program has other shapes than those it was traced with are refused: nothing outside of the
+    argument is read or written."""
+    function, least = SHAPES[name]
+    exported = export(_Program(function), (torch.randn(8, 4),), dynamic_shapes=({0: Dim.AUTO},))
+    call = torch_tile.aot.load(torch_tile.aot.package(exported, tmp_path / "m.tile"))
+    for size in (2, 1, 0, 5):
+        memory = torch.arange(100.0)
+        x = memory[40 : 40 + 4 * size].view(size, 4)
+        if size < least:
+            with pytest.raises(ValueError, match=f"size of dimension 0 expected at least {least}, got {size}"):
+                call(x)
+            continue
+        expected = exported.module()(x.clone())
+        torch.testing.assert_close(call(x), expected)
+        assert torch.equal(memory[:40], torch.arange(40.0))
+        assert torch.equal(memory[40 + 4 * size :], torch.arange(40.0 + 4 * size, 100.0))
+
+
+@torch.no_grad()
+def test_shapes_of_several_sizes(tmp_path: Path) -> None:
+    """One dimension that may be 1 and one that may not."""
+    function = _Program(lambda x: x[:, :2] * x.mean(1, keepdim=True))
+    exported = export(function, (torch.randn(4, 6),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
+    call = torch_tile.aot.load(torch_tile.aot.package(exported, tmp_path / "m.tile"))
+    for shape in ((1, 3), (0, 3), (3, 7)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(call(x), exported.module()(x))
+    with pytest.raises(ValueError, match="size of dimension 1 expected at least 2, got 1"):
+        call(torch.randn(3, 1))

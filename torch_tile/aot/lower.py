@@ -20,6 +20,7 @@ from torch_tile.aot.equal_operators import use_operators_of_aten
 from torch_tile.aot.size_checks import add_checks
 from torch_tile.aot.size_guards import guards_of
 from torch_tile.aot.size_ranges import as_accepted, range_of
+from torch_tile.aot.size_trials import least_sizes
 from torch_tile.aot.viewed_inputs import is_read_by_strides, is_view, name_of, viewed_inputs
 from torch_tile.config import Settings
 from torch_tile.debug.failures import Sources
@@ -244,15 +245,15 @@ def _set_outputs(gm: GraphModule, results: list[Any]) -> list[Any]:
     return outputs
 
 
-def _argument(name: str, node: Node, exported: ExportedProgram) -> Argument:
+def _argument(name: str, node: Node, exported: ExportedProgram, least: dict[Any, int]) -> Argument:
     value = node.meta["val"]
     if isinstance(value, torch.Tensor):
         if value.dtype not in ELEMENT_TYPES:
             raise _unsupported(f"argument `{name}` has dtype {value.dtype}")
-        sizes = tuple(range_of(size, exported) for size in value.shape)
+        sizes = tuple(range_of(size, exported, least) for size in value.shape)
         return Argument(name, value.dtype, sizes, needs_strides=is_read_by_strides(node))
     if isinstance(value, torch.SymInt):
-        return Argument(name, None, (range_of(value, exported),))
+        return Argument(name, None, (range_of(value, exported, least),))
     raise _unsupported(f"argument `{name}` is of type {type(value).__name__}; tensors and integers are taken")
 
 
@@ -277,6 +278,7 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
         UnsupportedError: something that a program without Python cannot do; names it.
     """
     given, exported = exported, _decomposed(exported, device)
+    least = least_sizes([given, exported])
     gm = GraphModule(exported.graph_module, copy.deepcopy(exported.graph_module.graph))
     gm.meta.update(exported.graph_module.meta)
     use_operators_of_aten(gm, device)
@@ -297,7 +299,7 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
             raise _unsupported(f"the exported program has an input of kind {spec.kind.name}")
         elif isinstance(spec.arg, (TensorArgument, SymIntArgument)) and not isinstance(node.meta["val"], int):
             sources[node.name], places[place] = len(arguments), node.name
-            arguments.append(_argument(spec.arg.name, node, exported))
+            arguments.append(_argument(spec.arg.name, node, exported, least))
             place += 1
         else:
             value = spec.arg.value if isinstance(spec.arg, ConstantArgument) else node.meta["val"]
@@ -312,7 +314,7 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
             place += 1
             gm.graph.erase_node(node)
     guards = guards_of(given)
-    text, inputs, lines, steps = _print(gm, settings, sources, written, device, places, guards)
+    text, inputs, lines, steps = _print(gm, settings, sources, written, device, places, guards, least)
     return Lowered(text, arguments, inputs, literals, literal_names, outputs, lines, steps, guards)
 
 
@@ -331,6 +333,7 @@ def _print(
     device: str,
     places: dict[int, str],
     guards: list[str],
+    least: dict[Any, int],
 ) -> tuple[str, list[int | Constant], dict[int, tuple[str, str, bool]], list[Step]]:
     run_passes(gm, settings)
     constants, report = Constants(gm), Report()
@@ -370,7 +373,7 @@ def _print(
     write_at_indices(gm, settings)
     gm = replace_sorts(replace_language_kernels(replace_triton_kernels(gm, settings)), settings)
     gm = write_into_inputs(gm, settings)
-    with as_accepted(gm):
+    with as_accepted(gm, least):
         steps = tell_sizes(gm, sources, written)
         placeholders = {node.name: node for node in gm.graph.find_nodes(op="placeholder")}
         add_checks(gm, guards, lambda number: placeholders.get(places.get(number, "")))

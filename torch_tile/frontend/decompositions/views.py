@@ -136,26 +136,24 @@ def _roll(x: torch.Tensor, shifts: Any, dims: Any = ()) -> torch.Tensor:
         return _roll(x.reshape(-1), shifts, [0]).view(x.shape)
     if len(shifts) != len(dims):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
-    pairs = list(zip(shifts, dims, strict=True))
-    if not all(_is_rolled_once(x.shape[dim], shift) for shift, dim in pairs):
+    if not all(isinstance(shift, int) for shift in shifts):
         result: torch.Tensor = get_decompositions([aten.roll])[aten.roll.default](x, shifts, dims)
         return result
     if x.numel() == 0:
         return x.clone()
-    for shift, dim in pairs:
+    for shift, dim in zip(shifts, dims, strict=True):
         size = x.shape[dim]
-        # Differences of one symbol are easier to order than remainders. Of others, the remainder is known to be inside.
-        is_symbol = isinstance(size, torch.SymInt) and size.node.expr.is_Symbol
-        start = -shift % size if not is_symbol else -shift if shift <= 0 else size - shift
+        start = _first_of_roll(size, shift)
         x = torch.cat((x.narrow(dim, start, size - start), x.narrow(dim, 0, start)), dim)
     return x
 
 
-def _is_rolled_once(size: Any, shift: Any) -> bool:
-    """Whether the shift is known and, where the size is not, at most the size."""
-    if not isinstance(shift, int):
-        return False
-    return isinstance(size, int) or guarded(size >= max(abs(shift), 1))
+def _first_of_roll(size: Any, shift: int) -> Any:
+    """Which element comes first. Differences of a symbol are easier to order than remainders; of other sizes, the
+    remainder is known to be inside."""
+    if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and guarded(size >= max(abs(shift), 1)):
+        return -shift if shift <= 0 else size - shift
+    return -shift % torch.sym_max(size, 1)  # type: ignore[no-untyped-call]
 
 
 # Views that torch's own decompositions are written with. A body of a higher-order operator that AOTAutograd traces for
