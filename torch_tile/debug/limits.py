@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PASSES = {
     "attention": "scaled_dot_product_attention stays whole",
     "circular_pads": "circular padding is concatenations",
+    "complex_numbers": "chains of complex operators are arithmetic of their parts",
     "decompositions": "decompositions of ours; each alone by its operator, as in aten.glu.default",
     "random": "random numbers are made in kernels",
     "thin_products": "a row times a matrix of few bytes is a fused sum",

@@ -112,7 +112,7 @@ bool Call::isRestrided(const Program::InputCheck &check) const {
   return true;
 }
 
-at::Tensor Call::restrided(const Program::InputCheck &check) const {
+at::Tensor Call::restrided(const Program::InputCheck &check) {
   TORCH_WARN_ONCE("torch_tile: ", host.describeInput(check.number), " has strides ", slots[check.slot].strides(),
                   ", others than when it was compiled; such arguments are copied in each call. Dynamo has no guard for "
                   "the strides of what it reads through attributes, like gradients.");
@@ -121,7 +121,10 @@ at::Tensor Call::restrided(const Program::InputCheck &check) const {
   c10::SmallVector<int64_t, 8> strides;
   for (ExprId id : check.shape.strideIds)
     strides.push_back(values[id]);
-  return at::empty_strided(tensor.sizes(), strides, tensor.options()).copy_(tensor);
+  at::Tensor copy = at::empty_strided(tensor.sizes(), strides, tensor.options()).copy_(tensor);
+  if (check.isWritten)
+    standIns.push_back({tensor, copy, true});
+  return copy;
 }
 
 void Call::checkInputs() {
@@ -133,7 +136,7 @@ void Call::checkInputs() {
     };
     if (C10_LIKELY(fits()) || (resolve(tensor) && fits()))
       continue;
-    if (!check.mayBeCopied || !isRestrided(check))
+    if (!check.mayBeCopied || !isRestrided(check) || (check.isWritten && !tensor.is_non_overlapping_and_dense()))
       failInput(check);
     copied.push_back(&check);
   }
@@ -171,7 +174,7 @@ bool Call::resolve(at::Tensor &tensor) {
   }
   at::Tensor original = tensor;
   tensor = resolved(original);
-  negatives.push_back({std::move(original), tensor, true});
+  standIns.push_back({std::move(original), tensor, true});
   return true;
 }
 
@@ -189,7 +192,7 @@ at::Tensor Call::resolved(const at::Tensor &negative) {
   return result;
 }
 
-/// The elements of `result`, which lies in the memory of `negative.resolved`, as a view of the original; undefined if
+/// The elements of `result`, which lies in the memory of `each.resolved`, as a view of the original; undefined if
 /// no view of torch's makes its dtype of the original's.
 static at::Tensor viewOfOriginal(const at::Tensor &original, const at::Tensor &result) {
   auto strided = [&](const at::Tensor &base, const at::Tensor &shape, int64_t unit) {
@@ -211,29 +214,29 @@ static at::Tensor viewOfOriginal(const at::Tensor &original, const at::Tensor &r
 
 /// Programs write to inputs without saying to which. Results that view an input, or what a call returned, lie in its
 /// own memory: AOTAutograd reads where they begin, and later writes show in them.
-void Call::writeNegatives() {
+void Call::writeStandIns() {
   c10::impl::ExcludeDispatchKeyGuard guard(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   for (const artifact::Output &output : program.artifact().outputs) {
     if (output.kind != artifact::Output::Kind::Tensor || !slots[output.ref].defined())
       continue;
     at::Tensor &result = slots[output.ref];
-    for (const Negative &negative : negatives)
-      if (result.is_alias_of(negative.resolved)) {
-        if (at::Tensor view = viewOfOriginal(negative.original, result); view.defined())
+    for (const StandIn &each : standIns)
+      if (result.is_alias_of(each.resolved)) {
+        if (at::Tensor view = viewOfOriginal(each.original, result); view.defined())
           result = std::move(view);
         break;
       }
   }
-  for (const Negative &negative : negatives)
-    if (negative.isInput && at::has_internal_overlap(negative.original) != at::MemOverlap::Yes)
-      negative.original.copy_(negative.resolved);
+  for (const StandIn &each : standIns)
+    if (each.isInput && at::has_internal_overlap(each.original) != at::MemOverlap::Yes)
+      each.original.copy_(each.resolved);
 }
 
-void Call::writeNegatives(const Program::ExternStep &step) {
+void Call::writeStandIns(const Program::ExternStep &step) {
   for (uint32_t slot : step.call.writtenSlots())
-    for (const Negative &negative : negatives)
-      if (!negative.isInput && negative.resolved.is_same(slots[slot]))
-        negative.original.copy_(negative.resolved);
+    for (const StandIn &each : standIns)
+      if (!each.isInput && each.resolved.is_same(slots[slot]))
+        each.original.copy_(each.resolved);
 }
 
 void Call::failInput(const Program::InputCheck &check) const {

@@ -122,13 +122,13 @@ void Program::findCopyableInputs() {
     return;
   for (uint32_t i = 0; i < tensorInputs.size(); ++i) {
     InputCheck &check = tensorInputs[i];
-    bool isWritten = std::find(writtenInputs.begin(), writtenInputs.end(), i) != writtenInputs.end();
+    check.isWritten = std::find(writtenInputs.begin(), writtenInputs.end(), i) != writtenInputs.end();
     bool isViewed =
         std::any_of(aliases.begin(), aliases.end(), [&](const AliasStep &step) { return step.source == check.slot; });
     bool isReturned = std::any_of(source.outputs.begin(), source.outputs.end(), [&](const Output &output) {
       return output.kind == Output::Kind::Tensor && output.ref == check.slot;
     });
-    check.mayBeCopied = !isWritten && !isViewed && !isReturned;
+    check.mayBeCopied = !isViewed && !isReturned;
   }
 }
 

@@ -109,8 +109,8 @@ private:
     uint32_t number, slot;
     at::ScalarType type;
     Shape shape;
-    /// Kernels read it and nothing else: a copy serves as well.
-    bool mayBeCopied = false;
+    /// Nothing but kernels reads or writes it: a copy serves as well, if what is written to it is copied back.
+    bool mayBeCopied = false, isWritten = false;
   };
   struct AllocStep {
     uint32_t slot;
@@ -248,7 +248,7 @@ private:
   /// Whether strides are all that differ.
   bool isRestrided(const Program::InputCheck &check) const;
   /// The elements with the strides that the graph was compiled for.
-  at::Tensor restrided(const Program::InputCheck &check) const;
+  at::Tensor restrided(const Program::InputCheck &check);
   /// Throws OverlappingInputs where a written input shares memory with another one.
   void checkOverlaps() const;
   bool isPlain(const at::Tensor &tensor) const;
@@ -258,8 +258,8 @@ private:
   /// neither.
   bool resolve(at::Tensor &tensor);
   /// Writes inputs back, and results of calls that the call of `step` has written.
-  void writeNegatives();
-  void writeNegatives(const Program::ExternStep &step);
+  void writeStandIns();
+  void writeStandIns(const Program::ExternStep &step);
   [[noreturn]] void failInput(const Program::InputCheck &check) const;
   bool matches(const at::Tensor &tensor, const Program::Shape &shape) const;
   void runSteps();
@@ -314,11 +314,12 @@ private:
   c10::SmallVector<int64_t, 8> symbols;
   c10::SmallVector<int64_t, 64> storage;             // values, when not all are constant
   std::vector<const c10::StorageImpl *> ownStorages; // of Alloc steps, kept when poisoning only
-  struct Negative {
+  /// A copy that the program uses in place of a tensor with the negative bit or with other strides.
+  struct StandIn {
     at::Tensor original, resolved;
-    bool isInput;
+    bool isInput; // or a result of a call
   };
-  std::vector<Negative> negatives; // among inputs and results of calls
+  std::vector<StandIn> standIns;
 };
 
 } // namespace torch_tile::runtime

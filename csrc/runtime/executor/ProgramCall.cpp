@@ -60,8 +60,8 @@ void Call::run() {
   if (program.usesGpu)
     gpu.emplace(program.options.device);
   runSteps();
-  if (C10_UNLIKELY(!negatives.empty()))
-    writeNegatives();
+  if (C10_UNLIKELY(!standIns.empty()))
+    writeStandIns();
 }
 
 void Call::releaseHost() {
@@ -275,8 +275,8 @@ void Call::callExtern(uint32_t number) {
   if (!gpu)
     pooled.emplace();
   step.call.call(slots.data(), values, stack, frozen ? frozen->weight(number) : nullptr);
-  if (C10_UNLIKELY(!negatives.empty()))
-    writeNegatives(step);
+  if (C10_UNLIKELY(!standIns.empty()))
+    writeStandIns(step);
   const char *callee = step.call.name().c_str();
   bool hasLists = std::any_of(stack.begin(), stack.end(), [](const c10::IValue &v) { return v.isList(); });
   if (!hasLists)
@@ -325,7 +325,7 @@ void Call::setResults(const std::vector<Result> &results, const Program::LateSym
       resolve(slot);
     } else if (C10_UNLIKELY(slot.defined() && slot.is_neg())) {
       slot = resolved(slot);
-      negatives.push_back({value.toTensor(), slot, false});
+      standIns.push_back({value.toTensor(), slot, false});
     }
   }
   defineSymbols(results, late, flat);

@@ -66,7 +66,7 @@ def _slice_scatter(
     if aten.slice.Tensor(x, dim, start, end, step).shape != source.shape:
         return NotImplemented  # ATen refuses it
     if source.shape[dim] == 0:
-        return x.clone()
+        return aten.copy.default(x, x)  # laid out as x is
     if are_numbers(start, end, step, x.shape[dim]):
         return NotImplemented  # part_writes/
     return _strided_scatter(x, source, dim, start, end, step)
@@ -78,7 +78,7 @@ def _strided_scatter(x: torch.Tensor, source: torch.Tensor, dim: int, start: Any
     dim = dim % x.dim()
     size = x.shape[dim]
     if source.shape[dim] == 0:
-        return x.clone()
+        return aten.copy.default(x, x)  # laid out as x is
     first = 0 if start is None else _clamped(start, size)
     last = size if end is None else _clamped(end, size)
     return _in_place_of_part(x, source.to(x.dtype), dim, first, last, step)
@@ -97,7 +97,7 @@ def diagonal_scatter(x: torch.Tensor, source: torch.Tensor, offset: int, dim1: i
     columns = torch.arange(x.shape[dim2], device=x.device)
     length = source.shape[-1]
     if length == 0:
-        return x.clone()
+        return aten.copy.default(x, x)  # laid out as x is
     at = (rows - max(-offset, 0)).clamp(0, length - 1)
     # The diagonal is the last dimension of `source`; dim1 and dim2 are where they are in x.
     spread = aten._unsafe_index.Tensor(source.to(x.dtype), [None] * (source.dim() - 1) + [at])

@@ -13,6 +13,8 @@ namespace torch_tile::tile_build {
 /// Relative cost of one element of an access by its stride along the lanes: contiguous, the same for all lanes, or each
 /// on its own.
 static constexpr double contiguousCost = 1, uniformCost = 0.2, gatherCost = 10;
+/// Elements along an axis that fill lanes.
+static constexpr int64_t wholeRow = 16;
 /// Of loads that code for registers shuffles.
 static constexpr int64_t largestShuffledStride = 16;
 /// Points of either axis of tiles that are turned in registers, if a row of either side lies within a line of a cache
@@ -38,8 +40,12 @@ double ScheduleCost::accessCost(const FusedLoops::Access &access, const Axis &ax
   std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, axis.name);
   if (!stride)
     return gatherCost;
-  if (stride->isConstant(0))
-    return uniformCost;
+  if (stride->isConstant(0)) {
+    // Under masks of short rows, which lie side by side in a tile, each row's element is gathered for all its lanes.
+    auto load = dyn_cast_or_null<LoadOp>(access.load);
+    bool isMasked = load && load.getMask() && loops.variesAlong(load.getMask(), axis.name);
+    return isMasked && axis.reduced && extent(axis) < wholeRow ? gatherCost : uniformCost;
+  }
   std::optional<int64_t> known = stride->constant();
   // Read as that many vectors and shuffles.
   if (shufflesLoads && access.load && known && *known >= 2 && *known <= largestShuffledStride)
@@ -70,8 +76,7 @@ double ScheduleCost::vectorCost(const Axis &axis) {
     cost += accessCost(access, axis) / (access.isFull ? 1 : reducedPoints);
   // A short axis leaves lanes idle.
   int64_t e = extent(axis);
-  int64_t full = 16;
-  return cost * (e >= full ? 1.0 : (double)full / (double)e);
+  return cost * (e >= wholeRow ? 1.0 : (double)wholeRow / (double)e);
 }
 
 int ScheduleCost::chooseVectorAxis() {

@@ -1,0 +1,188 @@
+"""Chains of complex operators, which kernels compute part by part: values of eager mode, zeros, infinities and NaN
+included, and strides."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import _pytree as pytree
+
+from tests.compiling import BACKEND, compiled, copy_inputs, count, fresh
+
+_Inputs = Sequence[torch.Tensor]
+EDGES = [0.0, -0.0, 1.0, -2.5, float("inf"), float("-inf"), float("nan"), 3e38, 1e-30]
+
+
+def pairs_of_edges() -> tuple[torch.Tensor, torch.Tensor]:
+    numbers = torch.tensor([complex(a, b) for a, b in itertools.product(EDGES, EDGES)])
+    first, second = torch.meshgrid(numbers, numbers, indexing="ij")
+    return first.reshape(-1)[:6560].contiguous(), second.reshape(-1)[:6560].contiguous()  # whole vectors of ATen's
+
+
+def real_of(value: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
+
+
+ARITHMETIC: dict[str, Callable[..., Any]] = {
+    "product and sum": lambda x, y: x * y + x,
+    "difference": lambda x, y: (x - y) * 2.0,
+    "numbers": lambda x, y: ((x + 2) * 3 - 1j) * (1 + 2j) - y * 1j,
+    "alpha": lambda x, y: torch.add(x, y, alpha=2) * torch.sub(x, y, alpha=0.5),
+    "real operand": lambda x, y: (x * y.real + y.real) * x - y.imag,
+    "quotient by a real": lambda x, y: x / y.real * x,
+    "quotient by a number": lambda x, y: (x / 3.0) * x,
+    "conjugate": lambda x, y: x.conj() * y + 1,
+    "negative": lambda x, y: -(x * y),
+    "magnitude": lambda x, y: (x * y).abs(),
+    "angle": lambda x, y: (x * y).angle(),
+    "parts": lambda x, y: ((x * y).real * 2, (x * y).imag + 1, torch.view_as_real(x * y)),
+    "of parts": lambda x, y: torch.complex(x.real, y.imag) * y,
+    "choice": lambda x, y: torch.where(x.real > 0, x * y, y) * 2,
+}
+
+
+@pytest.mark.parametrize("name", ARITHMETIC)
+def test_edges(name: str) -> None:
+    function = ARITHMETIC[name]
+    given = pairs_of_edges()
+    fresh()
+    results, expected = (pytree.tree_leaves(f(*given)) for f in (compiled(function), function))
+    for result, value in zip(results, expected, strict=True):
+        own, eager = real_of(result), real_of(value)
+        is_same = (own == eager) & (torch.signbit(own) == torch.signbit(eager)) | (own.isnan() & eager.isnan())
+        assert is_same.all(), (own[~is_same][:4], eager[~is_same][:4])
+        assert result.stride() == value.stride()
+
+
+def complexes(*shape: int, dtype: torch.dtype = torch.complex64) -> torch.Tensor:
+    return torch.randn(*shape, dtype=dtype)
+
+
+def written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    result = x.clone()
+    result[:, 1::2] *= 2
+    result[:, 3] = 0
+    result[0] = y[1]
+    return result
+
+
+def in_place(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.mul_(y)
+    x.add_(1)
+    return x.abs()
+
+
+def from_reals(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    result = torch.zeros(5, 9, dtype=torch.complex64)
+    result[1:] = x[1:].real
+    return result * y
+
+
+FORMS: dict[str, Callable[..., Any]] = {
+    "written": written,
+    "in place": in_place,
+    "from reals": from_reals,
+    "transposed": lambda x, y: (x.t() * y.t() + 1, (x.t() * y.t() + 1).t()),
+    "views": lambda x, y: (x * y + 1).view(-1)[3:13].view(2, 5) * 2,
+    "view of a result": lambda x, y: ((x * y + 1)[:, ::2], (x * y).real, (x * y).t().imag),
+    "conjugate of a result": lambda x, y: ((x * y).conj(), (x * y + 1).t().conj(), (x * y).conj().imag),
+    "concatenated": lambda x, y: torch.cat([x * 2, y * x], 1) + 1,
+    "expanded": lambda x, y: (x[:1] * y + 1) * x[:, :1],
+    "sums": lambda x, y: ((x * y).sum(1), (x * y).mean(), (x * x.conj()).real.sum()),
+    "quotients": lambda x, y: x / y + 2.0 / (y + 3),
+    "product of matrices": lambda x, y: ((x * 2 + 1) @ (y * 1j - 1).to(x.dtype).t()).abs(),
+    "transform": lambda x, y: torch.fft.ifft(torch.fft.fft(x) * torch.fft.fft(y).conj() + 1).real,
+    "other precision": lambda x, y: (x * y).to(torch.complex128) * y + 1,
+    "gathered": lambda x, y: (x * y)[torch.tensor([2, 0])] * y[:2].flip(1) + 1,
+    "nothing": lambda x, y: (x[:0] * y[:0] + 1) * 2,
+    "single": lambda x, y: (x.sum() * y[0, 0] + 1) * 2,
+}  # fmt: skip
+INPUTS: dict[str, Callable[[], _Inputs]] = {
+    "contiguous": lambda: (complexes(5, 9), complexes(5, 9)),
+    "strided": lambda: (complexes(9, 5).t(), complexes(5, 18)[:, ::2]),
+    "conjugate": lambda: (complexes(5, 9).conj(), complexes(5, 9)),
+    "double": lambda: (complexes(5, 9, dtype=torch.complex128), complexes(5, 9)),
+}  # fmt: skip
+
+
+def _compare(own: Any, eager: Any) -> None:
+    for result, value in zip(pytree.tree_leaves(own), pytree.tree_leaves(eager), strict=True):
+        assert (result.dtype, result.stride(), result.is_conj()) == (value.dtype, value.stride(), value.is_conj())
+        torch.testing.assert_close(result, value, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("inputs", INPUTS)
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name: str, inputs: str, dynamic: bool) -> None:
+    function, given = FORMS[name], INPUTS[inputs]()
+    if (name, inputs) in (("views", "strided"), ("views", "conjugate")):
+        given = [x.resolve_conj().contiguous() for x in given]
+    if name == "in place":
+        given = [given[0].to(torch.promote_types(given[0].dtype, given[1].dtype)), given[1]]
+    own, eager = copy_inputs(given), copy_inputs(given)
+    fresh()
+    _compare(compiled(function, dynamic=dynamic)(*own), function(*eager))
+    _compare(own, eager)
+
+
+def rotated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * y).flatten(3).type_as(x)
+
+
+def network(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    z = torch.complex(x, x * 2) * w + b
+    z = torch.complex(torch.relu(z.real), torch.relu(z.imag))
+    return (z * z.conj()).real.sum(-1) + z.abs().mean() + (2.0 * z - 1j * z + z / 2).abs().sum()
+
+
+def spectral(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    modes = torch.fft.rfft2(x)
+    result = torch.zeros(x.shape[0], w.shape[1], x.shape[2], x.shape[3] // 2 + 1, dtype=torch.complex64)
+    result[:, :, :4, :4] = torch.einsum("bixy,ioxy->boxy", modes[:, :, :4, :4], w)
+    result[:, :, -4:, :4] = torch.einsum("bixy,ioxy->boxy", modes[:, :, -4:, :4], w)
+    return torch.fft.irfft2(result, s=x.shape[-2:])
+
+
+TRAINED: dict[str, tuple[Callable[..., Any], Callable[[], _Inputs]]] = {
+    "rotated": (rotated, lambda: (torch.randn(2, 16, 4, 8), complexes(16, 1, 4))),
+    "network": (network, lambda: (torch.randn(4, 5), complexes(5), complexes(5))),
+    "spectral": (spectral, lambda: (torch.randn(2, 3, 16, 16), complexes(3, 5, 4, 4))),
+    "quotient": (lambda x, y: x / y + x * 2, lambda: (complexes(5, 9), complexes(5, 9) + 3)),
+    "magnitude": (lambda x, y: (x * y + x).abs(), lambda: (complexes(5, 9), complexes(5, 9))),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_gradients(name: str) -> None:
+    function, make = TRAINED[name]
+    given = [x.requires_grad_() for x in make()]
+
+    def gradients(call: Callable[..., Any]) -> Any:
+        result = call(*given)
+        return [result.detach(), *torch.autograd.grad(real_of(result).square().sum(), given)]
+
+    fresh()
+    own, eager = gradients(compiled(function)), gradients(function)
+    for result, value in zip(own, eager, strict=True):
+        torch.testing.assert_close(result, value, rtol=1e-4, atol=1e-4)
+
+
+def test_rotations_are_one_kernel() -> None:
+    fresh()
+    x, y = torch.randn(2, 16, 4, 8).bfloat16(), complexes(16, 1, 4)
+    torch.testing.assert_close(compiled(rotated)(x, y), rotated(x, y))
+    assert count("kernels") == 1
+
+
+def test_single_operators_are_left() -> None:
+    """One call is as good as one kernel."""
+    fresh()
+    x, y = complexes(5, 9), complexes(5, 9)
+    assert torch.equal(torch.compile(lambda x, y: x * y, backend=BACKEND)(x, y), x * y)
+    assert count("kernels") == 0
