@@ -98,6 +98,19 @@ FORMS: dict[str, Callable[..., Any]] = {
     "transform": lambda x, y: torch.fft.ifft(torch.fft.fft(x) * torch.fft.fft(y).conj() + 1).real,
     "other precision": lambda x, y: (x * y).to(torch.complex128) * y + 1,
     "gathered": lambda x, y: (x * y)[torch.tensor([2, 0])] * y[:2].flip(1) + 1,
+    "zeros and ones": lambda x, y: (torch.ones(5, 9, dtype=x.dtype) * x + torch.zeros_like(x)) * y,
+    "filled": lambda x, y: (torch.full((5, 9), 1 + 2j, dtype=x.dtype) * x + torch.full_like(x, 3)) * y,
+    "new tensors": lambda x, y: (x.new_zeros(5, 9) + x.new_ones(5, 1)) * y + x.new_full((9,), -1j),
+    "masked": lambda x, y: (x * y).masked_fill(x.real > 0, 1 - 1j) * torch.where(y.imag > 0, y, 2.0),
+    "running products": lambda x, y: (x * y).cumprod(1) * x.prod(1, keepdim=True),
+    "compared": lambda x, y: ((x * y) == (x * y), (x * y) != x, (x * y).isnan()),
+    "picked": lambda x, y: (x * y).index_select(1, torch.tensor([3, 0])) + (x * y).gather(1, torch.tensor([[1, 2]])),
+    "diagonals": lambda x, y: ((x * y).diagonal() * 2, torch.diagonal_scatter(x * y, y.diagonal() * 2) + 1),
+    "added to": lambda x, y: (x * y).index_add(0, torch.tensor([0, 2, 0]), (y * x)[:3]) + 1,
+    "lists": lambda x, y: [a * b + 1 for a, b in zip(x.split(3, 1), (x * y).chunk(3, 1), strict=True)],
+    "windows": lambda x, y: ((x * y).unfold(1, 3, 2) * 2).sum(-1),
+    "of booleans": lambda x, y: (x * (y.real > 0) + torch.arange(9)) * y,
+    "powers": lambda x, y: (x * x + 1) ** 2 * y.exp(),
     "nothing": lambda x, y: (x[:0] * y[:0] + 1) * 2,
     "single": lambda x, y: (x.sum() * y[0, 0] + 1) * 2,
 }  # fmt: skip
@@ -155,6 +168,25 @@ TRAINED: dict[str, tuple[Callable[..., Any], Callable[[], _Inputs]]] = {
     "spectral": (spectral, lambda: (torch.randn(2, 3, 16, 16), complexes(3, 5, 4, 4))),
     "quotient": (lambda x, y: x / y + x * 2, lambda: (complexes(5, 9), complexes(5, 9) + 3)),
     "magnitude": (lambda x, y: (x * y + x).abs(), lambda: (complexes(5, 9), complexes(5, 9))),
+    "product of all": (lambda x, y: (x * y).prod(1) * y[:, 0], lambda: (complexes(5, 3), complexes(5, 3))),
+    "running products": (lambda x, y: (x * y).cumprod(1) + x, lambda: (complexes(5, 3), complexes(5, 3))),
+    "added to": (
+        lambda x, y: x.index_add(0, torch.tensor([0, 0]), x[:2] * y[:2]),
+        lambda: (complexes(5, 7), complexes(5, 7)),
+    ),
+    "replaced": (
+        lambda x, y: (x * y).index_copy(0, torch.tensor([1]), y[:1] * x[:1]),
+        lambda: (complexes(5, 7), complexes(5, 7)),
+    ),
+    "picked": (
+        lambda x, y: (x * y)[:, torch.tensor([2, 0, 2])] * (x * y).gather(1, torch.tensor([[1], [0]])),
+        lambda: (complexes(2, 7), complexes(2, 7)),
+    ),
+    "parts": (lambda x, y: (x * y).real * (x * y).imag + (x / y).angle(), lambda: (complexes(5, 7), complexes(5, 7))),
+    "choice": (lambda x, y: torch.where(x.real > 0, x * y, y * 2) * x, lambda: (complexes(5, 7), complexes(5, 7))),
+    "slices": (written, lambda: (complexes(5, 9), complexes(5, 9))),
+    "concatenated": (lambda x, y: torch.cat([x * y, y[:, :2]], 1).flip(1), lambda: (complexes(5, 9), complexes(5, 9))),
+    "conjugate": (lambda x, y: (x.conj() * y).sum(1) * x[:, 0].conj(), lambda: (complexes(5, 9), complexes(5, 9))),
 }
 
 

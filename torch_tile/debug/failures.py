@@ -140,7 +140,8 @@ def _raises_runtime_error(node: Node, operator: str) -> bool:
         value = _first_value(node)
         return value is not None and value.dim() > 1
     if name == "aten::index_select":  # but along the first dimension
-        which = node.args[1]  # the dimension, or the list of indices of aten.index
+        # The dimension, or the list of indices of aten.index; a part of a decomposition may have neither.
+        which = node.args[1] if len(node.args) > 1 else None
         value = _first_value(node)
         if isinstance(which, int) and value is not None:
             return which not in (0, -value.dim())

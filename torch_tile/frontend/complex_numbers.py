@@ -220,22 +220,26 @@ def _cast(p: _Parts) -> _Pair:
     return real, imag
 
 
-def _filled(value_at: int | None, number: complex = 0.0) -> Callable[[_Parts], _Pair]:
-    """Tensors of one number, which is an argument or known."""
+def _filled(value_at: int | None) -> Callable[[_Parts], _Pair]:
+    """Tensors of one number, which is an argument, or 0."""
 
     def fill(p: _Parts) -> _Pair:
-        given = p.node.args[value_at] if value_at is not None else number
         args, results = list(p.node.args), []
-        for part in (given.real, given.imag) if isinstance(given, complex) else (given, 0.0):
-            if _is_complex(args[0]):
-                args[0] = p.pair(args[0])[0]
-            options = {**p.node.kwargs, "dtype": p.dtype}
+        number: Any = args[value_at] if value_at is not None else 0.0
+        if args and _is_complex(args[0]):
+            args[0] = p.pair(args[0])[0]
+        for part in (number.real, number.imag) if isinstance(number, complex) else (number, 0.0):
             if value_at is not None:
                 args[value_at] = part
-            results.append(p.emit(p.target, *args, **options))
+            results.append(p.emit(p.target, *args, **{**p.node.kwargs, "dtype": p.dtype}))
         return results[0], results[1]
 
     return fill
+
+
+def _ones(p: _Parts) -> _Pair:
+    options = {**p.node.kwargs, "dtype": p.dtype}
+    return p.emit(aten.ones.default, *p.node.args, **options), p.emit(aten.zeros.default, *p.node.args, **options)
 
 
 def _magnitude(p: _Parts) -> Any:
@@ -305,7 +309,7 @@ _RULES: dict[Any, Callable[[_Parts], _Pair]] = {
     aten.mul.Tensor: _multiply,
     aten.neg.default: _negate,
     aten.new_zeros.default: _filled(None),
-    aten.ones.default: _filled(None, 1.0),
+    aten.ones.default: _ones,
     aten.scalar_tensor.default: _filled(0),
     aten.sub.Tensor: _add(-1),
     aten.view_as_complex.default: _of_real_view,
