@@ -205,6 +205,74 @@ def test_gradients(name: str) -> None:
         torch.testing.assert_close(result, value, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("function", [lambda x: (x * 2 + 1j) * x, lambda x: x.exp() * 1j], ids=["chain", "call"])
+def test_gradients_that_are_conjugates(function: Callable[..., Any]) -> None:
+    x = complexes(5, 6).requires_grad_()
+    grad = complexes(5, 6).conj()
+    fresh()
+    (own,), (eager,) = (torch.autograd.grad(f(x), x, grad) for f in (compiled(function), function))
+    torch.testing.assert_close(own, eager)
+
+
+def test_another_call_with_a_conjugate() -> None:
+    function = ARITHMETIC["product and sum"]
+    call = compiled(function)
+    fresh()
+    x, y = complexes(5, 6), complexes(5, 6)
+    for given in ((x, y), (x.conj(), y), (x, y.conj()), (x.conj(), y.conj())):
+        torch.testing.assert_close(call(*given), function(*given))
+
+
+SHARED: dict[str, Callable[..., Any]] = {
+    "real": lambda x: [(v := x * 2 + 1), v.real, v.imag],
+    "all parts": lambda x: [(v := x * 2 + 1), torch.view_as_real(v)],
+    "parts alone": lambda x: [(v := x * 2 + 1).real, v.imag],
+    "part of a view": lambda x: [(v := x * 2 + 1), v[::2].real, v.t().imag],
+    "conjugate": lambda x: [(v := x * 2 + 1), v.conj(), v.conj().imag],
+}
+
+
+@pytest.mark.parametrize("is_transposed", [False, True], ids=["contiguous", "transposed"])
+@pytest.mark.parametrize("name", SHARED)
+def test_results_that_share_memory(name: str, is_transposed: bool) -> None:
+    function = SHARED[name]
+    x = complexes(4, 6).t() if is_transposed else complexes(6, 4)
+    fresh()
+    for results in (compiled(function)(x), function(x)):
+        assert len({result.untyped_storage().data_ptr() for result in results}) == 1
+        results[0].zero_()
+        assert name == "parts alone" or all((result == 0).all() for result in results)
+    _compare(compiled(function)(x), function(x))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1)], ids=str)
+def test_real_operands_and_complex_numbers(shape: tuple[int, ...]) -> None:
+    """Parts that are numbers, or have fewer elements than the value."""
+
+    def function(a: torch.Tensor, b: torch.Tensor) -> Any:
+        v = a + 0.5j
+        w = b + a.unsqueeze(-1)
+        return v, b - v, (b - v) == v, v.unsqueeze(-1).exp(), v.sum(), torch.where(v.real > 0, v, a), w.reshape(-1) * 2
+
+    given = torch.randn(shape), complexes(4)
+    fresh()
+    _compare(compiled(function)(*given), function(*given))
+
+
+@pytest.mark.parametrize("name", ["split", "chunk", "unbind"])
+def test_parts_of_pieces_of_a_conjugate(name: str) -> None:
+    arguments = {"split": (2, -1), "chunk": (2, -1), "unbind": (1,)}[name]
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        piece: torch.Tensor = getattr(x, name)(*arguments)[1]
+        return piece.imag
+
+    x = complexes(5, 6).requires_grad_()
+    fresh()
+    own, eager = (f(x.conj()) for f in (compiled(function), function))
+    torch.testing.assert_close(own, eager)
+
+
 def test_rotations_are_one_kernel() -> None:
     fresh()
     x, y = torch.randn(2, 16, 4, 8).bfloat16(), complexes(16, 1, 4)

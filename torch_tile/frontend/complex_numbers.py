@@ -19,6 +19,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from torch_tile.frontend.emit import emit_before
+from torch_tile.frontend.sizes import hint_of
 
 aten = torch.ops.aten
 
@@ -141,36 +142,28 @@ def _negate(p: _Parts) -> _Pair:
 
 
 def _conjugate(p: _Parts) -> _Pair:
-    number: Any = p.node.args[0]
-    if not isinstance(number, Node):  # of a number in the user's program
-        full = functools.partial(p.emit, aten.scalar_tensor.default, dtype=p.dtype, device=_value(p.node).device)
-        return full(number.real), full(-number.imag)
-    real, imag = p.pair(number)
-    return real, p.emit(aten.neg.default, imag)
+    real, imag = p.pair(p.node.args[0])  # or of a number in the user's program
+    return real, p.emit(aten.neg.default, imag) if isinstance(imag, Node) else -imag
 
 
 def _of_parts(p: _Parts) -> _Pair:
-    """`aten.complex`, whose operands broadcast."""
-    parts = (p.cast(part, p.dtype) for part in p.node.args[:2])
-    real, imag = (_of_shape(p.emit, part, p.node) for part in parts)
+    real, imag = (p.cast(part, p.dtype) for part in p.node.args[:2])
     return real, imag
 
 
-def _has_shape(part: Any, node: Node) -> bool:
-    return isinstance(part, Node) and str(_value(part).shape) == str(_value(node).shape)
-
-
-def _of_shape(emit: Callable[..., Any], part: Any, node: Node) -> Any:
-    """The part, expanded to the shape of the node's value."""
-    if _has_shape(part, node):
+def _of_shape(p: _Parts, part: Any) -> Any:
+    """The part as a tensor of the shape of the node's value."""
+    if not isinstance(part, Node):
+        part = p.emit(aten.scalar_tensor.default, part, dtype=p.dtype, device=_value(p.node).device)
+    if str(_value(part).shape) == str(_value(p.node).shape):
         return part
-    sizes = list(_value(node).shape)
-    for operand in node.all_input_nodes:  # sizes that are symbols are read from an operand
+    sizes = list(_value(p.node).shape)
+    for operand in p.node.all_input_nodes:  # sizes that are symbols are read from an operand
         value = _value(operand)
         for k in range(1, value.dim() + 1) if isinstance(value, torch.Tensor) else ():
-            if isinstance(sizes[-k], torch.SymInt) and str(value.shape[-k]) == str(sizes[-k]):
-                sizes[-k] = emit(aten.sym_size.int, operand, value.dim() - k)
-    return emit(aten.expand.default, part, sizes)
+            if k <= len(sizes) and isinstance(sizes[-k], torch.SymInt) and str(value.shape[-k]) == str(sizes[-k]):
+                sizes[-k] = p.emit(aten.sym_size.int, operand, value.dim() - k)
+    return p.emit(aten.expand.default, part, sizes)
 
 
 def _of_real_view(p: _Parts) -> _Pair:
@@ -211,9 +204,7 @@ def _choose(p: _Parts) -> _Pair:
 
 
 def _cast(p: _Parts) -> _Pair:
-    real, imag = p.pair(p.node.args[0])
-    if not isinstance(imag, Node):
-        imag = p.emit(aten.full_like.default, real, 0.0)
+    real, imag = (_of_shape(p, part) for part in p.pair(p.node.args[0]))
     options = {name: value for name, value in p.node.kwargs.items() if name in ("memory_format",) and value is not None}
     if options:
         real, imag = (p.emit(aten.clone.default, part, **options) for part in (real, imag))
@@ -249,10 +240,6 @@ def _magnitude(p: _Parts) -> Any:
 def _angle(p: _Parts) -> Any:
     real, imag = p.pair(p.node.args[0], _PARTS[_value(p.node.args[0]).dtype])
     return p.emit(aten.atan2.default, imag, real)
-
-
-def _stacked(p: _Parts) -> Any:
-    return _stack(p.emit, *p.pair(p.node.args[0], _value(p.node).dtype))
 
 
 def _stack(emit: Callable[..., Any], real: Any, imag: Any) -> Any:
@@ -321,7 +308,6 @@ _RULES: dict[Any, Callable[[_Parts], _Pair]] = {
 _REAL_RESULTS: dict[Any, Callable[[_Parts], Any]] = {
     aten.abs.default: _magnitude,
     aten.angle.default: _angle,
-    aten.view_as_real.default: _stacked,
 }
 _BETWEEN = (aten.complex.default, aten.view_as_complex.default, aten.view_as_real.default)
 _KEPT_VIEWS = (*_VIEWS, aten._conj.default)
@@ -346,7 +332,8 @@ def _has_rule(node: Node) -> bool:
     if _is_complex(node):
         has_rule = node.target in _RULES and _is_plain(node) and _has_operands(node)
     else:
-        has_rule = node.target in _REAL_RESULTS and any(True for _ in _operands(node))
+        is_known = node.target in _REAL_RESULTS or node.target is aten.view_as_real.default
+        has_rule = is_known and any(True for _ in _operands(node))
     return has_rule and all(map(_is_plain, _operands(node)))
 
 
@@ -402,6 +389,7 @@ class _Replacement:
     def __init__(self, gm: GraphModule, chosen: set[Node]) -> None:
         self.gm, self.chosen = gm, chosen
         self.pairs: dict[Node, _Pair] = {}
+        self.stacks: dict[Node, Node] = {}
 
     def run(self) -> None:
         for node in list(self.gm.graph.nodes):
@@ -409,10 +397,13 @@ class _Replacement:
                 continue
             parts = _Parts(self.gm, node, functools.partial(self._of, node))
             if _is_complex(node):
-                self.pairs[node] = _RULES[node.target](parts)
+                real, imag = (_of_shape(parts, part) for part in _RULES[node.target](parts))
+                self.pairs[node] = real, imag
                 self._write(node)
+            elif node.target is aten.view_as_real.default:
+                self._replace_view(node, parts)
             else:
-                self._replace_real(node, parts)
+                node.replace_all_uses_with(_REAL_RESULTS[node.target](parts))
         self.gm.graph.eliminate_dead_code()
         self.gm.recompile()
 
@@ -420,22 +411,45 @@ class _Replacement:
         """Parts of an operand, read before `user` if there are none."""
         if operand not in self.pairs:
             emit = functools.partial(emit_before, self.gm, user)
-            real = emit(aten.view_as_real.default, operand)
+            # A caller's tensor may be the conjugate of its memory in another call than the traced one.
+            value = emit(aten.resolve_conj.default, operand) if operand.op == "placeholder" else operand
+            real = emit(aten.view_as_real.default, value)
             last = _value(real).dim() - 1
             self.pairs[operand] = emit(aten.select.int, real, last, 0), emit(aten.select.int, real, last, 1)
         return self.pairs[operand]
 
+    def _wants_complex(self, user: Node) -> bool:
+        if user not in self.chosen or user.target in _KEPT_VIEWS:
+            return True
+        return user.target is aten.view_as_real.default and bool(self._left(user)) and not self._is_stacked(user)
+
+    def _left(self, view: Node) -> list[Node]:
+        """Users of a `view_as_real` that are no parts, or parts of which the caller sees that they are views."""
+        last = _value(view).dim() - 1
+        places = [[last, 0], [last, 1], [-1, 0], [-1, 1]]
+        return [
+            user
+            for user in view.users
+            if user.target is not aten.select.int
+            or list(user.args[1:]) not in places
+            or any(map(_shows_strides, user.users))
+        ]
+
+    def _is_stacked(self, view: Node) -> bool:
+        """Whether a stack of the parts serves as the view: nobody has the complex value, and its elements lie in order,
+        as the stack's do."""
+        node: Any = view.args[0]
+        if node not in self.chosen or node.target in _KEPT_VIEWS or not _value(node).is_contiguous():
+            return False
+        return all(user in self.chosen and user.target not in _KEPT_VIEWS for user in node.users)
+
     def _write(self, node: Node) -> None:
         """The value as a complex tensor for those who want one."""
-        if node.target in _KEPT_VIEWS:
-            return
-        wanted = [user for user in node.users if user not in self.chosen or user.target in _KEPT_VIEWS]
-        if not wanted:
+        if node.target in _KEPT_VIEWS or not any(map(self._wants_complex, node.users)):
             return
         emit = functools.partial(emit_before, self.gm, node)
-        value = _value(node)
-        order = sorted(range(value.dim()), key=lambda dim: _hint(value.stride(dim)), reverse=True)
-        parts = [_of_shape(emit, part, node) for part in self.pairs[node]]
+        value, parts = _value(node), list(self.pairs[node])
+        order = sorted(range(value.dim()), key=lambda dim: hint_of(value.stride(dim)), reverse=True)
         if order != sorted(order):
             parts = [emit(aten.permute.default, part, order) for part in parts]
         made = emit(aten.view_as_complex.default, _stack(emit, *parts))
@@ -444,28 +458,21 @@ class _Replacement:
         if str(_value(made).stride()) != str(value.stride()):
             return  # the operator itself stays
         self.pairs[made] = self.pairs[node]
+        self.chosen.add(made)
         node.replace_all_uses_with(made)
 
-    def _replace_real(self, node: Node, parts: _Parts) -> None:
-        if node.target is aten.view_as_real.default:
-            last = _value(node).dim() - 1
-            pair = parts.pair(node.args[0], _value(node).dtype)
-            for user in list(node.users):
-                place: Any = user.args[1:]
-                is_part = user.target is aten.select.int and place in ((last, 0), (last, 1), (-1, 0), (-1, 1))
-                # The caller sees every second number of the complex value.
-                if is_part and not any(map(_shows_strides, user.users)):
-                    user.replace_all_uses_with(pair[place[1]])
-                    self.gm.graph.erase_node(user)
-            if not node.users:
-                return
-        node.replace_all_uses_with(_REAL_RESULTS[node.target](parts))
-
-
-def _hint(size: Any) -> int:
-    from torch_tile.frontend.sizes import hint_of
-
-    return int(hint_of(size))
+    def _replace_view(self, view: Node, parts: _Parts) -> None:
+        left = self._left(view)
+        pair = parts.pair(view.args[0], _value(view).dtype)
+        for user in list(view.users):
+            if user not in left:
+                user.replace_all_uses_with(pair[user.args[2]])  # type: ignore[index]
+                self.gm.graph.erase_node(user)
+        if left and self._is_stacked(view):
+            operand: Any = view.args[0]
+            if operand not in self.stacks:
+                self.stacks[operand] = _stack(parts.emit, *pair)
+            view.replace_all_uses_with(self.stacks[operand])
 
 
 def replace_complex(gm: GraphModule) -> int:

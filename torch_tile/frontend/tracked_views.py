@@ -106,7 +106,9 @@ def _pieces(gm: GraphModule, end: Node, metadata: Any) -> list[TrackedView]:
         node = results[place]
         while isinstance(node, Node) and node.op == "call_function" and is_view(node):
             node = node.args[0]
-        if node is not results[place] and isinstance(node, Node) and node.op == "placeholder":
+        is_input = node is not results[place] and isinstance(node, Node) and node.op == "placeholder"
+        # `as_strided` does not reach from complex numbers to their parts.
+        if is_input and not _is_unlike(results[place].meta.get("val"), node.meta.get("val")):
             found.append(TrackedView(place, inputs.index(node), is_of_input=True, is_piece=True))
     return found
 
