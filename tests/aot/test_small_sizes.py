@@ -124,6 +124,21 @@ def test_shapes_of_the_trace(name: str, tmp_path: Path) -> None:
 
 
 @torch.no_grad()
+def test_attention_of_nothing(tmp_path: Path) -> None:
+    """ATen's kernel divides by the sizes; the process died of it."""
+    function = _Program(lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q))
+    sizes = {0: Dim("batch", min=0, max=99), 2: Dim("length", min=0, max=99)}
+    exported = export(function, (torch.randn(4, 2, 7, 4),), dynamic_shapes=(sizes,))
+    call = torch_tile.aot.load(torch_tile.aot.package(exported, tmp_path / "m.tile"))
+    for shape in ((1, 2, 1, 4), (3, 2, 5, 4)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(call(x), exported.module()(x))
+    for shape in ((0, 2, 7, 4), (3, 2, 0, 4)):
+        with pytest.raises(ValueError, match="expected 1 to 99, got 0"):
+            call(torch.randn(shape))
+
+
+@torch.no_grad()
 def test_shapes_of_several_sizes(tmp_path: Path) -> None:
     """One dimension that may be 1 and one that may not."""
     function = _Program(lambda x: x[:, :2] * x.mean(1, keepdim=True))

@@ -12,6 +12,7 @@ alike: numbers and real operands take part as complex numbers whose imaginary pa
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -62,6 +63,10 @@ class _Parts:
         parts = self._of(operand) if _is_complex(operand) else (operand, 0.0)
         return self.cast(parts[0], dtype), self.cast(parts[1], dtype)
 
+    def number(self, value: float) -> Any:
+        """A 0-d tensor."""
+        return self.emit(aten.scalar_tensor.default, value, dtype=self.dtype, device=_value(self.node).device)
+
     def cast(self, part: Any, dtype: torch.dtype | None) -> Any:
         is_other = isinstance(part, Node) and dtype is not None and _value(part).dtype is not dtype
         return self.emit(aten._to_copy.default, part, dtype=dtype) if is_other else part
@@ -106,34 +111,82 @@ def _add(sign: int) -> Callable[[_Parts], _Pair]:
 
 
 def _divide(p: _Parts) -> _Pair:
+    return _quotient(p, p.pair(p.node.args[0]), p.pair(p.node.args[1]))
+
+
+def _quotient(p: _Parts, dividend: _Pair, divisor: _Pair) -> _Pair:
     """(a + bi) / (c + di) as Smith 1962 and c10 do it: by the larger part of the divisor first."""
     emit = p.emit
-    operands = (*p.pair(p.node.args[0]), *p.pair(p.node.args[1]))
+    operands = (*dividend, *divisor)
     like = next(part for part in operands if isinstance(part, Node))
     a, b, c, d = (x if isinstance(x, Node) else emit(aten.full_like.default, like, x) for x in operands)
+    is_c = emit(aten.ge.Tensor, emit(aten.abs.default, c), emit(aten.abs.default, d))
+    choose = functools.partial(emit, aten.where.self, is_c)
+    large, small = choose(c, d), choose(d, c)
+    ratio = emit(aten.div.Tensor, small, large)
 
-    def plus(x: Node, y: Node, factor: Node) -> Any:
-        return emit(aten.add.Tensor, x, emit(aten.mul.Tensor, y, factor))
+    def plus(x: Node, y: Node) -> Any:
+        return emit(aten.add.Tensor, x, emit(aten.mul.Tensor, y, ratio))
 
-    def minus(x: Node, y: Node, factor: Node) -> Any:
-        return emit(aten.sub.Tensor, x, emit(aten.mul.Tensor, y, factor))
+    def minus(x: Node, y: Node) -> Any:
+        return emit(aten.sub.Tensor, x, emit(aten.mul.Tensor, y, ratio))
 
-    of_d = emit(aten.div.Tensor, d, c)
-    scale = emit(aten.reciprocal.default, plus(c, d, of_d))
-    by_c = [emit(aten.mul.Tensor, part, scale) for part in (plus(a, b, of_d), minus(b, a, of_d))]
-    of_c = emit(aten.div.Tensor, c, d)
-    scale = emit(aten.reciprocal.default, plus(d, c, of_c))
-    real = emit(aten.add.Tensor, emit(aten.mul.Tensor, a, of_c), b)
-    imag = emit(aten.sub.Tensor, emit(aten.mul.Tensor, b, of_c), a)
-    by_d = [emit(aten.mul.Tensor, part, scale) for part in (real, imag)]
-
-    lengths = [emit(aten.abs.default, part) for part in (c, d)]
-    is_c = emit(aten.ge.Tensor, *lengths)
-    is_zero = emit(aten.logical_and.default, *(emit(aten.eq.Scalar, length, 0.0) for length in lengths))
-    whole = [emit(aten.div.Tensor, part, length) for part, length in zip((a, b), lengths, strict=True)]
-    chosen = [emit(aten.where.self, is_c, x, y) for x, y in zip(by_c, by_d, strict=True)]
-    real, imag = (emit(aten.where.self, is_zero, x, y) for x, y in zip(whole, chosen, strict=True))
+    scale = emit(aten.reciprocal.default, plus(large, small))
+    first, second = choose(a, b), choose(b, a)
+    real = emit(aten.mul.Tensor, plus(first, second), scale)
+    across = choose(minus(b, a), emit(aten.sub.Tensor, emit(aten.mul.Tensor, b, ratio), a))
+    imag = emit(aten.mul.Tensor, across, scale)
+    # By zero: infinities of the signs of the dividend's parts, and NaN.
+    is_zero = emit(aten.logical_and.default, emit(aten.eq.Scalar, c, 0.0), emit(aten.eq.Scalar, d, 0.0))
+    real, imag = (
+        emit(aten.where.self, is_zero, emit(aten.mul.Tensor, own, math.inf), part)
+        for own, part in ((a, real), (b, imag))
+    )
     return real, imag
+
+
+def _reciprocal(p: _Parts) -> _Pair:
+    return _quotient(p, (1.0, 0.0), p.pair(p.node.args[0]))
+
+
+# The largest integers of which the exponential is finite.
+_LARGEST_EXPONENT = {torch.float32: 88.0, torch.float64: 709.0}
+
+
+def _exponential(p: _Parts) -> _Pair:
+    """exp(x) * (cos(y) + i sin(y)), by C99's rules where a part is 0, infinite or NaN. Products may be finite where
+    exp(x) is not."""
+    emit, largest = p.emit, _LARGEST_EXPONENT[p.dtype]
+    x, y = p.pair(p.node.args[0])
+    is_large = emit(aten.gt.Scalar, x, largest)
+    rest = emit(aten.exp.default, emit(aten.where.self, is_large, emit(aten.sub.Tensor, x, largest), x))
+    scale = emit(aten.where.self, is_large, *(p.number(number) for number in (math.exp(largest), 1.0)))
+    cosine, sine = (emit(aten.mul.Tensor, emit(op, y), scale) for op in (aten.cos.default, aten.sin.default))
+    real, imag = (emit(aten.mul.Tensor, part, rest) for part in (cosine, sine))
+    # Directions of infinities and zeros are those of finite y alone.
+    is_finite = emit(aten.lt.Scalar, emit(aten.abs.default, y), math.inf)
+    is_lowest, is_highest = (emit(aten.eq.Scalar, x, number) for number in (-math.inf, math.inf))
+    exponential = emit(aten.exp.default, x)
+    is_infinite = emit(aten.logical_or.default, is_lowest, is_highest)
+    has_no_direction = emit(aten.logical_and.default, is_infinite, emit(aten.logical_not.default, is_finite))
+    real = emit(aten.where.self, has_no_direction, exponential, real)
+    zero = emit(aten.copysign.Tensor, emit(aten.zeros_like.default, x), y)
+    is_zero = emit(aten.logical_and.default, has_no_direction, is_lowest)
+    imag = emit(aten.where.self, is_zero, zero, imag)
+    is_real = emit(aten.eq.Scalar, y, 0.0)
+    return emit(aten.where.self, is_real, exponential, real), emit(aten.where.self, is_real, y, imag)
+
+
+def _of_length_and_angle(p: _Parts) -> _Pair:
+    """`aten.polar`."""
+    length, angle = (p.cast(part, p.dtype) for part in p.node.args[:2])
+    cosine, sine = p.emit(aten.cos.default, angle), p.emit(aten.sin.default, angle)
+    return p.emit(aten.mul.Tensor, length, cosine), p.emit(aten.mul.Tensor, length, sine)
+
+
+def _square(p: _Parts) -> _Pair:
+    pair = p.pair(p.node.args[0])
+    return p.times(pair, pair)
 
 
 def _negate(p: _Parts) -> _Pair:
@@ -153,8 +206,7 @@ def _of_parts(p: _Parts) -> _Pair:
 
 def _of_shape(p: _Parts, part: Any) -> Any:
     """The part as a tensor of the shape of the node's value."""
-    if not isinstance(part, Node):
-        part = p.emit(aten.scalar_tensor.default, part, dtype=p.dtype, device=_value(p.node).device)
+    part = part if isinstance(part, Node) else p.number(part)
     if str(_value(part).shape) == str(_value(p.node).shape):
         return part
     sizes = list(_value(p.node).shape)
@@ -197,8 +249,7 @@ def _each(p: _Parts) -> _Pair:
 def _choose(p: _Parts) -> _Pair:
     condition, first, second = p.node.args
     a, b = p.pair(first), p.pair(second)
-    full = functools.partial(p.emit, aten.scalar_tensor.default, dtype=p.dtype, device=_value(p.node).device)
-    parts = [[x if isinstance(x, Node) else full(x) for x in each] for each in zip(a, b, strict=True)]
+    parts = [[x if isinstance(x, Node) else p.number(x) for x in each] for each in zip(a, b, strict=True)]
     real, imag = (p.emit(aten.where.self, condition, *each) for each in parts)
     return real, imag
 
@@ -290,6 +341,7 @@ _RULES: dict[Any, Callable[[_Parts], _Pair]] = {
     aten.add.Tensor: _add(1),
     aten.complex.default: _of_parts,
     aten.div.Tensor: _divide,
+    aten.exp.default: _exponential,
     aten.full.default: _filled(1),
     aten.full_like.default: _filled(1),
     aten.mul.Scalar: _multiply,
@@ -297,6 +349,9 @@ _RULES: dict[Any, Callable[[_Parts], _Pair]] = {
     aten.neg.default: _negate,
     aten.new_zeros.default: _filled(None),
     aten.ones.default: _ones,
+    aten.polar.default: _of_length_and_angle,
+    aten.pow.Tensor_Scalar: _square,
+    aten.reciprocal.default: _reciprocal,
     aten.scalar_tensor.default: _filled(0),
     aten.sub.Tensor: _add(-1),
     aten.view_as_complex.default: _of_real_view,
@@ -309,6 +364,15 @@ _REAL_RESULTS: dict[Any, Callable[[_Parts], Any]] = {
     aten.abs.default: _magnitude,
     aten.angle.default: _angle,
 }
+# Operators that ATen computes number by number.
+_SLOW = (
+    aten.abs.default,
+    aten.angle.default,
+    aten.div.Tensor,
+    aten.exp.default,
+    aten.polar.default,
+    aten.reciprocal.default,
+)
 _BETWEEN = (aten.complex.default, aten.view_as_complex.default, aten.view_as_real.default)
 _KEPT_VIEWS = (*_VIEWS, aten._conj.default)
 
@@ -344,6 +408,8 @@ def _has_operands(node: Node) -> bool:
         return all(map(_is_complex, first))  # type: ignore[arg-type]
     if node.target in _OF_COMPLEX:
         return all(map(_is_complex, node.args[:2]))
+    if node.target is aten.pow.Tensor_Scalar:
+        return bool(node.args[1] == 2)
     if node.target is aten._to_copy.default:
         return bool(_value(first).device == _value(node).device)
     return _is_complex(first) if _RULES[node.target] is _each else True
@@ -373,7 +439,7 @@ class _Chains:
             root = self._root(node)
             is_between = node.target in _BETWEEN
             is_work = not is_between and node.target not in _KEPT_VIEWS
-            work[root] = work.get(root, 0) + is_work + (node.target is aten.abs.default)
+            work[root] = work.get(root, 0) + is_work + (node.target in _SLOW)
             borders[root] = borders.get(root, 0) + is_between
         return {n for n in self._parents if work[r := self._root(n)] >= 2 or (work[r] and borders[r])}
 

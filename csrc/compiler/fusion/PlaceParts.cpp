@@ -200,6 +200,19 @@ bool hasManyParts(LoopsOp op) {
   return starts && starts.size() > mostChoices && concatenationOf(op);
 }
 
+bool isInterleavedStack(LoopsOp op, const Machine &machine) {
+  auto starts = op->getAttrOfType<ArrayAttr>(kPartStarts);
+  auto dim = op->getAttrOfType<IntegerAttr>(kConcatenatedDim);
+  if (!starts || !dim || op.getNumResults() != 1 || (int64_t)starts.size() > machine.mostInterleaved)
+    return false;
+  auto type = cast<GraphTensorType>(op.getResult(0).getType());
+  int64_t last = type.getRank() - 1;
+  return dim.getInt() == last && type.getStrides()[last].isConstant(1) &&
+         type.getSizes()[last].isConstant((int64_t)starts.size()) &&
+         llvm::all_of(llvm::enumerate(exprsOf(starts)),
+                      [](auto each) { return each.value().isConstant((int64_t)each.index()); });
+}
+
 bool mayPlaceParts(LoopsOp op, const SizeFacts &facts) {
   std::optional<Concatenation> found = concatenationOf(op);
   return found && hasLongRuns(*found, facts);

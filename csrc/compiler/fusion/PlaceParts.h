@@ -16,6 +16,10 @@ bool hasManyParts(mlir::graph::LoopsOp op);
 /// Whether `op` is a concatenation whose operands may be computed in their places: they are no short runs of memory.
 bool mayPlaceParts(mlir::graph::LoopsOp op, const SizeFacts &facts);
 
+/// Whether `op` stacks its operands along the last dimension, so that a kernel computes one element of each and
+/// interleaves vectors of them: what several operands are made of is computed once.
+bool isInterleavedStack(mlir::graph::LoopsOp op, const Machine &machine);
+
 /// A loop over `axes` that makes a tensor of `type` of the elements of `source` at `indices`.
 mlir::graph::LoopsOp createCopy(mlir::OpBuilder &builder, mlir::Location loc, mlir::graph::GraphTensorType type,
                                 llvm::ArrayRef<mlir::Attribute> axes, mlir::Value source,

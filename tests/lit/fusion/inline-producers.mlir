@@ -276,3 +276,47 @@ graph.func @taps(%x: !graph.tensor<[64], f32>) -> !graph.tensor<[64], f32> attri
   }
   graph.return %a : !graph.tensor<[64], f32>
 }
+
+// -----
+
+// What two operands of one interleaved stack share is computed in its kernel, where it is there for both.
+
+// CHECK-LABEL: graph.func @stacked(
+// CHECK-NEXT:    graph.loops [i0 = 100000, i1 = 2]
+// CHECK-NOT:     graph.loops
+// CHECK:         graph.return
+graph.func @stacked(%x: !graph.tensor<[100000], f32>, %y: !graph.tensor<[100000], f32>) -> !graph.tensor<[100000, 2], f32> {
+  %ratio = graph.loops [i0 = 100000] -> (!graph.tensor<[100000], f32>) {
+    %a = graph.load %x ["i0"] : !graph.tensor<[100000], f32> -> f32
+    %b = graph.load %y ["i0"] : !graph.tensor<[100000], f32> -> f32
+    %q = arith.divf %a, %b : f32
+    %e = math.exp %q : f32
+    %s = math.sqrt %e : f32
+    graph.yield %s : f32
+  }
+  %real = graph.loops [i0 = 100000] -> (!graph.tensor<[100000], f32>) {
+    %r = graph.load %ratio ["i0"] : !graph.tensor<[100000], f32> -> f32
+    %a = graph.load %x ["i0"] : !graph.tensor<[100000], f32> -> f32
+    %p = arith.mulf %r, %a : f32
+    graph.yield %p : f32
+  }
+  %imag = graph.loops [i0 = 100000] -> (!graph.tensor<[100000], f32>) {
+    %r = graph.load %ratio ["i0"] : !graph.tensor<[100000], f32> -> f32
+    %b = graph.load %y ["i0"] : !graph.tensor<[100000], f32> -> f32
+    %p = arith.mulf %r, %b : f32
+    graph.yield %p : f32
+  }
+  %stack = graph.loops [i0 = 100000, i1 = 2] -> (!graph.tensor<[100000, 2], f32>) attributes {graph.concatenated_dim = 1 : i64, graph.part_starts = [#graph.expr<0>, #graph.expr<1>]} {
+    %zero = arith.constant 0.0 : f32
+    %i = graph.index_value "i1"
+    %one = arith.constant 1 : i64
+    %first = arith.cmpi slt, %i, %one : i64
+    %r = graph.load %real ["i0"] mask %first other %zero : f32 : !graph.tensor<[100000], f32> -> f32
+    %true = arith.constant true
+    %second = arith.xori %first, %true : i1
+    %s = graph.load %imag ["i0"] mask %second other %zero : f32 : !graph.tensor<[100000], f32> -> f32
+    %v = arith.select %second, %s, %r : f32
+    graph.yield %v : f32
+  }
+  graph.return %stack : !graph.tensor<[100000, 2], f32>
+}
