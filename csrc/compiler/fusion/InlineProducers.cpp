@@ -32,9 +32,8 @@ constexpr double mostPointsOfDivision = 4;
 /// Computing a value anew for every element of a larger consumer pays only for less work than this.
 constexpr int cheapBroadcastWork = 2;
 
-/// Operations of what parts of a stack share, and values between it and the stack.
+/// Operations of what operands of a stack share.
 constexpr int stackedWork = 48;
-constexpr size_t mostBetween = 64;
 
 class Inliner {
 public:
@@ -198,7 +197,7 @@ private:
     bool isHalf = 2 * largeBytes <= bytes;
     if ((numLarge <= 1 || largeBytes <= bytes) && work <= (isHalf ? 2 : 1) * cheapWork)
       return record(true, "cheaper to compute again than to store and load");
-    if (work <= stackedWork && isForOneStack(op))
+    if (work <= stackedWork && isForOneStack(op, machine))
       return record(true, "parts of one stack, which compute it once");
     record(false, std::to_string(consumers.size()) + " uses and too much to compute again");
   }
@@ -243,31 +242,6 @@ private:
   }
 
   int sizeOf(const BodyCost &cost) const { return cost.total() + cost.branches * machine.branchCost; }
-
-  /// Whether all that reads the value, at once or through others, are operands of one interleaved stack.
-  bool isForOneStack(LoopsOp op) const {
-    LoopsOp stack;
-    SmallVector<LoopsOp> left{op};
-    llvm::SmallDenseSet<Operation *, 16> seen{op};
-    while (!left.empty()) {
-      for (Operation *user : left.pop_back_val()->getUsers()) {
-        auto load = dyn_cast<LoadOp>(user);
-        auto reader = load ? load->getParentOfType<LoopsOp>() : LoopsOp();
-        if (!reader || reader.isReduction() || reader.getWriteAt() || !reader.getDests().empty())
-          return false;
-        if (isInterleavedStack(reader, machine)) {
-          if (stack && stack != reader)
-            return false;
-          stack = reader;
-        } else if (seen.size() > mostBetween) {
-          return false;
-        } else if (seen.insert(reader).second) {
-          left.push_back(reader);
-        }
-      }
-    }
-    return bool(stack);
-  }
 
   /// Gives `op` its place in each of its uses, one in `consumers` each; false where one of them has none left.
   bool takeRoom(LoopsOp op, ArrayRef<LoopsOp> consumers) {

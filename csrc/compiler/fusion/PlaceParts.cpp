@@ -21,6 +21,8 @@ constexpr unsigned mostChoices = 8;
 constexpr int64_t shortestRun = 128;
 /// Alignment of the widest access, in bytes.
 constexpr int64_t wordBytes = 16;
+/// Values that are looked through on the way to a stack.
+constexpr size_t mostBetween = 64;
 
 /// A concatenation as it was lowered: a load under a mask for each operand.
 struct Concatenation {
@@ -211,6 +213,30 @@ bool isInterleavedStack(LoopsOp op, const Machine &machine) {
          type.getSizes()[last].isConstant((int64_t)starts.size()) &&
          llvm::all_of(llvm::enumerate(exprsOf(starts)),
                       [](auto each) { return each.value().isConstant((int64_t)each.index()); });
+}
+
+bool isForOneStack(LoopsOp op, const Machine &machine) {
+  LoopsOp stack;
+  SmallVector<LoopsOp> left{op};
+  llvm::SmallDenseSet<Operation *, 16> seen{op};
+  while (!left.empty()) {
+    for (Operation *user : left.pop_back_val()->getUsers()) {
+      auto load = dyn_cast<LoadOp>(user);
+      auto reader = load ? load->getParentOfType<LoopsOp>() : LoopsOp();
+      if (!reader || reader.isReduction() || reader.getWriteAt() || !reader.getDests().empty())
+        return false;
+      if (isInterleavedStack(reader, machine)) {
+        if (stack && stack != reader)
+          return false;
+        stack = reader;
+      } else if (seen.size() > mostBetween) {
+        return false;
+      } else if (seen.insert(reader).second) {
+        left.push_back(reader);
+      }
+    }
+  }
+  return bool(stack);
 }
 
 bool mayPlaceParts(LoopsOp op, const SizeFacts &facts) {

@@ -20,6 +20,9 @@ bool mayPlaceParts(mlir::graph::LoopsOp op, const SizeFacts &facts);
 /// interleaves vectors of them: what several operands are made of is computed once.
 bool isInterleavedStack(mlir::graph::LoopsOp op, const Machine &machine);
 
+/// Whether all that reads the value of `op`, at once or through others, are operands of one such stack.
+bool isForOneStack(mlir::graph::LoopsOp op, const Machine &machine);
+
 /// A loop over `axes` that makes a tensor of `type` of the elements of `source` at `indices`.
 mlir::graph::LoopsOp createCopy(mlir::OpBuilder &builder, mlir::Location loc, mlir::graph::GraphTensorType type,
                                 llvm::ArrayRef<mlir::Attribute> axes, mlir::Value source,
