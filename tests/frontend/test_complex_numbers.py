@@ -307,6 +307,15 @@ def test_rotations_are_one_kernel() -> None:
     assert count("kernels") == 1
 
 
+def test_operators_that_torch_takes_apart_for_real_numbers() -> None:
+    x = complexes(5, 7)
+    x[0, 0] = complex("nan")
+    fresh()
+    assert torch.equal(compiled(torch.nan_to_num)(x), torch.nan_to_num(x))
+    with pytest.raises(RuntimeError, match="nansum"):
+        compiled(torch.nansum)(x)
+
+
 def test_single_operators() -> None:
     """A product by ATen is as good as a kernel; a quotient, which ATen computes number by number, is not."""
     x, y = complexes(5, 9), complexes(5, 9)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
 
 # Of a node's meta, what describes its value.
 _OF_THE_VALUE = ("val", "tensor_meta")
@@ -24,3 +25,23 @@ def emit_before(gm: GraphModule, node: Node, target: Callable[..., Any], *args: 
     with mode, torch.no_grad():
         made.meta["val"] = target(*values, **named)
     return made
+
+
+def emit_traced(gm: GraphModule, node: Node, function: Callable[..., Any], *operands: Node) -> Node:
+    """What a function of tensors calls, before the node.
+
+    Returns:
+        The node of its result.
+    """
+    values = [operand.meta["val"] for operand in operands]
+    with values[0].fake_mode, torch.no_grad():
+        traced = make_fx(function, tracing_mode="symbolic")(*values)
+    copies = dict(zip(traced.graph.find_nodes(op="placeholder"), operands, strict=True))
+    for inner in traced.graph.nodes:
+        if inner.op == "call_function":
+            with gm.graph.inserting_before(node):
+                copies[inner] = gm.graph.node_copy(inner, copies.__getitem__)
+            copies[inner].meta = {**node.meta, "val": inner.meta["val"]}
+            copies[inner].meta.pop("tensor_meta", None)
+    result: Node = copies[traced.graph.output_node().args[0]]
+    return result

@@ -11,6 +11,7 @@ import torch
 from torch.fx import Node
 
 from torch_tile.frontend.complex_numbers.parts import PARTS, Pair, Parts, is_complex, of_shape, value_of
+from torch_tile.frontend.decompositions.pointwise import hypot
 
 aten = torch.ops.aten
 
@@ -188,7 +189,7 @@ def _ones(p: Parts) -> Pair:
 
 
 def _magnitude(p: Parts) -> Any:
-    return p.emit(aten.hypot.default, *p.pair(p.node.args[0], PARTS[value_of(p.node.args[0]).dtype]))
+    return p.trace(hypot, *p.pair(p.node.args[0], PARTS[value_of(p.node.args[0]).dtype]))
 
 
 def _angle(p: Parts) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from torch_tile.frontend.emit import emit_before
+from torch_tile.frontend.emit import emit_before, emit_traced
 
 aten = torch.ops.aten
 
@@ -40,6 +40,7 @@ class Parts:
     def __init__(self, gm: GraphModule, node: Node, of: Callable[[Node], Pair]) -> None:
         self.node, self._of = node, of
         self.emit: Callable[..., Any] = functools.partial(emit_before, gm, node)
+        self.trace: Callable[..., Any] = functools.partial(emit_traced, gm, node)
         self.target: Any = node.target
         value = value_of(node)
         self.dtype: Any = PARTS.get(value.dtype) if isinstance(value, torch.Tensor) else None

@@ -45,7 +45,7 @@ def _signbit(x: torch.Tensor) -> torch.Tensor:
     return torch.copysign(torch.ones((), dtype=x.dtype, device=x.device), x) < 0
 
 
-def _hypot(a: torch.Tensor, b: torch.Tensor) -> Any:
+def hypot(a: torch.Tensor, b: torch.Tensor) -> Any:
     dtype = _promoted(a, b)
     wide = torch.float32 if dtype in _LOW else dtype
     return norm((a.to(wide), b.to(wide)), wide).to(dtype)
@@ -334,7 +334,7 @@ def pointwise() -> dict[Any, Callable[..., Any]]:
         aten.elu.default: _elu,
         aten.fmax.default: _fmax,
         aten.fmin.default: _fmin,
-        aten.hypot.default: _hypot,
+        aten.hypot.default: hypot,
         aten.ldexp.Tensor: _ldexp,
         aten.lerp.Scalar: _lerp_number,
         aten.lerp.Tensor: _lerp,

@@ -77,6 +77,8 @@ _LEFT: dict[Any, Callable[[torch.dtype], bool]] = {
     aten.mish.default: _is_not_float,
     aten.mse_loss.default: _is_complex,
     aten.mv.default: _is_bool,
+    aten.nan_to_num.default: _is_complex,
+    aten.nansum.default: _is_complex,
     aten.reflection_pad1d.default: _is_bool,
     aten.round.decimals: _is_not_float,
     aten.silu.default: _is_not_float,

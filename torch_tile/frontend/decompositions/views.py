@@ -149,10 +149,12 @@ def _roll(x: torch.Tensor, shifts: Any, dims: Any = ()) -> torch.Tensor:
 
 
 def _first_of_roll(size: Any, shift: int) -> Any:
-    """Which element comes first. Differences of a symbol are easier to order than remainders; of other sizes, the
-    remainder is known to be inside."""
-    if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and guarded(size >= max(abs(shift), 1)):
-        return -shift if shift <= 0 else size - shift
+    """Which element comes first. Differences are easier to order, and to divide by a size, than remainders."""
+    if isinstance(size, torch.SymInt) and guarded(size >= max(abs(shift), 1)):
+        if shift <= 0:
+            return -shift
+        # Of a symbol the compiler knows the guard.
+        return size - shift if size.node.expr.is_Symbol else torch.sym_max(size - shift, 0)  # type: ignore[no-untyped-call]
     return -shift % torch.sym_max(size, 1)  # type: ignore[no-untyped-call]
 
 

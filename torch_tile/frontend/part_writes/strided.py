@@ -8,11 +8,10 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from torch_tile.frontend.decompositions.views import are_numbers, diagonal_scatter, may_overlap
-from torch_tile.frontend.emit import emit_before
+from torch_tile.frontend.emit import emit_before, emit_traced
 from torch_tile.frontend.part_writes.chains import SCATTERS, argument, diagonal_of
 from torch_tile.frontend.part_writes.paths import value_of
 
@@ -159,19 +158,10 @@ def choose_strided(gm: GraphModule) -> bool:
 
 
 def _choose_diagonal(gm: GraphModule, node: Node) -> None:
-    x, source = node.args[:2]
-    values = value_of(x), value_of(source)
     place = diagonal_of(node, 2)
-    with values[0].fake_mode, torch.no_grad():
-        traced = make_fx(lambda x, source: diagonal_scatter(x, source, *place), tracing_mode="symbolic")(*values)
-    copies = dict(zip(traced.graph.find_nodes(op="placeholder"), (x, source), strict=True))
-    for inner in traced.graph.nodes:
-        if inner.op == "call_function":
-            with gm.graph.inserting_before(node):
-                copies[inner] = gm.graph.node_copy(inner, copies.__getitem__)
-            copies[inner].meta = {**node.meta, "val": inner.meta["val"]}
-            copies[inner].meta.pop("tensor_meta", None)
-    node.replace_all_uses_with(copies[traced.graph.output_node().args[0]])
+    x, source = node.args[:2]
+    chosen = emit_traced(gm, node, lambda x, source: diagonal_scatter(x, source, *place), x, source)  # type: ignore[arg-type]
+    node.replace_all_uses_with(chosen)
     gm.graph.erase_node(node)
 
 
