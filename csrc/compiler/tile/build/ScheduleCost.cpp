@@ -41,9 +41,10 @@ double ScheduleCost::accessCost(const FusedLoops::Access &access, const Axis &ax
   if (!stride)
     return gatherCost;
   if (stride->isConstant(0)) {
-    // Under masks of short rows, which lie side by side in a tile, each row's element is gathered for all its lanes.
+    // On the CPU, under masks of short rows, which lie side by side in a tile, each row's element is gathered for all
+    // its lanes.
     auto load = dyn_cast_or_null<LoadOp>(access.load);
-    bool isMasked = load && load.getMask() && loops.variesAlong(load.getMask(), axis.name);
+    bool isMasked = shufflesLoads && load && load.getMask() && loops.variesAlong(load.getMask(), axis.name);
     return isMasked && axis.reduced && extent(axis) < wholeRow ? gatherCost : uniformCost;
   }
   std::optional<int64_t> known = stride->constant();
