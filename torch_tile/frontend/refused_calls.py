@@ -126,7 +126,10 @@ def _check_results(gm: GraphModule) -> None:
 
 
 def _is_made_without_gradients(x: torch.Tensor) -> bool:
-    if not x.requires_grad or x.grad_fn is not None or not x._is_view():
+    try:
+        if not x.requires_grad or x.grad_fn is not None or not x._is_view():
+            return False
+    except RuntimeError:  # torch cannot make the function of a view whose base was written through `detach`
         return False
     made = torch._C._autograd._get_creation_meta(x)
     return bool(made != torch._C._autograd.CreationMeta.DEFAULT)
