@@ -24,6 +24,8 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils import _pytree as pytree
 
+log = logging.getLogger(__name__)
+
 _Sizes = dict[Any, int]
 """Symbol -> value."""
 
@@ -61,13 +63,16 @@ def least_sizes(programs: list[ExportedProgram]) -> _Sizes:
     """
     graphs = [GraphModule(program.graph_module, program.graph_module.graph) for program in programs]
     ranges = programs[0].range_constraints
-    symbols = [symbol for symbol, limits in ranges.items() if is_traced_larger(limits.lower, limits.upper)]
-    hints = _hints(graphs)
+    hints = _hints(graphs)  # of all symbols but those that depend on data
+    symbols = [s for s, limits in ranges.items() if s in hints and is_traced_larger(limits.lower, limits.upper)]
 
     def holds(sizes: _Sizes) -> bool:
         return all(_has_shapes(gm, {**hints, **sizes}) for gm in graphs)
 
     least = dict.fromkeys(symbols, _LEAST_TRACED)
+    if symbols and not holds({}):
+        log.warning("the program does not run without data: its package refuses sizes of 0 and 1")
+        return least
     for size in (1, 0):
         left = [symbol for symbol in symbols if least[symbol] == size + 1]
         if not left:

@@ -62,6 +62,16 @@ bool hasLongRuns(const Concatenation &found, const SizeFacts &facts) {
   });
 }
 
+/// Whether operands of one element each, which begin at `starts`, lie side by side in memory, few enough that a kernel
+/// interleaves vectors of them.
+bool isInterleaved(LoopsOp op, int64_t dim, ArrayRef<SizeExpr> starts, const Machine &machine) {
+  auto type = cast<GraphTensorType>(op.getResult(0).getType());
+  return (int64_t)starts.size() <= machine.mostInterleaved && dim + 1 == type.getRank() &&
+         type.getStrides()[dim].isConstant(1) && type.getSizes()[dim].isConstant((int64_t)starts.size()) &&
+         llvm::all_of(llvm::enumerate(starts),
+                      [](auto each) { return each.value().isConstant((int64_t)each.index()); });
+}
+
 class PartPlacer {
 public:
   PartPlacer(FuncOp func, const Machine &machine, llvm::function_ref<bool(LoopsOp)> isInlined,
@@ -94,7 +104,7 @@ private:
     if (isWritten(whole))
       return false;
     if (found.loads.size() > mostChoices)
-      return !isInterleaved(found);
+      return !isInterleaved(found.op, found.dim, ArrayRef(found.starts).drop_back(), machine);
     if (!hasLongRuns(found, facts))
       return false;
     auto type = cast<GraphTensorType>(whole.getType());
@@ -111,14 +121,6 @@ private:
     }
     // A kernel for each of the other operands instead of one for all: each is a launch more, but for the first.
     return stored > 0 && (others <= 1 || 2 * stored >= (others - 1) * machine.bytesPerLaunch);
-  }
-
-  bool isInterleaved(const Concatenation &found) {
-    auto type = cast<GraphTensorType>(LoopsOp(found.op).getResult(0).getType());
-    return (int64_t)found.loads.size() <= machine.mostInterleaved && found.dim + 1 == type.getRank() &&
-           type.getStrides()[found.dim].isConstant(1) &&
-           llvm::all_of(llvm::seq<unsigned>(found.loads.size()),
-                        [&](unsigned k) { return found.lengthOf(k, sizes).isConstant(1); });
   }
 
   void place(const Concatenation &found) {
@@ -205,14 +207,7 @@ bool hasManyParts(LoopsOp op) {
 bool isInterleavedStack(LoopsOp op, const Machine &machine) {
   auto starts = op->getAttrOfType<ArrayAttr>(kPartStarts);
   auto dim = op->getAttrOfType<IntegerAttr>(kConcatenatedDim);
-  if (!starts || !dim || op.getNumResults() != 1 || (int64_t)starts.size() > machine.mostInterleaved)
-    return false;
-  auto type = cast<GraphTensorType>(op.getResult(0).getType());
-  int64_t last = type.getRank() - 1;
-  return dim.getInt() == last && type.getStrides()[last].isConstant(1) &&
-         type.getSizes()[last].isConstant((int64_t)starts.size()) &&
-         llvm::all_of(llvm::enumerate(exprsOf(starts)),
-                      [](auto each) { return each.value().isConstant((int64_t)each.index()); });
+  return starts && dim && op.getNumResults() == 1 && isInterleaved(op, dim.getInt(), exprsOf(starts), machine);
 }
 
 bool isForOneStack(LoopsOp op, const Machine &machine) {
