@@ -83,6 +83,12 @@ def pytest_unconfigure() -> None:
     shutil.rmtree(_cache_dir, ignore_errors=True)
 
 
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """What a test file draws while it is imported is the same in each run, like what its tests draw."""
+    if isinstance(collector, pytest.Module):
+        torch.manual_seed(0)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """With several processes a file is one process's, which compiles what its tests share once. The largest file is
