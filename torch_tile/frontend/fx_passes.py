@@ -17,6 +17,7 @@ from torch.fx import GraphModule, Node
 
 from torch_tile.config import Settings
 from torch_tile.debug import limits
+from torch_tile.frontend import stated_sizes
 from torch_tile.frontend.complex_numbers import replace_complex
 from torch_tile.frontend.thin_products import replace_thin_products
 
@@ -248,6 +249,7 @@ def replace_random(gm: GraphModule) -> int:
 
 def run_passes(gm: GraphModule, settings: Settings) -> None:
     """Everything done to a joint or inference graph."""
+    stated_sizes.learn(gm)
     if limits.is_on(settings, "complex_numbers"):
         replace_complex(gm)
     if not settings["fallback_random"] and limits.is_on(settings, "random"):

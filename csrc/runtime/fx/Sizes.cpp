@@ -105,7 +105,10 @@ SizeExpr Sizes::read(py::handle value) {
   return renamed;
 }
 
-SizeExpr Sizes::readExpression(py::handle expression, py::handle shapeEnv) {
+SizeExpr Sizes::readExpression(py::handle given, py::handle shapeEnv) {
+  py::object expression = py::reinterpret_borrow<py::object>(given);
+  if (py::hasattr(shapeEnv, "_torch_tile_stated_sizes"))
+    expression = py::module_::import("torch_tile.frontend.stated_sizes").attr("replaced")(expression, shapeEnv);
   if (py::type::of(expression).attr("__name__").cast<std::string_view>() == "Piecewise")
     return readChoice(expression, shapeEnv);
   std::string text = py::str(expression).cast<std::string>(), error;

@@ -54,7 +54,7 @@ public:
 private:
   /// `a if condition else b` of sizes.
   SizeExpr readChoice(pybind11::handle expression, pybind11::handle shapeEnv);
-  SizeExpr readExpression(pybind11::handle expression, pybind11::handle shapeEnv);
+  SizeExpr readExpression(pybind11::handle given, pybind11::handle shapeEnv);
   SizeExpr readTruth(pybind11::handle condition, pybind11::handle shapeEnv);
   SizeExpr rename(std::string_view torchName, pybind11::handle shapeEnv);
 
