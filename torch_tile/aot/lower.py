@@ -37,6 +37,7 @@ from torch_tile.frontend.higher_order import prepare_higher_order, remove_tokens
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.part_writes.at_indices import write_at_indices
 from torch_tile.frontend.part_writes.into_inputs import write_into_inputs
+from torch_tile.frontend.pointwise_convolutions import are_products, replace_pointwise_convolutions
 from torch_tile.frontend.pycalls import first_in_python
 from torch_tile.frontend.sizes import without_guards
 from torch_tile.frontend.sorts.replace import replace_sorts
@@ -359,7 +360,9 @@ def _print(
                 fuse_epilogues(gm, settings, constants.value, constants.add)
         elif device == "cpu":
             if settings["fusion"] and not sizes_before:
-                put_channels_last(Constants(gm), Report())
+                put_channels_last(Constants(gm), Report(), are_products=are_products(settings))
+                if are_products(settings):
+                    replace_pointwise_convolutions(gm)
             fuse_epilogues(gm, settings)
     if _dynamic_sizes(gm) != sizes_before:
         raise _unsupported("a size that may change was fixed while the program was lowered")

@@ -31,6 +31,7 @@ PASSES = {
     "written_attention": "products with a softmax between are one kernel",
     "common_subexpressions": "equal computations of a joint graph are merged",
     "channels_last": "convolutions get inputs with channels last",
+    "pointwise_convolutions": "convolutions with filters of one point on CPU are products",
     "convolution_biases": "biases of convolutions on GPU are added by kernels",
     "epilogues": "activations are computed by the library, behind products and convolutions",
     "fold": "frozen parameters: what depends on them alone is computed once",

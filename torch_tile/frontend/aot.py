@@ -71,7 +71,14 @@ def _calls_foreach(gm: torch.fx.GraphModule) -> bool:
 
 def _decompositions(settings: Settings, is_training: bool, has_foreach: bool) -> Any:
     # Passes too: nothing is imported while a graph is traced.
-    from torch_tile.frontend import channels_last, compile, epilogues, fx_passes, partition  # noqa: F401
+    from torch_tile.frontend import (  # noqa: F401
+        channels_last,
+        compile,
+        epilogues,
+        fx_passes,
+        partition,
+        pointwise_convolutions,
+    )
     from torch_tile.frontend.decompositions import decomposition_table
 
     table = decomposition_table(is_training, has_foreach)
@@ -261,10 +268,19 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         if settings["fusion"] and limits.is_on(settings, "channels_last"):
             from torch_tile.frontend.channels_last import put_channels_last
             from torch_tile.frontend.constant_folding import Constants, Report, outside_of_tracing
+            from torch_tile.frontend.pointwise_convolutions import are_products
 
+            is_inference = device_type != "cuda"
             with outside_of_tracing():
-                put_channels_last(Constants(gm), Report(), device_type)
+                put_channels_last(Constants(gm), Report(), device_type, is_inference and are_products(settings))
         faults.point("channels_last")
+
+    def replace_convolutions(gm: torch.fx.GraphModule) -> None:
+        from torch_tile.frontend.pointwise_convolutions import are_products, replace_pointwise_convolutions
+
+        if are_products(settings):
+            replace_pointwise_convolutions(gm)
+        faults.point("pointwise_convolutions")
 
     def inference(gm: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
         run_joint(gm, "post_grad_pass_time_us", is_inference=True)
@@ -275,6 +291,7 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
             run_user_passes("post_grad_post_pass", gm, settings, True)
             return finished(compile_frozen(gm, example_inputs, parameters, settings), "inference", settings)
         order_channels(gm)
+        replace_convolutions(gm)
         if limits.is_on(settings, "epilogues"):
             from torch_tile.frontend.epilogues import fuse_epilogues
 

@@ -1,15 +1,16 @@
 """Convolutions in channels last: images, filters and the ops around them change their memory order.
 
 On the CPU, in inference: oneDNN computes either order in blocks of channels, and with channels last these lie in memory
-as they are: 1.1 to 1.8 times as fast for images of 14 to 64 points square, and three times where each channel has its
-own filter. On CUDA, in training too: cuDNN's matrix instructions take channels last alone; of other orders it makes
+as they are. Where filters are large and images small, copies of the filters take longer than that gains. On CUDA, in training too: cuDNN's matrix instructions take channels last alone; of other orders it makes
 copies, and a filter for each channel has slow kernels. Results of the graph keep their strides.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 from torch_tile.frontend.constant_folding import Constants, Report
+from torch_tile.frontend.pointwise_convolutions import has_filters_of_one_point
 from torch_tile.frontend.sizes import has_strides_of
 
 aten = torch.ops.aten
@@ -35,11 +37,14 @@ class _Refused(Exception):
 
 # Filters that are no constants are copied in each call, at the cost of as many points of the result.
 _LEAST_POINTS = 64
-# What oneDNN gains on the CPU by channels last, per element of a result, in units of what a copy of an element to the
-# other order takes (0.6 to 1 ns; both scale with threads). Measured on images of 14 to 224 points square with AVX-512:
-# filters of several points gain 0.01 to 0.03 ns for each multiplication, those of one group for each channel 0.4 to
-# 1.4 ns an element, those of groups of a few channels -0.1 to 1.6, and those of one point nothing.
-_GAIN_OF_FILTERS, _GAIN_OF_MULTIPLICATION, _GAIN_OF_GROUPS, _GAIN_OF_SINGLE_CHANNELS = 0.5, 0.01, 0.5, 1.0
+# What the CPU gains by channels last, and what it costs, in units of what a copy of an element to the other order takes
+# (0.6 to 1 ns; all of it scales with threads). Measured with AVX-512 on images of 7 to 112 points square. oneDNN saves
+# the copies to blocks of channels and back: 0.1 to 0.5 ns for each element of image and result, up to 1.5 where these
+# leave the caches. Products in place of filters of one point (pointwise_convolutions.py) gain as much, and 0.001 to
+# 0.015 ns for each multiplication. Filters that are copied in each call cost 0.5 to 1.6 ns for each element, since
+# oneDNN's own copy of them takes longer, too.
+_GAIN_OF_ORDER, _GAIN_OF_PRODUCTS, _COST_OF_FILTERS = 0.3, 0.002, 1.5
+_NS_OF_COPY = 0.8
 
 
 def _is_candidate_of_cudnn(weight: torch.Tensor, groups: Any) -> bool:
@@ -68,10 +73,16 @@ def _is_candidate(constants: Constants, node: Node) -> bool:
         is_supported = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     else:
         is_supported = weight.dtype is torch.float32
-    if not is_supported or constants.value(node.args[1]) is not None or has_strides_of(weight, torch.channels_last):
+    if not is_supported or constants.value(node.args[1]) is not None or _are_last(weight):
         return is_supported
     sizes = [n if isinstance(n, int) else n.node.hint for n in (result.shape[0], *result.shape[2:])]
     return all(n is not None for n in sizes) and math.prod(sizes) >= _LEAST_POINTS
+
+
+def _are_last(weight: torch.Tensor) -> bool:
+    """Whether filters lie in memory as with channels last. The order of filters of one point is the same in both."""
+    is_point = all(isinstance(size, int) and size == 1 for size in weight.shape[2:])
+    return has_strides_of(weight, torch.channels_last) or (is_point and has_strides_of(weight, torch.contiguous_format))
 
 
 def _strides(value: Any) -> list[str]:
@@ -179,25 +190,49 @@ def _elements(value: torch.Tensor) -> int | None:
     return None if any(size is None for size in sizes) else math.prod(sizes)
 
 
-def _gain(node: Node) -> float | None:
+@functools.cache
+def _gain_of_multiplication() -> float:
+    """What oneDNN gains on this processor for each multiplication of filters of several points: on some it has other
+    code for channels last, with 0.01 to 0.03 ns, on others nothing. Measured once in a process, in 5 to 20 ms."""
+    image, filters = torch.zeros(1, 256, 14, 14), torch.zeros(64, 256, 3, 3)
+    multiplications = 14 * 14 * filters.numel()
+    least = [math.inf, math.inf]
+    orders = (torch.contiguous_format, torch.channels_last)
+    operands = [tuple(x.contiguous(memory_format=order) for x in (image, filters)) for order in orders]
+    with torch.no_grad():
+        for _ in range(6):  # the first of them finds oneDNN without its code
+            for which, pair in enumerate(operands):
+                start = time.perf_counter()
+                torch.nn.functional.conv2d(*pair, padding=1)
+                least[which] = min(least[which], time.perf_counter() - start)
+    gain = (least[0] - least[1]) * 1e9 / multiplications
+    # Less than this is the copies of the image, or chance; more is another process at the wrong moment.
+    return min(gain, 0.02) / _NS_OF_COPY if gain > 0.004 else 0.0
+
+
+def _gain(node: Node, are_products: bool) -> float | None:
     """Of a convolution on the CPU, in copies of an element; None where its size is not known."""
-    weight, groups = node.args[1].meta["val"], node.args[8]  # type: ignore[union-attr]
-    count, multiplications = _elements(node.meta["val"]), _elements(weight[0])
-    if count is None or multiplications is None:
+    image, weight = (operand.meta["val"] for operand in node.args[:2])  # type: ignore[union-attr]
+    taken, given, multiplications = _elements(image), _elements(node.meta["val"]), _elements(weight[0])
+    if taken is None or given is None or multiplications is None:
         return None
-    if groups != 1:
-        return count * (_GAIN_OF_SINGLE_CHANNELS if weight.shape[1] == 1 else _GAIN_OF_GROUPS)
+    gain = _GAIN_OF_ORDER * (taken + given)
     if weight.shape[2] == weight.shape[3] == 1:
-        return 0
-    return count * (_GAIN_OF_FILTERS + _GAIN_OF_MULTIPLICATION * multiplications)
+        is_product = are_products and has_filters_of_one_point(node)
+        return gain + _GAIN_OF_PRODUCTS * given * multiplications if is_product else 0
+    return gain + _gain_of_multiplication() * given * multiplications if node.args[8] == 1 else gain
 
 
-def _is_worth_it(convolutions: list[Node], copies: list[Node]) -> bool:
+def _is_worth_it(convolutions: list[Node], copies: list[Node], are_products: bool) -> bool:
     """Whether those on the CPU, if there are any, gain more than copies between the two orders of memory take."""
-    gains = [_gain(node) for node in convolutions if node.meta["val"].device.type == "cpu"]
-    costs = [_elements(copy.meta["val"]) for copy in copies if copy.meta["val"].device.type == "cpu"]
-    if not gains or any(each is None for each in (*gains, *costs)):
+    filters = {node.args[1] for node in convolutions}
+    gains = [_gain(node, are_products) for node in convolutions if node.meta["val"].device.type == "cpu"]
+    copies = [copy for copy in copies if copy.meta["val"].device.type == "cpu"]
+    elements = [_elements(copy.meta["val"]) for copy in copies]
+    if not gains or any(each is None for each in (*gains, *elements)):
         return True
+    factors = [_COST_OF_FILTERS if copy in filters else 1.0 for copy in copies]
+    costs = [count * factor for count, factor in zip(elements, factors, strict=True)]  # type: ignore[operator]
     return sum(gains) > sum(costs)  # type: ignore[arg-type]
 
 
@@ -208,16 +243,19 @@ def _filters(change: _Change, weight: Node, before: Node) -> Node:
         # Not contiguous(): strides of filters of one point would be taken for either order.
         moved = torch.empty_like(value, memory_format=torch.channels_last).copy_(value)
         return constants.add(moved, before, weight.meta)
-    if has_strides_of(weight.meta["val"], torch.channels_last):
+    if _are_last(weight.meta["val"]):
         return weight
     return change.copied(weight, before, torch.channels_last)
 
 
-def put_channels_last(constants: Constants, report: Report, device_type: str | None = None) -> None:
+def put_channels_last(
+    constants: Constants, report: Report, device_type: str | None = None, are_products: bool = False
+) -> None:
     """Gives images and filters of convolutions channels last, and the results of the graph the strides they had.
 
     Args:
         device_type: convolutions on other devices stay as they are.
+        are_products: convolutions with filters of one point become products where the images have channels last.
     """
     graph = constants.gm.graph
     convolutions = [n for n in graph.nodes if n.op == "call_function" and _is_candidate(constants, n)]
@@ -254,7 +292,7 @@ def put_channels_last(constants: Constants, report: Report, device_type: str | N
                 change.visit(node)
             elif any(operand in change.before for operand in node.all_input_nodes):
                 change.visit(node)
-        if not _is_worth_it(convolutions, change.copies):
+        if not _is_worth_it(convolutions, change.copies, are_products):
             raise _Refused("copies would take longer than convolutions gain")
     except _Refused as reason:
         for undo in reversed(change.undo):
