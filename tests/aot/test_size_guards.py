@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from torch.export import Dim, export
 import torch_tile
 from tests.aot import c_interface, runner
 from torch_tile.aot.size_guards import SizeGuards, guards_of
-from torch_tile.errors import PackageError
+from torch_tile.errors import PackageError, UnsupportedError
 
 
 class Applied(torch.nn.Module):
@@ -138,6 +139,60 @@ def test_guards_that_are_not_kept_are_named(caplog: pytest.LogCaptureFixture) ->
     exported._guards_code = ["L['x'].stride()[0] == 1", "L['x'].size()[0] % 3 == 0"]
     assert guards_of(exported) == ["a0_0 % 3 == 0"]
     assert "L['x'].stride()[0] == 1" in caplog.text
+
+
+class OfTwo(NamedTuple):
+    x: torch.Tensor
+    y: torch.Tensor
+
+
+class TakesAny(torch.nn.Module):
+    def forward(self, *a: torch.Tensor) -> torch.Tensor:
+        return a[0][::2] + a[1]
+
+
+class TakesMore(torch.nn.Module):
+    def forward(self, x: torch.Tensor, *a: torch.Tensor, k: list[torch.Tensor]) -> torch.Tensor:
+        return x[::2] + a[0] + k[0]
+
+
+class TakesTwo(torch.nn.Module):
+    def forward(self, pair: OfTwo) -> torch.Tensor:
+        return pair.x[::2] + pair.y
+
+
+DIM = {0: Dim.DYNAMIC}
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "dims"),
+    [
+        (TakesAny(), lambda x, y: ((x, y), {}), ((DIM, DIM),)),
+        (TakesMore(), lambda x, y: ((x, y), {"k": [y]}), {"x": DIM, "a": (DIM,), "k": [DIM]}),
+        (TakesTwo(), lambda x, y: ((OfTwo(x, y),), {}), {"pair": OfTwo(DIM, DIM)}),
+    ],
+    ids=["any", "more", "named tuple"],
+)
+def test_arguments_in_structures(module: torch.nn.Module, arguments: Any, dims: Any, tmp_path: Path) -> None:
+    args, kwargs = arguments(torch.randn(8), torch.randn(4))
+    torch_tile.aot.package(export(module, args, kwargs, dynamic_shapes=dims), tmp_path / "m.tile")
+    model = torch_tile.aot.load(tmp_path / "m.tile")
+    args, kwargs = arguments(torch.randn(10), torch.randn(5))
+    torch.testing.assert_close(model(*args, **kwargs), module(*args, **kwargs))
+    for x, y in ((8, 2), (8, 5), (80_000_000, 2)):
+        args, kwargs = arguments(torch.ones(x), torch.ones(y))
+        with pytest.raises(ValueError, match=r"as the exported program does; got .*\.size\(0\) = 8"):
+            model(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "text", ["L['z'].size()[0] == 3", "L['x'].y.size()[0] == 3", "3 in (L['x'].size()[0], 3)", "L['x'].size() == (8,)"]
+)
+def test_guards_of_sizes_that_cannot_be_kept_are_refused(text: str) -> None:
+    exported = export(Applied(lambda x, y: x + y), (torch.ones(3), torch.ones(3)))
+    exported._guards_code = [text]
+    with pytest.raises(UnsupportedError, match=re.escape(f"`{text}`, which a package cannot check")):
+        guards_of(exported)
 
 
 @pytest.mark.parametrize(

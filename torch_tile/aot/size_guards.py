@@ -7,6 +7,7 @@ arithmetic and comparisons is in it, whoever wrote the file.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import logging
 import re
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from torch_tile.aot.structures import argument_names
-from torch_tile.errors import PackageError
+from torch_tile.errors import PackageError, UnsupportedError
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,11 @@ _MOST_CHARACTERS = 4000
 
 
 def guards_of(program: ExportedProgram) -> list[str]:
-    """The guards that are arithmetic of sizes. A warning names others, as of strides: they are not checked."""
+    """The guards that are arithmetic of sizes. A warning names others, as of strides: they are not checked.
+
+    Raises:
+        UnsupportedError: a guard of sizes is none that a package can hold; without it, calls could read beyond memory.
+    """
     leaves = _argument_numbers(program)
     found = []
     for text in getattr(program, "_guards_code", ()):
@@ -62,7 +67,13 @@ def guards_of(program: ExportedProgram) -> list[str]:
             tree = ast.parse(text, mode="eval")
             named = ast.unparse(ast.fix_missing_locations(_Names(leaves).visit(tree)))
             _parsed(named)
-        except (SyntaxError, ValueError, RecursionError):
+        except (SyntaxError, ValueError, RecursionError) as error:
+            if ".size()" in text:
+                raise UnsupportedError(
+                    "package",
+                    f"the exported program requires of its arguments `{text}`, which a package cannot check: {error}; "
+                    "export it with sizes that do not change, or with arguments of other structure",
+                ) from None
             log.warning("the package does not check what the exported program requires of its arguments: %s", text)
             continue
         # Sizes that are one symbol are compared by the program.
@@ -72,12 +83,22 @@ def guards_of(program: ExportedProgram) -> list[str]:
 
 
 def _argument_numbers(program: ExportedProgram) -> dict[str, Any]:
-    """The arguments of the exported module by name, with the number of each value in its place."""
+    """The arguments of the exported module by name, with the number of each value in its place. Those that `*rest`
+    takes are called `rest_0` and so on, those that `**rest` takes by their keywords."""
     spec: Any = program.call_spec.in_spec
     if spec is None:
         return {}
     args, kwargs = pytree.tree_unflatten(range(spec.num_leaves), spec)
-    return {**dict(zip(argument_names(program), args, strict=False)), **kwargs}
+    names = argument_names(program)
+    of_both = {name for name in names if names.count(name) > 1}
+    return {name: value for name, value in (*zip(names, args, strict=False), *kwargs.items()) if name not in of_both}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Field:
+    """Of a named tuple or another class."""
+
+    name: str
 
 
 class _Names(ast.NodeTransformer):
@@ -94,21 +115,27 @@ class _Names(ast.NodeTransformer):
             return ast.Name(f"a{self._number(call.func.value)}_{int(ast.literal_eval(node.slice))}", ast.Load())
         return ast.Name(f"a{self._number(node)}", ast.Load())
 
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        return ast.Name(f"a{self._number(node)}", ast.Load())
+
     def _number(self, node: ast.expr) -> int:
         path: list[Any] = []
-        while isinstance(node, ast.Subscript):
-            path.append(ast.literal_eval(node.slice))
+        text = ast.unparse(node)
+        while isinstance(node, (ast.Subscript, ast.Attribute)):
+            path.insert(0, _Field(node.attr) if isinstance(node, ast.Attribute) else ast.literal_eval(node.slice))
             node = node.value
-        if not isinstance(node, ast.Name) or node.id != "L":
-            raise ValueError("no argument")
+        if not isinstance(node, ast.Name) or node.id != "L" or not path:
+            raise ValueError(f"`{text}` is no argument")
+        if path[0] not in self._leaves and len(path) > 1:  # of `*rest` or `**rest`
+            path[:2] = [f"{path[0]}_{path[1]}" if isinstance(path[1], int) else path[1]]
         value: Any = self._leaves
         try:
-            for key in reversed(path):
-                value = value[key]
-        except (KeyError, IndexError, TypeError) as error:
-            raise ValueError("no argument") from error
+            for key in path:
+                value = getattr(value, key.name) if isinstance(key, _Field) else value[key]
+        except (KeyError, IndexError, TypeError, AttributeError):
+            raise ValueError(f"no argument is known as `{text}`") from None
         if not isinstance(value, int):
-            raise ValueError("no value")
+            raise ValueError(f"`{text}` is no value")
         return value
 
 
