@@ -44,6 +44,7 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "parts": lambda x, y: ((x * y).real * 2, (x * y).imag + 1, torch.view_as_real(x * y)),
     "of parts": lambda x, y: torch.complex(x.real, y.imag) * y,
     "choice": lambda x, y: torch.where(x.real > 0, x * y, y) * 2,
+    "mean": lambda x, y: x.view(-1, 2).mean(1) + 1,
 }
 
 
@@ -238,6 +239,32 @@ def test_gradients_that_are_conjugates(function: Callable[..., Any]) -> None:
     fresh()
     (own,), (eager,) = (torch.autograd.grad(f(x), x, grad) for f in (compiled(function), function))
     torch.testing.assert_close(own, eager)
+
+
+CONJUGATED: dict[str, Callable[..., Any]] = {
+    "product": lambda x: (x * x.abs()).conj(),
+    "beside a magnitude": lambda x: ((x * 2).conj(), x.abs()),
+    "beside an angle": lambda x: ((x * 2).conj(), x.angle()),
+    "beside an exponential": lambda x: ((x * 2).conj(), x.exp() * 2),
+    "transposed": lambda x: ((x * 2).mH, x.abs()),
+    "part": lambda x: ((x * x).conj()[1:], x * x.abs()),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", CONJUGATED)
+def test_gradients_of_results_that_are_conjugates(name: str, dynamic: bool) -> None:
+    """AOTAutograd traces such a gradient as a conjugate, and calls with another tensor."""
+    function = CONJUGATED[name]
+    x = complexes(3, 4).requires_grad_()
+
+    def gradient(call: Callable[..., Any]) -> Any:
+        results = call(x)
+        results = results if isinstance(results, tuple) else (results,)
+        return torch.autograd.grad(sum(result.abs().sum() for result in results), x)[0]
+
+    fresh()
+    torch.testing.assert_close(gradient(compiled(function, dynamic=dynamic)), gradient(function))
 
 
 def test_another_call_with_a_conjugate() -> None:

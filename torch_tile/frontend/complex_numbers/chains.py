@@ -68,6 +68,14 @@ def _shows_strides(user: Node) -> bool:
     return any(result.alias_info is not None for result in user.target._schema.returns)
 
 
+def _is_of_caller(value: Node) -> bool:
+    """Whether it is a caller's tensor, or a view of one, which may be the conjugate of its memory in another call than
+    the traced one. Gradients of conjugates are traced as conjugates, too, and come as other tensors."""
+    while value.op == "call_function" and value.all_input_nodes and _shows_strides(value):
+        value = value.all_input_nodes[0]
+    return value.op == "placeholder"
+
+
 class _Replacement:
     def __init__(self, gm: GraphModule, chosen: set[Node]) -> None:
         self.gm, self.chosen = gm, chosen
@@ -94,8 +102,7 @@ class _Replacement:
         """Parts of an operand, read before `user` if there are none."""
         if operand not in self.pairs:
             emit = functools.partial(emit_before, self.gm, user)
-            # A caller's tensor may be the conjugate of its memory in another call than the traced one.
-            value = emit(aten.resolve_conj.default, operand) if operand.op == "placeholder" else operand
+            value = emit(aten.resolve_conj.default, operand) if _is_of_caller(operand) else operand
             real = emit(aten.view_as_real.default, value)
             last = value_of(real).dim() - 1
             self.pairs[operand] = emit(aten.select.int, real, last, 0), emit(aten.select.int, real, last, 1)

@@ -28,6 +28,13 @@ def _add(sign: int) -> Callable[[Parts], Pair]:
     return add
 
 
+def _mean(p: Parts) -> Pair:
+    """Sums divided by a complex number whose imaginary part is 0: an infinite part makes NaN of the other one."""
+    real, imag = _each(p)
+    by_zero = [p.emit(aten.mul.Tensor, part, 0.0) for part in (imag, real)]
+    return p.emit(aten.add.Tensor, real, by_zero[0]), p.emit(aten.sub.Tensor, imag, by_zero[1])
+
+
 def _divide(p: Parts) -> Pair:
     return _quotient(p, p.pair(p.node.args[0]), p.pair(p.node.args[1]))
 
@@ -230,13 +237,15 @@ _MOVES = (
     aten.slice_backward.default,
     aten.slice_scatter.default,
 )
-_SUMS = (aten.mean.default, aten.mean.dim, aten.sum.default, aten.sum.dim_IntList)
+_MEANS = (aten.mean.default, aten.mean.dim)
+_SUMS = (aten.sum.default, aten.sum.dim_IntList)
 
 # Operators with a complex result.
 RULES: dict[Any, Callable[[Parts], Pair]] = {
     **dict.fromkeys((*_VIEWS, *_MOVES, *_SUMS), _each),
     aten._conj.default: _conjugate,
     aten._to_copy.default: _cast,
+    **dict.fromkeys(_MEANS, _mean),
     aten.add.Scalar: _add(1),
     aten.add.Tensor: _add(1),
     aten.complex.default: _of_parts,
