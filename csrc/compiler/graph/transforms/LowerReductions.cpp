@@ -119,7 +119,8 @@ static Fold foldOf(Operation *op) {
   auto named = [](StringRef name, Type type) { return Fold{type, foldIdentity(name, type), scalarFold(name, type)}; };
   return llvm::TypeSwitch<Operation *, Fold>(op)
       .Case([&](SumOp) { return named("add", result); })
-      .Case([&](ProdOp) { return named("mul", result); })
+      // Products are made in parts, of which some may overflow and others be as small as 0 where the whole is a number.
+      .Case([&](ProdOp) { return named("mul", result.isF32() ? Type(Float64Type::get(op->getContext())) : result); })
       .Case([&](AmaxOp) { return named("max", source); })
       .Case([&](AminOp) { return named("min", source); })
       .Case([&](AnyOp) { return named("max", i1); })
