@@ -1,8 +1,9 @@
 """Convolutions in channels last: images, filters and the ops around them change their memory order.
 
 On the CPU, in inference: oneDNN computes either order in blocks of channels, and with channels last these lie in memory
-as they are. Where filters are large and images small, copies of the filters take longer than that gains. On CUDA, in training too: cuDNN's matrix instructions take channels last alone; of other orders it makes
-copies, and a filter for each channel has slow kernels. Results of the graph keep their strides.
+as they are. Where filters are large and images small, copies of the filters take longer than that gains. On CUDA, in
+training too: cuDNN's matrix instructions take channels last alone; of other orders it makes copies, and a filter for
+each channel has slow kernels. Results of the graph keep their strides.
 """
 
 from __future__ import annotations
@@ -198,12 +199,12 @@ def _gain_of_multiplication() -> float:
     multiplications = 14 * 14 * filters.numel()
     least = [math.inf, math.inf]
     orders = (torch.contiguous_format, torch.channels_last)
-    operands = [tuple(x.contiguous(memory_format=order) for x in (image, filters)) for order in orders]
+    operands = [[x.contiguous(memory_format=order) for x in (image, filters)] for order in orders]
     with torch.no_grad():
         for _ in range(6):  # the first of them finds oneDNN without its code
-            for which, pair in enumerate(operands):
+            for which, (pixels, weight) in enumerate(operands):
                 start = time.perf_counter()
-                torch.nn.functional.conv2d(*pair, padding=1)
+                torch.nn.functional.conv2d(pixels, weight, padding=1)
                 least[which] = min(least[which], time.perf_counter() - start)
     gain = (least[0] - least[1]) * 1e9 / multiplications
     # Less than this is the copies of the image, or chance; more is another process at the wrong moment.
