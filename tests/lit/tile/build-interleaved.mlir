@@ -70,6 +70,22 @@ graph.func @run(%x: !graph.tensor<[1000, 2], f32>) -> !graph.tensor<[1000, 2], f
 
 // -----
 
+// Rows that overlap: each is a vector as it lies. Columns would be turned to rows.
+
+// CHECK-LABEL: graph.func @windows(
+// CHECK:         vector axis i1 lanes 8
+// CHECK-NOT:     interleaved
+graph.func @windows(%x: !graph.tensor<[404], f32>) -> !graph.tensor<[100, 8], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 100, i1 = 8] -> (!graph.tensor<[100, 8], f32>) {
+    %v = graph.load %x ["i0*4 + i1"] : !graph.tensor<[404], f32> -> f32
+    %e = arith.negf %v : f32
+    graph.yield %e : f32
+  }
+  graph.return %a : !graph.tensor<[100, 8], f32>
+}
+
+// -----
+
 // Rows of a stack: all lanes along i0 would read one element of each, under masks. Each row is read as it lies.
 
 // CHECK-LABEL: graph.func @rows(

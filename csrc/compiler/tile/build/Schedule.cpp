@@ -25,6 +25,8 @@ constexpr int64_t pointsPerProgram = 4096;
 constexpr int64_t interleavedRegisters = 12;
 /// Lanes that are interleaved at least.
 constexpr int64_t fewestInterleaved = 8;
+/// Bytes of a row at least that is loaded as a vector of its own.
+constexpr int64_t fewestRowBytes = 16;
 /// Rows of a tile with two axes, of which each fills a cache line where elements are wide, and how long both axes of a
 /// reduction must be.
 constexpr int64_t rowsOfTransposedTile = 16, shortestCrossed = 8;
@@ -58,6 +60,8 @@ public:
       return schedule;
     }
     schedule.interleavedAxis = isOrdered ? -1 : cost.interleavedAxis();
+    if (schedule.interleavedAxis >= 0 && areVectors(schedule.interleavedAxis))
+      schedule.interleavedAxis = -1;
     schedule.vectorAxis = schedule.interleavedAxis >= 0 ? schedule.interleavedAxis - 1 : cost.chooseVectorAxis();
     if (schedule.vectorAxis >= 0)
       schedule.lanes = chooseLanes(schedule.vectorAxis);
@@ -79,6 +83,13 @@ public:
 
 private:
   int64_t extent(const Axis &axis) const { return cost.extent(axis); }
+
+  /// Whether rows along the axis are loaded and stored as they are: with a quarter of a register in each, that takes
+  /// less than to turn rows to columns and back.
+  bool areVectors(int axis) {
+    return cost.areRowsRead(axis) &&
+           extent(loops.axes[axis]) * cost.narrowestElement() >= std::max(fewestRowBytes, vectorBytes / 4);
+  }
 
   /// Lanes of tiles that no edge along `axis` goes through, at least a few: a part of a tile that is interleaved is
   /// written element by element.

@@ -189,6 +189,13 @@ std::pair<int, int> ScheduleCost::crossedAxes(int vectorAxis, int64_t minExtent)
   return {-1, -1};
 }
 
+int64_t ScheduleCost::narrowestElement() {
+  int64_t bytes = 8;
+  for (const FusedLoops::Access &access : accesses)
+    bytes = std::min(bytes, torch_tile::fusion::elementBytes(access.elementType));
+  return bytes;
+}
+
 int64_t ScheduleCost::bytesPerPoint(const Axis &axis) {
   int64_t bytes = 0;
   for (const FusedLoops::Access &access : accesses)
@@ -203,6 +210,20 @@ bool ScheduleCost::isLinearAlong(const Axis &axis) {
   return llvm::all_of(accesses, [&](const FusedLoops::Access &access) {
     return !hasScalarsAlong(access, axis.name) && strideAlong(loops.sizes(), access.offset, axis.name);
   });
+}
+
+bool ScheduleCost::areRowsRead(int axis) {
+  bool anyRows = false;
+  for (const FusedLoops::Access &access : accesses) {
+    if (!access.load)
+      continue;
+    std::optional<SizeExpr> across = strideAlong(loops.sizes(), access.offset, loops.axes[axis].name);
+    if (!across || hasScalarsAlong(access, loops.axes[axis].name) || !(across->isConstant(1) || across->isConstant(0)))
+      return false;
+    std::optional<SizeExpr> along = strideAlong(loops.sizes(), access.offset, loops.axes[axis - 1].name);
+    anyRows |= across->isConstant(1) && along && !along->isConstant(0);
+  }
+  return anyRows;
 }
 
 int ScheduleCost::interleavedAxis() {

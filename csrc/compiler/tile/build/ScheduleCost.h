@@ -23,12 +23,17 @@ public:
   /// is none, or if either axis has fewer than `minExtent` points; without that, if it is too short for a processor's
   /// tiles of both to pay.
   int transposedAxis(int vectorAxis, std::optional<int64_t> minExtent = std::nullopt);
-  /// The innermost axis of a pointwise nest if it has two or four points, every result is contiguous along it and then
-  /// along the axis before it, and loads along that one are structured; -1 if not.
   /// A parallel axis for lanes and a reduced one for the rows of tiles, where each access is contiguous along one of
   /// them (or the same for all lanes), and some would be gathers along `vectorAxis`; -1 twice if there are none.
   std::pair<int, int> crossedAxes(int vectorAxis, int64_t minExtent);
+  /// The innermost axis of a pointwise nest if it is short, every result is contiguous along it and then along the axis
+  /// before it, and loads along that one are structured; -1 if not.
   int interleavedAxis();
+  /// Whether each load reads neighbours along the axis, or one element for all of it; at least one of them reads others
+  /// at each point of the axis before it.
+  bool areRowsRead(int axis);
+  /// Bytes of an element of what the nest reads and writes, at least.
+  int64_t narrowestElement();
   /// Bytes that a point of the nest reads of what is contiguous along the axis.
   int64_t bytesPerPoint(const fusion::Axis &axis);
   /// Whether every access walks memory in equal steps along the axis.
