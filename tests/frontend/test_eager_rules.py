@@ -288,3 +288,17 @@ def test_truncated_quotients_of_low_precision(dtype: torch.dtype, dynamic: bool)
     one = torch.tensor(0.3, dtype=dtype)
     fresh()
     assert_same(compiled(quotients, dynamic=dynamic)(x, y, one), quotients(x, y, one), exact=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64], ids=lambda d: str(d)[6:])
+def test_numbers_at_equal_distances_are_those_of_eager_mode(dtype: torch.dtype) -> None:
+    """Bit for bit: as positions they become indices."""
+
+    def function(x: torch.Tensor) -> Any:
+        n = x.shape[0]
+        near = torch.linspace(0, 1, n, dtype=dtype)
+        return near + x, (near * (n - 1)).floor(), torch.linspace(-3, 5, n, dtype=dtype) * 2
+
+    call = compiled(function, dynamic=True)
+    for n in (5, 77, 78, 1000):
+        assert_same(call(torch.ones(n, dtype=dtype)), function(torch.ones(n, dtype=dtype)), exact=True)

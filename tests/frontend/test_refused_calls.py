@@ -212,6 +212,27 @@ def test_results_that_are_views_without_gradients(mode: Any, factor: float | Non
     assert_same(gradient(torch.compile(function, backend="tile")), gradient(function))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda x: x.fill_(x[0]),
+        lambda x: x[1:].fill_(x[2]),
+        lambda x: x.masked_fill_(x > 2, x[0]),
+        lambda x: x.index_fill_(0, torch.tensor([1, 3]), x[2]),
+    ],
+    ids=["fill", "part", "masked", "at indices"],
+)
+def test_filling_with_an_element_of_the_tensor(fill: Function, dynamic: bool) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        fill(x)
+        return x * 2
+
+    own, eager = torch.arange(1.0, 6), torch.arange(1.0, 6)
+    assert_same(compiled(function, dynamic=dynamic)(own), function(eager))
+    assert_same(own, eager)
+
+
 def test_writes_that_overlap_nothing_are_compiled() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         y = x.clone()

@@ -27,6 +27,8 @@ _SUBTRACTIONS = frozenset(("sub", "isub", "rsub", "subtract"))
 _ADDITIONS = _SUBTRACTIONS | {"add"}
 _PLACES_IN = frozenset(("cross_entropy", "nll_loss"))
 _INTO_FIRST = frozenset(("add_", "sub_", "subtract_", "mul_", "multiply_", "iadd", "isub", "imul"))
+# Eager mode reads a tensor of no dimension as a number before it writes.
+_READ_NUMBERS = frozenset(("fill_", "masked_fill_", "index_fill_"))
 # Those that change no element.
 _CHANGES_OF_VIEWS = frozenset(("set_", "resize_", "resize_as_", "requires_grad_", "detach_", "as_strided_", "t_"))
 _CHANGES_OF_VIEWS |= {"transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"}
@@ -167,6 +169,7 @@ def _check_call(node: Node) -> None:
     if name not in _CHANGES_OF_VIEWS and any(_is_expanded(x) for x in tensors_in(changed)):
         # Functionalization adds up what was written, even where eager mode takes the write.
         raise UnsupportedError("import", f"{name} writes elements that share memory")
+    read = [x for x in tensors_in((node.args, node.kwargs)) if x.dim() > 0 or name not in _READ_NUMBERS]
     for written in tensors_in(written_by(node)):
-        if any(_overlap_in_part(written, x) for x in tensors_in((node.args, node.kwargs))):
+        if any(_overlap_in_part(written, x) for x in read):
             raise UnsupportedError("import", f"{name} reads part of the memory that it writes")
