@@ -38,6 +38,10 @@ void SizeFacts::setHint(std::string_view symbol, int64_t hint) { change(symbol).
 
 bool SizeFacts::knows(std::string_view symbol) const { return find(context.impl().symbolAtom(symbol)) != nullptr; }
 
+bool SizeFacts::isExtent(SizeExpr e) const {
+  return std::any_of(facts.begin(), facts.end(), [&](const auto &fact) { return fact.second.extent == e; });
+}
+
 void SizeFacts::erase(std::string_view symbol) {
   change(symbol);
   facts.erase(context.impl().symbolAtom(symbol));

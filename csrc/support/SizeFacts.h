@@ -32,6 +32,8 @@ public:
   /// A value seen, for cost estimates only: no proof uses it.
   void setHint(std::string_view symbol, int64_t hint);
   bool knows(std::string_view symbol) const;
+  /// Whether it is the extent of a loop variable.
+  bool isExtent(SizeExpr e) const;
   void erase(std::string_view symbol);
 
   SizeRange range(SizeExpr e) const;

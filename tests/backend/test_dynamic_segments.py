@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.compiling import assert_same, assert_same_or_refused, compiled, count, fresh
+from torch_tile.debug import record
 
 _Function = Callable[[torch.Tensor], Any]
 LENGTHS = [200, 4, 5, 7, 15, 16, 33, 63, 64, 65, 130, 4095, 4100, 8200]
@@ -83,3 +84,14 @@ def test_two_dimensions(mode: str) -> None:
         x = torch.randn(2, 3, height, width)
         assert_same(other(x), function(x), exact=True)
     assert count("externs") == 0
+
+
+@pytest.mark.parametrize("shift", [7, -1, 1000])
+def test_rolls_of_all_elements_have_no_masks(shift: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop over all elements has a product of sizes as its extent."""
+    monkeypatch.setattr(record, "_KEPT_STAGES", ("30-tile.mlir",))
+    x = torch.randn(64, 96)
+    with record.recording() as graphs:
+        assert_same(compiled(lambda x: x.roll(shift), dynamic=True)(x), x.roll(shift))
+    (text,) = [stage for graph in graphs for stage in graph.stages.values()]
+    assert "tile.load" in text and " mask " not in text

@@ -39,6 +39,8 @@ public:
       double product = std::abs((double)term.coefficient);
       for (auto &[atom, power] : term.factors)
         product *= std::pow(ofAtom(atom), power);
+      if (product >= largestSize && facts.isExtent(productOf(term)))
+        product = std::abs((double)term.coefficient) * largestSize;
       sum += product;
     }
     return sum;
@@ -57,10 +59,22 @@ private:
     SizeRange range = facts.range(atom);
     double bound = std::max(std::abs((double)range.min), std::abs((double)range.max));
     // Bounds of sizes beyond what a process can address come of multiples of them that must fit into 64 bits.
-    if (ofArguments < 0x1p62 && bound < 0x1p57)
+    if (ofArguments < 0x1p62 && bound < largestSize)
       largest = bound;
     return known[atom.opaque()] = largest;
   }
+
+  /// The product of the factors of a term, as in the extent of a loop over all elements of a tensor.
+  SizeExpr productOf(const SizeTerm &term) {
+    SizeExpr product = facts.sizes().constant(1);
+    for (auto &[atom, power] : term.factors)
+      for (int k = 0; k < power; ++k)
+        product = facts.sizes().mul(product, atom);
+    return product;
+  }
+
+  /// Points of a loop are fewer: they read or write what a process can address.
+  static constexpr double largestSize = 0x1p57;
 
   const SizeFacts &facts;
   llvm::DenseMap<const void *, double> known;
