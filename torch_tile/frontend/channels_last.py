@@ -195,7 +195,8 @@ def _elements(value: torch.Tensor) -> int | None:
 def _gain_of_multiplication() -> float:
     """What oneDNN gains on this processor for each multiplication of filters of several points: on some it has other
     code for channels last, with 0.01 to 0.03 ns, on others nothing. Measured once in a process, in 5 to 20 ms."""
-    image, filters = torch.zeros(1, 256, 14, 14), torch.zeros(64, 256, 3, 3)
+    options: Any = {"dtype": torch.float32, "device": "cpu"}  # whatever the user's defaults are
+    image, filters = torch.zeros(1, 256, 14, 14, **options), torch.zeros(64, 256, 3, 3, **options)
     multiplications = 14 * 14 * filters.numel()
     least = [math.inf, math.inf]
     orders = (torch.contiguous_format, torch.channels_last)
