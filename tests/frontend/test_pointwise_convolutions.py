@@ -92,6 +92,14 @@ def test_where_products_are_not_wanted(options: dict[str, Any]) -> None:
     assert "convolution" in check(call, PRODUCTS["bias"], operands(torch.float32))
 
 
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_images_of_one_point_are_rows_in_any_order(name: str) -> None:
+    x, w, b = operands(torch.float32, (1, 1), 5)
+    fresh()
+    text = check(compiled(PRODUCTS[name]), PRODUCTS[name], (x.contiguous(), w, b))
+    assert "aten::convolution" not in text
+
+
 def test_images_that_are_contiguous_keep_their_convolution() -> None:
     x, w, b = operands(torch.float32)
     fresh()

@@ -41,7 +41,13 @@ def _is_product(node: Node) -> bool:
         return False
     if not all(isinstance(size, int) for size in (image.shape[1], *weight.shape)) or not weight.is_contiguous():
         return False
-    return all(has_strides_of(each, torch.channels_last) for each in (image, node.meta["val"]))
+    orders = [torch.channels_last, torch.contiguous_format] if _is_pixel(image) else [torch.channels_last]
+    return any(all(has_strides_of(each, order) for each in (image, node.meta["val"])) for order in orders)
+
+
+def _is_pixel(image: torch.Tensor) -> bool:
+    """Whether images are of one point, as those of squeezed channels: a row in either order."""
+    return all(isinstance(size, int) and size == 1 for size in image.shape[2:])
 
 
 class _Emitter:
@@ -68,6 +74,7 @@ def _replace(gm: GraphModule, node: Node) -> None:
     features = weight.meta["val"].shape[0]  # type: ignore[union-attr]
     emit = _Emitter(gm, node)
     pixels = count * height * width
+    is_last = has_strides_of(node.meta["val"], torch.channels_last)
     rows = emit.call(aten.permute.default, image, [0, 2, 3, 1])
     rows = emit.contiguous(aten.view.default, (rows, [-1, channels]), [pixels, channels])
     filters = emit.call(aten.view.default, weight, [features, channels])
@@ -80,8 +87,11 @@ def _replace(gm: GraphModule, node: Node) -> None:
         size if isinstance(size, int) else emit.call(aten.sym_size.int, image, dim)
         for dim, size in ((0, count), (2, height), (3, width))
     ]
-    result = emit.contiguous(aten.view.default, (product, [*sizes, features]), [count, height, width, features])
-    result = emit.call(aten.permute.default, result, [0, 3, 1, 2])
+    if is_last:
+        result = emit.contiguous(aten.view.default, (product, [*sizes, features]), [count, height, width, features])
+        result = emit.call(aten.permute.default, result, [0, 3, 1, 2])
+    else:
+        result = emit.contiguous(aten.view.default, (product, [sizes[0], features, 1, 1]), [count, features, 1, 1])
     node.replace_all_uses_with(result)
     gm.graph.erase_node(node)
 
