@@ -41,7 +41,11 @@ def range_of(size: Any, exported: ExportedProgram, least: dict[Any, int]) -> tup
     limits = bound_sympy(size.node.expr, known)
     lower = int(limits.lower) if limits.lower.is_finite and limits.lower.is_Integer else 0
     if isinstance(size.node.expr, sympy.Expr) and not size.node.expr.is_Symbol:
-        lower = max(lower, 0)  # of a size that is computed of others
+        # Of a size that is computed of others torch keeps the range that the user gave beside that of the symbol, where
+        # a least number of 2 may be that of every trace.
+        stated = exported.range_constraints.get(size.node.expr)
+        has_lower = stated is not None and stated.lower.is_finite and stated.lower.is_Integer
+        lower = max(lower, int(least_given(stated.lower)) if has_lower else 0)
     greatest = int(limits.upper) if limits.upper.is_finite and limits.upper.is_Integer else INT64_MAX
     return max(lower, _INT64_MIN), min(greatest, INT64_MAX)
 
