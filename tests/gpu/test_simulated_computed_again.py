@@ -24,8 +24,8 @@ def fluxes(t: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
 
 
 def warp(image: torch.Tensor, flow: torch.Tensor) -> torch.Tensor:
-    rows = torch.linspace(-1, 1, image.shape[2])[:, None] + flow[:, 0]
-    columns = torch.linspace(-1, 1, image.shape[3]) + flow[:, 1]
+    rows, columns = (torch.arange(size) * (2 / (size - 1)) - 1 for size in image.shape[2:])
+    rows, columns = rows[:, None] + flow[:, 0], columns + flow[:, 1]
     return F.grid_sample(image, torch.stack([columns, rows], -1), align_corners=True)
 
 

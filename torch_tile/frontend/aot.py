@@ -291,12 +291,12 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
             run_user_passes("post_grad_post_pass", gm, settings, True)
             return finished(compile_frozen(gm, example_inputs, parameters, settings), "inference", settings)
         order_channels(gm)
-        replace_convolutions(gm)
         if limits.is_on(settings, "epilogues"):
             from torch_tile.frontend.epilogues import fuse_epilogues
 
             fuse_epilogues(gm, settings)
         faults.point("epilogues")
+        replace_convolutions(gm)  # those without an epilogue
         return compile_one(gm, example_inputs, "inference")
 
     def partition_joint(joint: torch.fx.GraphModule, joint_inputs: Sequence[Any], **kwargs: Any) -> Any:

@@ -199,11 +199,11 @@ def _spaced_by_aten_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
     """Numbers at equal distances that are rounded otherwise become other indices, and ATen's rounding depends on the
     vectors of the processor."""
 
-    def linspace(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+    def spaced(*args: Any, device: Any = None, **kwargs: Any) -> Any:
         is_cpu = device is not None and torch.device(device).type == "cpu"
         return NotImplemented if is_cpu else function(*args, device=device, **kwargs)
 
-    return linspace
+    return spaced
 
 
 def _laid_out(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -324,7 +324,11 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
     ):
         table.update((op, _of_known_sizes(function)) for op, function in family().items())
     table.update(collectives())
-    table[aten.linspace.default] = _spaced_by_aten_on_cpu(table[aten.linspace.default])
+    for packet in (aten.linspace, aten.logspace):
+        overloads = packet.overloads()  # type: ignore[no-untyped-call]
+        for op in (getattr(packet, overload) for overload in overloads):
+            if op in table:
+                table[op] = _spaced_by_aten_on_cpu(table[op])
     table.update((op, _not_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY)
     table.update((op, _not_below_float64_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY_BELOW_FLOAT64)
     table[aten.huber_loss.default] = of_input_dtype(table[aten.huber_loss.default])
