@@ -362,7 +362,7 @@ def _print(
             if settings["fusion"] and not sizes_before:
                 put_channels_last(Constants(gm), Report(), are_products=are_products(settings))
             fuse_epilogues(gm, settings)
-            if settings["fusion"] and not sizes_before and are_products(settings):
+            if not sizes_before and are_products(settings):
                 replace_pointwise_convolutions(gm)  # those without an epilogue
     if _dynamic_sizes(gm) != sizes_before:
         raise _unsupported("a size that may change was fixed while the program was lowered")

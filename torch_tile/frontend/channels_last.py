@@ -212,7 +212,7 @@ def _gain_of_multiplication() -> float:
     return min(gain, 0.02) / _NS_OF_COPY if gain > 0.004 else 0.0
 
 
-def _gain(node: Node, are_products: bool) -> float | None:
+def _gain(node: Node, are_products: bool, per_multiplication: float = 0.0) -> float | None:
     """Of a convolution on the CPU, in copies of an element; None where its size is not known."""
     image, weight = (operand.meta["val"] for operand in node.args[:2])  # type: ignore[union-attr]
     taken, given, multiplications = _elements(image), _elements(node.meta["val"]), _elements(weight[0])
@@ -222,20 +222,25 @@ def _gain(node: Node, are_products: bool) -> float | None:
     if weight.shape[2] == weight.shape[3] == 1:
         is_product = are_products and has_filters_of_one_point(node)
         return gain + _GAIN_OF_PRODUCTS * given * multiplications if is_product else 0
-    return gain + _gain_of_multiplication() * given * multiplications if node.args[8] == 1 else gain
+    return gain + per_multiplication * given * multiplications if node.args[8] == 1 else gain
 
 
 def _is_worth_it(convolutions: list[Node], copies: list[Node], are_products: bool) -> bool:
     """Whether those on the CPU, if there are any, gain more than copies between the two orders of memory take."""
     filters = {node.args[1] for node in convolutions}
-    gains = [_gain(node, are_products) for node in convolutions if node.meta["val"].device.type == "cpu"]
+    convolutions = [node for node in convolutions if node.meta["val"].device.type == "cpu"]
+    gains = [_gain(node, are_products) for node in convolutions]
     copies = [copy for copy in copies if copy.meta["val"].device.type == "cpu"]
     elements = [_elements(copy.meta["val"]) for copy in copies]
     if not gains or any(each is None for each in (*gains, *elements)):
         return True
     factors = [_COST_OF_FILTERS if copy in filters else 1.0 for copy in copies]
     costs = [count * factor for count, factor in zip(elements, factors, strict=True)]  # type: ignore[operator]
-    return sum(gains) > sum(costs)  # type: ignore[arg-type]
+    if sum(gains) > sum(costs):  # type: ignore[arg-type]
+        return True
+    # What takes time to find out is asked for where it may decide.
+    per_multiplication = _gain_of_multiplication()
+    return sum(_gain(node, are_products, per_multiplication) or 0 for node in convolutions) > sum(costs)
 
 
 def _filters(change: _Change, weight: Node, before: Node) -> Node:
