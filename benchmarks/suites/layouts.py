@@ -136,13 +136,16 @@ def draw(number: int, elements: int) -> Program:
     return Program(number, name, function, layout, is_exact)
 
 
-def seconds_of(call: Callable[[], Any], device: str) -> float:
-    """Median time of a call: between events on a device, by rounds on the CPU."""
+def seconds_of(calls: dict[str, Callable[[], Any]], device: str) -> dict[str, float]:
+    """Median times of calls that take turns: between events on a device, where what the host does meanwhile does not
+    count, and by rounds on the CPU."""
     if device == "cuda":
-        from suites.gpu_kernels import device_seconds
+        from suites.gpu_kernels import in_rounds
 
-        return statistics.median(device_seconds(call, 0.03))
-    return statistics.median(harness.time_rounds({"": call}, rounds=3, round_seconds=0.02)[""])
+        times = in_rounds(calls, seconds=0.06, rounds=3, is_cold=True)
+    else:
+        times = harness.time_rounds(calls, rounds=3, round_seconds=0.02)
+    return {backend: statistics.median(each) for backend, each in times.items()}
 
 
 def measure(program: Program, backends: list[str], device: str) -> dict[str, Any]:
@@ -171,9 +174,7 @@ def measure(program: Program, backends: list[str], device: str) -> dict[str, Any
             calls[backend] = lambda function=function: function(x)
         del result
     del expected
-    for backend, call in calls.items():
-        enter(backend)
-        row["seconds"][backend] = seconds_of(call, device)
+    row["seconds"] = seconds_of(calls, device)
     return row
 
 

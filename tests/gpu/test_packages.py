@@ -69,7 +69,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     loaded = torch_tile.aot.load(path, device="cuda:0")
     with pytest.raises(RuntimeError, match="for cuda:0 got a tensor on cpu"):
         loaded(*arguments)
-    with pytest.raises(ValueError, match="size of dimension 0 expected 2 to 64, got 65"):
+    with pytest.raises(ValueError, match="size of dimension 0 expected 0 to 64, got 65"):
         loaded(*moved(arguments, 65))
     count = torch.cuda.device_count()
     with pytest.raises(torch_tile.UnsupportedError, match=f"device 'cuda:{count}' cannot be used: this machine has"):

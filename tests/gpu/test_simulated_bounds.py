@@ -12,7 +12,7 @@ import torch
 
 from tests.compiling import run_python
 from tests.gpu import simulator
-from tests.gpu.simulated_graphs import SimulatedGraph, compile_for_gpu
+from tests.gpu.simulated_graphs import SimulatedGraph, compile_for_gpu, schedules
 
 pytestmark = pytest.mark.skipif(not Path(simulator.CLANG).exists(), reason="needs LLVM's clang")
 
@@ -45,6 +45,10 @@ def shifted(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x[:, 1:] * 2 + y[:, :-1]
 
 
+def ends(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.softmax(-1) + y.sum(-1, keepdim=True)
+
+
 FUNCTIONS: list[Callable[..., torch.Tensor]] = [counts, window, shifted]
 
 
@@ -55,6 +59,21 @@ def check(number: int, length: int, dtype: torch.dtype, dynamic: bool) -> None:
     files = compile_for_gpu(f, x, y, dynamic=dynamic)
     found = SimulatedGraph(files).run(before_unmapped_page(x), before_unmapped_page(y))
     torch.testing.assert_close(found[0], f(x, y))
+
+
+def check_ends(length: int) -> None:
+    """Rows that one warp reads in pieces of 16 bytes, the last of which is a part."""
+    torch.manual_seed(0)
+    x, y = torch.randn(4, length), torch.randn(4, length)
+    files = compile_for_gpu(ends, x, y)
+    assert any(" threads 32 " in each and "from multiples of 4" in each for each in schedules(files))
+    found = SimulatedGraph(files).run(before_unmapped_page(x), before_unmapped_page(y))
+    torch.testing.assert_close(found[0], ends(x, y))
+
+
+@pytest.mark.parametrize("length", [129, 147, 150])
+def test_rows_of_one_warp(length: int) -> None:
+    run_python(f"from tests.gpu.test_simulated_bounds import check_ends\ncheck_ends({length})")
 
 
 @pytest.mark.parametrize("number", range(len(FUNCTIONS)), ids=[f.__name__ for f in FUNCTIONS])

@@ -116,7 +116,7 @@ RowLowering::Rows ThreadLowering::loadAcrossOrSingle(tile::LoadOp op, const Acce
     mayLeave.push_back(!isSurrounded && mayBegin);
     mayLeave.push_back(!isSurrounded && first + held + lanes > least);
     if (part.mask)
-      result[k] = loadPieces(access, part, other, /*firstIsInside=*/false)[0];
+      result[k] = loadPieces(access, part, other, /*firstIsInside=*/false, /*isMixed=*/false)[0];
     else
       whole.push_back({(int64_t)k, part});
   }

@@ -15,6 +15,8 @@ static constexpr llvm::StringLiteral multipleAttrName = "tile.multiple";
 /// Of kernels: no axis is empty, so the first element of each structured access lies inside.
 static constexpr llvm::StringLiteral neverEmptyAttrName = "tile.never_empty";
 
+static constexpr int64_t warpSize = 32;
+
 /// Whether whoever launches the kernel sees to it that the buffer begins at a multiple of 16 bytes.
 static bool isAlignedArgument(tile::KernelOp kernel, Value base) {
   auto argument = dyn_cast<BlockArgument>(base);
@@ -286,9 +288,10 @@ Value ThreadLowering::zerosInMemory() {
 
 //===-- structured access ---------------------------------------------------------------------------------------===//
 
-/// All pieces in one branch, so that their loads are under way together: whole, or element by element.
+/// All pieces in one branch, so that their loads are under way together: whole, or element by element. `isMixed`: some
+/// thread of each warp has a part of a piece, so the branch would be taken, and waited for, by all.
 SmallVector<Value> ThreadLowering::loadPieces(const Access &access, ArrayRef<Piece> parts, Value other,
-                                              bool firstIsInside) {
+                                              bool firstIsInside, bool isMixed) {
   int64_t lanes = lanesOf(access.type);
   Type type = withLanes(access.storage, lanes);
   unsigned elementBytes = bytesOf(access.storage);
@@ -296,12 +299,20 @@ SmallVector<Value> ThreadLowering::loadPieces(const Access &access, ArrayRef<Pie
   for (const Piece &part : parts)
     condition = both(condition, part.isFull);
   auto loadSingle = [&](const Piece &part) -> Value {
+    if (isMixed && part.mask) {
+      SmallVector<Value> scalars;
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        Value ptr = LLVM::GEPOp::create(b, ptrType, access.storage, part.ptr, ArrayRef<LLVM::GEPArg>{(int32_t)lane});
+        scalars.push_back(guardedLoad(access.storage, ptr, extract(part.mask, lane), other));
+      }
+      return fromScalars(scalars);
+    }
     return part.mask ? LLVM::MaskedLoadOp::create(b, type, part.ptr, part.mask,
                                                   other ? broadcast(other, type) : zero(type), elementBytes)
                            .getResult()
                      : loadElements(type, part.ptr);
   };
-  if (access.isNeverWhole)
+  if (access.isNeverWhole || isMixed)
     return llvm::map_to_vector(parts, loadSingle);
   if (!condition)
     return llvm::map_to_vector(parts, [&](const Piece &part) -> Value {
@@ -405,9 +416,12 @@ LogicalResult ThreadLowering::lowerLoad(tile::LoadOp op) {
   }
   // Of a mask, or at the end of an aligned row, some pieces may be whole and others empty: each has a branch of its
   // own.
-  size_t together = op.getMask() || op->hasAttr(multipleAttrName) ? 1 : parts.size();
+  bool endsAligned = op->hasAttr(multipleAttrName);
+  size_t together = op.getMask() || endsAligned ? 1 : parts.size();
+  bool isMixed = endsAligned && !op.getMask() && numThreads == warpSize && !access->isAligned;
   for (size_t k = 0; access->isContiguous && k < parts.size(); k += together)
-    for (Value loaded : loadPieces(*access, ArrayRef(parts).slice(k, together), other, firstIsInside && !op.getMask()))
+    for (Value loaded : loadPieces(*access, ArrayRef(parts).slice(k, together), other, firstIsInside && !op.getMask(),
+                                   isMixed && parts[k].mask))
       result.push_back(fromStorage(loaded, element));
   set(op.getResult(), result);
   return success();

@@ -158,7 +158,7 @@ private:
   mlir::LogicalResult lowerScatter(mlir::tile::ScatterOp op);
   mlir::LogicalResult lowerCheckIndex(mlir::tile::CheckIndexOp op);
   llvm::SmallVector<mlir::Value> loadPieces(const Access &access, llvm::ArrayRef<Piece> parts, mlir::Value other,
-                                            bool firstIsInside);
+                                            bool firstIsInside, bool isMixed);
   /// `mayLeave`: for each piece of the tile whether what is before its first thread's and after its last one's may be
   /// outside.
   llvm::SmallVector<mlir::Value> loadAcross(const Access &access, llvm::ArrayRef<std::pair<int64_t, Piece>> parts,
