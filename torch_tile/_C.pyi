@@ -261,9 +261,11 @@ class PackagedModel:
 class TensorState:
     """A tensor as it was when this was made, without keeping it alive."""
 
-    def __init__(self, tensor: torch.Tensor) -> None: ...
+    def __init__(self, tensor: torch.Tensor, keeps_content: bool = False) -> None:
+        """`keeps_content`: for a contiguous tensor on the CPU, whose bytes are compared each time."""
+
     def is_same(self, tensor: torch.Tensor) -> bool:
-        """Whether it is that tensor, with that memory, and unwritten as far as torch keeps count."""
+        """Whether it is that tensor, with that memory, and unwritten as far as torch keeps count, or as bytes tell."""
 
     def is_of(self, tensor: torch.Tensor) -> bool:
         """Whether it is that tensor, whatever has been done to it."""

@@ -144,6 +144,48 @@ def write_from_another_process(tensor: torch.Tensor) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
+def normed() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.1)).eval()
+
+
+def test_statistics_that_eager_training_writes() -> None:
+    """Kernels of batch norm do not count their writes."""
+    model, x = normed(), torch.randn(2, 3, 8, 8)
+    call = check(model, x)
+    for shift in (3, -2):
+        version = model[1].running_mean._version
+        model.train()(x + shift)
+        assert model[1].running_mean._version == version
+        check(model.eval(), x, call=call)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, torch.optim.SGD, torch.optim.Adagrad])
+def test_parameters_that_a_fused_optimizer_writes(optimizer: Any) -> None:
+    model, x = normed(), torch.randn(2, 3, 8, 8)
+    call = check(model, x)
+    steps = optimizer(model.parameters(), lr=0.1, fused=True)
+    other = nn.Linear(3, 4)
+    others = optimizer(other.parameters(), lr=0.1, fused=True)
+    for _ in range(2):
+        model(x).pow(2).mean().backward()
+        steps.step()
+        steps.zero_grad()
+        check(model, x, call=call)
+    version = other.weight._version
+    other(torch.ones(2, 3)).sum().backward()
+    others.step()
+    assert other.weight._version == version  # nobody has frozen it
+
+
+def test_compiled_optimizers_beside_frozen_parameters() -> None:
+    model, x = normed(), torch.randn(2, 3, 8, 8)
+    call = check(model, x)
+    steps = torch.optim.Adam(model.parameters(), lr=0.1)
+    model(x).pow(2).mean().backward()
+    torch.compile(steps.step, backend="tile")()
+    check(model, x, call=call)
+
+
 def test_parameters_in_shared_memory_stay_inputs() -> None:
     """Another process that trains writes them, which no counter of this one tells."""
     model, x = mlp(), torch.randn(20, 64)

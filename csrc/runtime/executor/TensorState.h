@@ -6,24 +6,35 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
+#include <cstring>
+#include <vector>
 
 namespace torch_tile::runtime {
 
 /// Keeps neither the tensor nor its memory alive, only their addresses from being used for others: whoever owns the
 /// tensor may drop it, or swap it for another one. What torch does not count as a write (`p.data.add_(1)`, writes to
-/// inference tensors) is not seen.
+/// inference tensors) is seen where the content is kept, too.
 class TensorState {
 public:
-  explicit TensorState(const at::Tensor &tensor)
+  /// `keepsContent`: bytes are compared at each call. The tensor must be contiguous, on the CPU.
+  explicit TensorState(const at::Tensor &tensor, bool keepsContent = false)
       : impl(tensor.unsafeGetTensorImpl()), weakImpl(tensor.getIntrusivePtr()), storageImpl(storageOf(*impl)),
         weakStorage(storageImpl ? impl->unsafe_storage().getWeakStorageImpl()
                                 : WeakStorage(c10::intrusive_ptr<c10::StorageImpl>())),
-        data(impl->data()), version(versionOf(*impl)) {}
+        data(impl->data()), version(versionOf(*impl)) {
+    if (keepsContent) {
+      TORCH_CHECK(tensor.is_cpu() && tensor.is_contiguous(), "expected a contiguous tensor on the CPU, got one on ",
+                  tensor.device(), " with strides ", tensor.strides());
+      const auto *bytes = static_cast<const char *>(data);
+      content.assign(bytes, bytes + tensor.nbytes());
+    }
+  }
 
-  /// Some nanoseconds.
+  /// Some nanoseconds, and those of a comparison of bytes where the content is kept.
   bool isSame(const at::Tensor &tensor) const {
     c10::TensorImpl *given = tensor.unsafeGetTensorImpl();
-    return given == impl && storageOf(*given) == storageImpl && given->data() == data && versionOf(*given) == version;
+    return given == impl && storageOf(*given) == storageImpl && given->data() == data && versionOf(*given) == version &&
+           (content.empty() || std::memcmp(content.data(), data, content.size()) == 0);
   }
   /// Whether it is that tensor, whatever has been done to it.
   bool isOf(const at::Tensor &tensor) const { return tensor.unsafeGetTensorImpl() == impl; }
@@ -45,6 +56,7 @@ private:
   WeakStorage weakStorage;
   const void *data;
   uint32_t version;
+  std::vector<char> content;
 };
 
 } // namespace torch_tile::runtime

@@ -154,7 +154,7 @@ PYBIND11_MODULE(_C, m) {
       },
       py::arg("text"), py::arg("options"));
   py::class_<TensorState>(m, "TensorState", py::module_local()) // the extension may be loaded twice
-      .def(py::init<const at::Tensor &>(), py::arg("tensor"))
+      .def(py::init<const at::Tensor &, bool>(), py::arg("tensor"), py::arg("keeps_content") = false)
       .def("is_same", &TensorState::isSame, py::arg("tensor"))
       .def("is_of", &TensorState::isOf, py::arg("tensor"))
       .def_property_readonly("is_expired", &TensorState::isExpired);

@@ -27,6 +27,7 @@ from torch_tile.frontend.constant_folding import Constants, Report, fold, freeze
 from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.freezing.prologue import Prologue, Recorder, UnfitError
 from torch_tile.frontend.freezing.scaling import scale_weights
+from torch_tile.frontend.freezing.writes import FrozenTensors, state_of
 from torch_tile.frontend.input_views import view_inputs
 from torch_tile.frontend.language_kernels import replace_language_kernels
 from torch_tile.frontend.reload import compile_text, names_of, recorded_as
@@ -57,6 +58,7 @@ class _Frozen:
 
     states: dict[int, _C.TensorState]
     call: Callable[..., Any]
+    tensors: FrozenTensors
 
     def takes(self, arguments: list[Any]) -> bool:
         return all(state.is_same(arguments[place]) for place, state in self.states.items())
@@ -119,14 +121,14 @@ class _Programs:
         gm.recompile()
         for name, reason in report.kept:
             log.info("%s is not frozen: %s", name, reason)
-        states = {place: _C.TensorState(tensor) for place, tensor in frozen.items()}
+        states = {place: state_of(tensor) for place, tensor in frozen.items()}
         binding = Binding(states, [id(t) for t in constants.tensors()], self, report)
         if self.num_compiled == 0:
             binding.entry = functools.partial(self._entry, recorder, list(frozen))
         inputs = [x for i, x in enumerate(self.inputs) if i not in frozen]
         program = compile_graph(gm, inputs, "inference", self.settings, binding)
         self.num_compiled += 1
-        self.programs.append(_Frozen(states, program))
+        self.programs.append(_Frozen(states, program, FrozenTensors(frozen.values())))
         if self.first is None:
             self.first = program
         return program
@@ -224,11 +226,11 @@ class _Replayed(_Programs):
                 raise
             log.info("%s: parameters are inputs now: %s", self.name, reason)
             return self.give_up()
-        tensors = {place: sources[place] for place in self.frozen}
-        states = {place: _C.TensorState(tensor) for place, tensor in tensors.items() if tensor is not None}
+        tensors = {place: tensor for place in self.frozen if (tensor := sources[place]) is not None}
+        states = {place: state_of(tensor) for place, tensor in tensors.items()}
         program = self.bound(states, constants)
         self.num_compiled += 1
-        self.programs.append(_Frozen(states, program))
+        self.programs.append(_Frozen(states, program, FrozenTensors(tensors.values())))
         if self.first is None:
             self.first = program
         return program

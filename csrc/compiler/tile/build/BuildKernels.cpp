@@ -101,6 +101,18 @@ static bool hasSingleUpdates(FusedLoops &loops, const Schedule &schedule, const 
   });
 }
 
+/// Products of a few neighbours, as lanes would join them, may leave a range that those of all that comes first stay
+/// within, or the other way round.
+static bool isRunningProduct(const FusedLoops &loops) {
+  return llvm::any_of(loops.members, [](const FusedMember &member) {
+    LoopsOp op = member.op;
+    if (!op.isScan())
+      return false;
+    auto combined = op.getCombine().front().without_terminator();
+    return llvm::hasSingleElement(combined) && isa<arith::MulFOp>(*combined.begin());
+  });
+}
+
 static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options,
                                  StringRef name, int64_t alternative, Directions &directions) {
   FusedLoops asAccessed(fusion, facts);
@@ -123,8 +135,8 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   };
   // An ordered scatter takes the schedule of the CPU, with a block of threads for a vector register.
   bool isInOrder = asAccessed.isOrdered() && !asAccessed.isFreeScatter();
-  Schedule schedule = !options.isGpu        ? chooseSchedule(asAccessed, options.vectorBytes, /*foldsLanes=*/true)
-                      : !isInOrder          ? chooseParallel()
+  Schedule schedule = !options.isGpu ? chooseSchedule(asAccessed, options.vectorBytes, !isRunningProduct(asAccessed))
+                      : !isInOrder   ? chooseParallel()
                       : asAccessed.isScan() ? chooseGpuScanSchedule(asAccessed)
                                             : chooseSchedule(asAccessed, gpuVectorBytes, /*foldsLanes=*/false);
   if (options.isGpu && !isInOrder && alternative > 0) {

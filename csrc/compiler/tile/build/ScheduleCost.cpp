@@ -84,6 +84,9 @@ int ScheduleCost::chooseVectorAxis() {
   int best = (int)loops.axes.size() - 1;
   while (isOrdered && !foldsLanes && best >= 0 && loops.axes[best].reduced)
     --best;
+  // Of a scan whose lanes cannot be folded, rows side by side would be gathered: each is folded point by point instead.
+  while (loops.isScan() && !foldsLanes && best >= 0 && !isContiguousSomewhere(loops.axes[best]))
+    --best;
   if (best < 0)
     return best;
   double bestCost = vectorCost(loops.axes[best]);
