@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch._dynamo.exc import TorchRuntimeError
 
-from tests.compiling import BACKEND, assert_same, compiled, tile_only
+from tests.compiling import BACKEND, assert_same, compiled, fresh, tile_only
 
 Function = Callable[..., Any]
 INTEGERS = torch.arange(-4, 5, dtype=torch.int8)
@@ -432,3 +432,24 @@ def test_view_whose_base_is_written_through_detach() -> None:
         x = torch.tensor([2.0, 3.0])[1:].requires_grad_()
         results.append((call(x).detach(), x.detach()))
     torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("name", ["add", "sub"])
+def test_a_float_factor_of_integers(name: str) -> None:
+    """With a dynamic factor torch's tracing lets it through."""
+    function = getattr(torch, name)
+    fresh()
+    with pytest.raises(RuntimeError, match="alpha must not be a floating point number"):
+        torch.compile(lambda x, a: function(x, x, alpha=a), backend="tile", dynamic=True)(torch.arange(4), 1.5)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_values_that_do_not_fit_a_mask(count: int, accumulate: bool) -> None:
+    def put(x: torch.Tensor, mask: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        return x.index_put((mask,), values, accumulate=accumulate)
+
+    arguments = torch.zeros(4), torch.tensor([True, False, True, True]), torch.ones(count)
+    for function in (put, compiled(put)):
+        with pytest.raises(RuntimeError, match="shape mismatch"):
+            function(*arguments)

@@ -23,6 +23,7 @@ from torch_tile.counters import counters
 from torch_tile.debug import faults, limits, minify, phases
 from torch_tile.errors import OverlappingInputsError
 from torch_tile.frontend import (
+    affine_grids,
     circular_pads,
     containment,
     interpolations,
@@ -116,7 +117,7 @@ def compile_with_autograd(
         check_calls(gm)
         refuse_views_of_copies(gm, _is_training(inputs))
         check_level()
-        choices = [interpolations.choose]
+        choices = [interpolations.choose, affine_grids.choose]
         if limits.is_on(settings, "circular_pads"):
             choices.append(circular_pads.choose)
         calls = replaced(gm, choices, outside=[tensor_indices.choose])

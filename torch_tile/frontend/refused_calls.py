@@ -87,9 +87,14 @@ def _mixes_dtypes(node: Node, name: str) -> str | None:
     plain = name.strip("_")
     if plain in _SUBTRACTIONS and any(isinstance(x, bool) for x in operands):
         return f"{name} of a bool"
-    has_bool_factor = plain in _ADDITIONS and isinstance(node.kwargs.get("alpha"), bool)
-    if has_bool_factor and torch.result_type(*operands) is not torch.bool:
-        return f"{name} with a bool as alpha"
+    factor = node.kwargs.get("alpha") if plain in _ADDITIONS else None
+    factor = factor.meta.get("example_value") if isinstance(factor, Node) else factor
+    if isinstance(factor, (bool, float, torch.SymFloat)):
+        dtype = torch.result_type(*operands)
+        if isinstance(factor, bool) and dtype is not torch.bool:
+            return f"{name} with a bool as alpha"
+        if not isinstance(factor, bool) and not (dtype.is_floating_point or dtype.is_complex):
+            return f"{name} of integers with a float as alpha"
     if plain in _PLACES_IN and operands[1] is tensors[-1]:
         dtype = operands[1].dtype
         if not dtype.is_floating_point and not dtype.is_complex and dtype not in (torch.int64, torch.uint8):

@@ -106,8 +106,13 @@ def _index_put(
     if length == 1:
         taken = values
     else:
-        # As many values as true elements, or an index past their end.
-        place = torch.where(count[-1] == length, count.view(mask.shape) - 1, length)
+        place = count.view(mask.shape) - 1
+        if x.device.type == "cpu":
+            message = f"shape mismatch: {length} values for another number of true elements of a mask"
+            aten._assert_async.msg(count[-1] == length, message)
+            place = place.clamp(max=length - 1)
+        else:  # an index past the end
+            place = torch.where(count[-1] == length, place, length)
         taken = aten.index.Tensor(values, [torch.where(mask, place, 0)])
     if accumulate:
         taken = x + taken
