@@ -175,8 +175,9 @@ static LogicalResult lowerArgExtremum(Lowering &lowering, OpBuilder &builder, Op
     Value better, equal;
     if (isFloat) {
       Value bestIsNan = s.isNan(best[0]), nextIsNan = s.isNan(next[0]);
-      better = s.compareFloats(isMaximum ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT, next[0], best[0]);
-      better = s.make<arith::OrIOp>(better, s.make<arith::AndIOp>(nextIsNan, s.logicalNot(bestIsNan)));
+      // Or unordered: then next is NaN, or best.
+      better = s.compareFloats(isMaximum ? arith::CmpFPredicate::UGT : arith::CmpFPredicate::ULT, next[0], best[0]);
+      better = s.make<arith::AndIOp>(better, s.logicalNot(bestIsNan));
       equal = s.make<arith::OrIOp>(s.compareFloats(arith::CmpFPredicate::OEQ, next[0], best[0]),
                                    s.make<arith::AndIOp>(nextIsNan, bestIsNan));
     } else {
