@@ -156,6 +156,9 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
         return errors.status(StatusKind::Internal);
       build.schedules = {};
     }
+    for (tile::KernelOp kernel : module->getOps<tile::KernelOp>())
+      if (kernel->hasAttr("schedule")) // one that was built here
+        tile::dropTies(kernel);
     stages.done("tile");
     stages.dump("30-tile.mlir", *module);
   }

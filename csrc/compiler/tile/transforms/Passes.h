@@ -16,6 +16,8 @@ namespace mlir::tile {
 /// See Passes.td. Fails with a diagnostic at an op it cannot split.
 LogicalResult stripMine(KernelOp kernel, int64_t vectorBits, int64_t lanes = 64);
 /// See Passes.td.
+void dropTies(KernelOp kernel);
+/// See Passes.td.
 void orientAccesses(KernelOp kernel);
 /// See Passes.td. Fails with a diagnostic at a tile that does not fit in registers.
 LogicalResult assignLayouts(KernelOp kernel, const MatrixFeatures &features = {});

@@ -22,6 +22,21 @@ def StripMine : Pass<"tile-strip-mine", "::mlir::tile::KernelOp"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
 
+def DropTies : Pass<"tile-drop-ties", "::mlir::tile::KernelOp"> {
+  let summary = "Ask no positions of equal elements where a loop meets them in order";
+  let description = [{
+    Before / after: better | (equal & position < best position), in a loop that carries the best element and its position  ->  better.
+    Of equal elements the one that was found first is the first. The search begins at the first position instead of at none:
+    where no element is better than the worst there is, all equal that.
+
+    Needs:    positions that grow from iteration to iteration; elements that begin with the worst of their type.
+    Keeps:    the fold of what lanes, threads and loops have found, where positions decide.
+    Numerics: none.
+    Why here: behind the building of kernels, whose loops walk in order.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def OrientAccesses : Pass<"tile-orient-accesses", "::mlir::tile::KernelOp"> {
   let summary = "Make consecutive elements of gathered tiles lie along the last axis";
   let description = [{
