@@ -1,4 +1,4 @@
-// Structured loads and stores, gather, scatter and index checks.
+// Structured loads and stores.
 #include "compiler/codegen/gpu/CompileGpuKernel.h"
 #include "compiler/codegen/gpu/MemoryAccess.h"
 #include "compiler/tile/ir/Marks.h"
@@ -16,13 +16,6 @@ static constexpr llvm::StringLiteral multipleAttrName = "tile.multiple";
 static constexpr llvm::StringLiteral neverEmptyAttrName = "tile.never_empty";
 
 static constexpr int64_t warpSize = 32;
-
-/// Whether whoever launches the kernel sees to it that the buffer begins at a multiple of 16 bytes.
-static bool isAlignedArgument(tile::KernelOp kernel, Value base) {
-  auto argument = dyn_cast<BlockArgument>(base);
-  auto unaligned = kernel->getAttrOfType<DenseI64ArrayAttr>(unalignedArgsAttrName);
-  return argument && !(unaligned && llvm::is_contained(unaligned.asArrayRef(), (int64_t)argument.getArgNumber()));
-}
 
 Value ThreadLowering::both(Value left, Value right) {
   if (!left || !right)
@@ -106,105 +99,6 @@ FailureOr<ThreadLowering::Access> ThreadLowering::makeAccess(Operation *op, Type
   if (rank == 1)
     access.misalignment = low;
   return access;
-}
-
-bool torch_tile::codegen::areNeighbours(tile::KernelOp kernel, Value base, Value offsets, int64_t lanes) {
-  if (lanes == 1 || !offsets || !isa<tile::PtrType>(base.getType()))
-    return false;
-  while (auto moved = base.getDefiningOp<tile::PtrAddOp>()) {
-    if (knownMultiple(moved.getOffset()) % lanes != 0)
-      return false;
-    base = moved.getBase();
-  }
-  if (!isAlignedArgument(kernel, base))
-    return false;
-  Progression known = knownProgression(offsets, lanes);
-  return known.step == 1 && known.multiple % lanes == 0;
-}
-
-namespace {
-struct AccessByIndex {
-  Value base, offsets;
-  Type type;
-};
-} // namespace
-
-/// Nulls for other operations.
-static AccessByIndex accessByIndex(Operation *op) {
-  if (auto gather = dyn_cast<tile::GatherOp>(op))
-    return {gather.getBase(), gather.getOffsets(), gather.getType()};
-  if (auto scatter = dyn_cast<tile::ScatterOp>(op))
-    return {scatter.getBase(), scatter.getOffsets(), scatter.getValue().getType()};
-  if (auto atomic = dyn_cast<tile::AtomicRmwOp>(op))
-    return {atomic.getBase(), atomic.getOffsets(), atomic.getType()};
-  return {};
-}
-
-/// Arguments of which threads access neighbouring elements: along the lanes, or in accesses that follow one another.
-static llvm::SetVector<Value> accessedInPieces(tile::KernelOp kernel) {
-  constexpr int64_t wordBytes = 16;
-  constexpr size_t mostCompared = 16; // accesses of one argument and block, each with those before it
-  llvm::SetVector<Value> bases;
-  DenseMap<std::pair<Value, Block *>, SmallVector<Value>> offsets;
-  kernel.walk([&](Operation *op) {
-    if (auto [base, offsets, type] = accessByIndex(op);
-        base && isa<RankedTensorType>(type) && areNeighbours(kernel, base, offsets, pieceLanes(type))) {
-      while (auto moved = base.getDefiningOp<tile::PtrAddOp>())
-        base = moved.getBase();
-      bases.insert(base);
-      return;
-    }
-    auto load = dyn_cast<tile::LoadOp>(op);
-    auto store = dyn_cast<tile::StoreOp>(op);
-    if (!load && !store)
-      return;
-    ArrayRef<int64_t> strides = load ? load.getStaticStrides() : store.getStaticStrides();
-    Value base = load ? load.getBase() : store.getBase(), offset = load ? load.getOffset() : store.getOffset();
-    if (!isAlignedArgument(kernel, base) || strides.empty() || bases.contains(base))
-      return;
-    SmallVector<Value> &before = offsets[{base, op->getBlock()}];
-    Type element = cast<tile::PtrType>(base.getType()).getElementType();
-    int64_t bytes = llvm::divideCeil(element.getIntOrFloatBitWidth(), 8);
-    bool isNeighbour = llvm::any_of(before, [&](Value other) {
-      std::optional<int64_t> distance = distanceBetween(other, offset);
-      return distance && *distance != 0 && std::abs(*distance) * bytes < wordBytes;
-    });
-    if (strides.back() == 1 || isNeighbour)
-      bases.insert(base);
-    if (before.size() < mostCompared)
-      before.push_back(offset);
-  });
-  return bases;
-}
-
-std::vector<torch_tile::artifact::AlignedArgument> torch_tile::codegen::alignedArguments(tile::KernelOp kernel) {
-  std::vector<torch_tile::artifact::AlignedArgument> result;
-  if (!kernel->hasAttr(alignedArgsAttrName))
-    return result;
-  for (Value base : accessedInPieces(kernel)) {
-    auto isWritten = [](auto &&self, Value pointer) -> bool {
-      return llvm::any_of(pointer.getUsers(), [&](Operation *user) {
-        return isa<tile::PtrAddOp>(user) ? self(self, user->getResult(0)) : !isa<tile::LoadOp, tile::GatherOp>(user);
-      });
-    };
-    result.push_back({cast<BlockArgument>(base).getArgNumber(), isWritten(isWritten, base)});
-  }
-  return result;
-}
-
-Value ThreadLowering::areArgumentsAligned() {
-  if (argumentsAligned)
-    return argumentsAligned;
-  llvm::SetVector<Value> bases = accessedInPieces(kernel);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointAfterValue(alignmentAnchor);
-  Value bits;
-  for (Value base : bases) {
-    Value address = LLVM::PtrToIntOp::create(b, b.getI64Type(), scalar(base));
-    bits = bits ? arith::OrIOp::create(b, bits, address).getResult() : address;
-  }
-  Value low = bits ? arith::AndIOp::create(b, bits, i64(15)).getResult() : i64(0);
-  return argumentsAligned = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, low, i64(0));
 }
 
 /// Where the element with row-major index `index` lies.
@@ -499,81 +393,5 @@ LogicalResult ThreadLowering::lowerStore(tile::StoreOp op) {
           [&] { LLVM::StoreOp::create(b, value, part.ptr, elementBytes * lanes); }, storeSingle);
     });
   }
-  return success();
-}
-
-//===-- access by index -----------------------------------------------------------------------------------------===//
-
-bool ThreadLowering::hasSameRows(Type left, Type right) const {
-  return numRowsOf(left) == numRowsOf(right) && lanesOf(left) == lanesOf(right);
-}
-
-LogicalResult ThreadLowering::lowerGather(tile::GatherOp op) {
-  if (op.getOffsets() && !hasSameRows(op.getType(), op.getOffsets().getType()))
-    return op.emitOpError("expected a result of the offsets' shape, got ")
-           << op.getType() << " and " << op.getOffsets().getType();
-  return gatherPointers(op);
-}
-
-LogicalResult ThreadLowering::lowerScatter(tile::ScatterOp op) {
-  if (op.getOffsets() && !hasSameRows(op.getValue().getType(), op.getOffsets().getType()))
-    return op.emitOpError("expected values of the offsets' shape, got ")
-           << op.getValue().getType() << " and " << op.getOffsets().getType();
-  return scatterPointers(op);
-}
-
-/// An index that fails ends the launch as a failing assertion of eager's kernels does: nothing that reads its results
-/// runs. Those that are not checked become 0.
-LogicalResult ThreadLowering::lowerCheckIndex(tile::CheckIndexOp op) {
-  auto type = dyn_cast<RankedTensorType>(op.getIndex().getType());
-  // Integers of 64 bits take several instructions each.
-  APInt known;
-  Type element = getElementTypeOrSelf(op.getIndex().getType());
-  bool isNarrow = element.isInteger(32) && matchPattern(op.getSize(), m_ConstantInt(&known)) && known.sle(INT32_MAX);
-  Type computed = isNarrow ? element : b.getI64Type();
-  Value size = createIndexCast(scalar(op.getSize()), computed, /*isSigned=*/true), none = constant(computed, 0);
-  auto compare = [&](arith::CmpIPredicate predicate, Value left, Value right) -> Value {
-    return arith::CmpIOp::create(b, predicate, left, right);
-  };
-  Rows result;
-  Value anyOutside; // one branch for all elements, so that what they are indices of is loaded together
-  const Rows indices = rows(op.getIndex());
-  for (auto [row, list] : llvm::enumerate(indices)) {
-    SmallVector<Value> lanes;
-    for (int64_t lane = 0, end = lanesOf(list.getType()); lane < end; ++lane) {
-      Value given = createIndexCast(extract(list, lane), computed, /*isSigned=*/true), index = given;
-      if (op.getWrap()) {
-        Value isNegative = compare(arith::CmpIPredicate::slt, index, none);
-        index = arith::SelectOp::create(b, isNegative, arith::AddIOp::create(b, index, size), index);
-      }
-      Value inside =
-          both(compare(arith::CmpIPredicate::sge, index, none), compare(arith::CmpIPredicate::slt, index, size));
-      Value active;
-      if (op.getValid()) {
-        // `valid` counts along the first axis.
-        Value position = i64(0);
-        if (type && type.getRank() > 0)
-          position = arith::ExtUIOp::create(b, b.getI64Type(),
-                                            coordinates(addI32(start(type, row), lane), type.getShape())[0]);
-        active = compare(arith::CmpIPredicate::slt, position, scalar(op.getValid()));
-      }
-      if (op.getMask()) {
-        const Rows &mask = rows(op.getMask());
-        active = both(active, extract(mask[mask.size() == 1 ? 0 : row], lane));
-      }
-      // Integers may be divided by zero here, as in eager: the result is some number.
-      if (!op.getDivision()) {
-        Value outside = arith::XOrIOp::create(b, inside, constant(b.getI1Type(), 1));
-        outside = both(outside, active);
-        anyOutside = anyOutside ? arith::OrIOp::create(b, anyOutside, outside).getResult() : outside;
-      }
-      Value safe = arith::SelectOp::create(b, both(inside, active), index, none);
-      lanes.push_back(createIndexCast(safe, element, /*isSigned=*/true));
-    }
-    result.push_back(fromScalars(lanes));
-  }
-  if (anyOutside)
-    guardedStore(anyOutside, [&] { failAssertion("index out of bounds: 0 <= index < size"); });
-  set(op.getResult(), result);
   return success();
 }

@@ -60,6 +60,8 @@ Progression knownProgression(mlir::Value value, int64_t lanes);
 /// Whether the lanes of each piece of an access by index lie side by side in memory, and begin at a multiple of their
 /// size if the argument does.
 bool areNeighbours(mlir::tile::KernelOp kernel, mlir::Value base, mlir::Value offsets, int64_t lanes);
+/// Whether whoever launches the kernel sees to it that the buffer begins at a multiple of 16 bytes.
+bool isAlignedArgument(mlir::tile::KernelOp kernel, mlir::Value base);
 /// Elements of a tile that a thread has side by side.
 int64_t pieceLanes(mlir::Type type);
 
