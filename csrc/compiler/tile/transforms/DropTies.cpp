@@ -37,43 +37,61 @@ static std::optional<int64_t> smallConstantOf(Value value) {
   return number && number->isSignedIntN(32) ? std::optional(number->getSExtValue()) : std::nullopt;
 }
 
-static bool isSamePure(Operation *left, Operation *right) {
-  return left->getNumRegions() == 0 && isMemoryEffectFree(left) && left->getNumOperands() == right->getNumOperands() &&
-         left->getAttrDictionary() == right->getAttrDictionary();
-}
-
-/// `left` - `right`, where that is the same number for all elements. Positions do not wrap.
-static std::optional<int64_t> distance(Value left, Value right) {
-  if (left == right)
-    return 0;
-  std::optional<int64_t> a = smallConstantOf(left), b = smallConstantOf(right);
-  if (a && b)
-    return *a - *b;
-  Operation *l = left.getDefiningOp(), *r = right.getDefiningOp();
-  auto plus = [](std::optional<int64_t> x, std::optional<int64_t> y) {
-    return x && y ? std::optional(*x + *y) : std::nullopt;
-  };
-  if (l && r && l->getName() == r->getName() && left.getType() == right.getType()) {
-    if (isSpread(l))
-      return distance(l->getOperand(0), r->getOperand(0));
-    if (isa<arith::AddIOp>(l))
-      if (auto sum = plus(distance(l->getOperand(0), r->getOperand(0)), distance(l->getOperand(1), r->getOperand(1))))
-        return sum;
-    if (isSamePure(l, r) && llvm::all_of(llvm::zip_equal(l->getOperands(), r->getOperands()), [](auto operands) {
-          return distance(std::get<0>(operands), std::get<1>(operands)) == 0;
-        }))
+namespace {
+/// Compares values that are sums of the same parts, but for constants. Positions do not wrap.
+class Distance {
+public:
+  /// `left` - `right`, where that is the same number for all elements.
+  std::optional<int64_t> between(Value left, Value right) {
+    if (left == right)
       return 0;
+    if (--steps < 0)
+      return std::nullopt;
+    std::optional<int64_t> a = smallConstantOf(left), b = smallConstantOf(right);
+    if (a && b)
+      return *a - *b;
+    Operation *l = left.getDefiningOp(), *r = right.getDefiningOp();
+    if (l && r && l->getName() == r->getName() && left.getType() == right.getType()) {
+      if (isSpread(l))
+        return between(l->getOperand(0), r->getOperand(0));
+      if (isa<arith::AddIOp>(l)) {
+        std::optional<int64_t> first = between(l->getOperand(0), r->getOperand(0));
+        if (std::optional<int64_t> second = first ? between(l->getOperand(1), r->getOperand(1)) : first)
+          return *first + *second;
+      }
+      if (isSamePure(l, r) && llvm::all_of(llvm::zip_equal(l->getOperands(), r->getOperands()), [&](auto operands) {
+            return between(std::get<0>(operands), std::get<1>(operands)) == 0;
+          }))
+        return 0;
+    }
+    if (std::optional<int64_t> behind = pastConstant(l, right))
+      return behind;
+    std::optional<int64_t> ahead = pastConstant(r, left);
+    return ahead ? std::optional(-*ahead) : std::nullopt;
   }
-  for (int side : {0, 1}) {
-    if (auto add = dyn_cast_if_present<arith::AddIOp>(l))
-      if (auto found = plus(distance(add->getOperand(side), right), smallConstantOf(add->getOperand(1 - side))))
-        return found;
-    if (auto add = dyn_cast_if_present<arith::AddIOp>(r))
-      if (auto found = plus(distance(add->getOperand(side), left), smallConstantOf(add->getOperand(1 - side))))
-        return -*found;
+
+private:
+  /// Of `sum` from `other`, if one operand of the sum is a constant.
+  std::optional<int64_t> pastConstant(Operation *sum, Value other) {
+    if (isa_and_present<arith::AddIOp>(sum))
+      for (int side : {0, 1})
+        if (std::optional<int64_t> constant = smallConstantOf(sum->getOperand(1 - side)))
+          if (std::optional<int64_t> rest = between(sum->getOperand(side), other))
+            return *rest + *constant;
+    return std::nullopt;
   }
-  return std::nullopt;
-}
+
+  static bool isSamePure(Operation *left, Operation *right) {
+    return left->getNumRegions() == 0 && isMemoryEffectFree(left) &&
+           left->getNumOperands() == right->getNumOperands() && left->getAttrDictionary() == right->getAttrDictionary();
+  }
+
+  /// Values are compared with several others: beyond so many pairs nothing is known.
+  int steps = 200;
+};
+} // namespace
+
+static std::optional<int64_t> distance(Value left, Value right) { return Distance().between(left, right); }
 
 /// Whether every element is at least as good as `worst`, by a comparison that asks whether one is better than another.
 static bool isWorst(Operation *compare, Value worst) {
@@ -87,7 +105,9 @@ static bool isWorst(Operation *compare, Value worst) {
     return (isMaximum && matchPattern(worst, m_NegInfFloat())) || (isMinimum && matchPattern(worst, m_PosInfFloat()));
   }
   std::optional<APInt> number = constantOf(worst);
-  switch (number ? cast<arith::CmpIOp>(compare).getPredicate() : arith::CmpIPredicate::eq) {
+  if (!number)
+    return false;
+  switch (cast<arith::CmpIOp>(compare).getPredicate()) {
   case arith::CmpIPredicate::sgt:
     return number->isMinSignedValue();
   case arith::CmpIPredicate::ugt:
@@ -144,7 +164,8 @@ public:
           chosen.contains(compare.getRhs()) && breaksTies(compare) && isBehind(compare.getLhs(), compare.getRhs()))
         dropped.push_back(compare);
     });
-    if (dropped.empty() || !start(positions.front(), init))
+    auto isKnown = [&](Operation *user) { return isa<arith::SelectOp>(user) || llvm::is_contained(dropped, user); };
+    if (dropped.empty() || !llvm::all_of(carried.getUsers(), isKnown) || !start(positions.front()))
       return;
     OpBuilder builder(loop);
     for (arith::CmpIOp compare : dropped) {
@@ -182,6 +203,7 @@ private:
     if (!condition)
       return false;
     Value better = otherOperand(condition, tie), equal = otherOperand(tie, earlier);
+    bool choosesElement = false;
     for (Operation *user : condition->getUsers()) {
       auto select = dyn_cast<arith::SelectOp>(user);
       if (!select || select.getCondition() != condition.getResult())
@@ -197,8 +219,9 @@ private:
       if (!compare || !isHeld || !isWorst(compare, loop.getTiedLoopInit(argument)->get()) ||
           !isEquality(equal, select.getTrueValue(), select.getFalseValue()))
         return false;
+      choosesElement = true;
     }
-    return true;
+    return choosesElement;
   }
 
   /// Equal numbers, or that and both being NaN.
@@ -268,7 +291,7 @@ private:
 
   /// The search begins at the first position instead of at none: if nothing is better than what it begins with, all
   /// elements equal that, and the first of them is the one to find.
-  bool start(Value position, Value init) {
+  bool start(Value position) {
     llvm::SetVector<Operation *> slice;
     std::function<bool(Value)> add = [&](Value value) {
       Operation *op = value.getDefiningOp();
