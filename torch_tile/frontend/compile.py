@@ -22,7 +22,7 @@ from torch_tile.debug import calls, faults, limits, observe, phases, places, rec
 from torch_tile.debug.dump import Dump
 from torch_tile.debug.failures import Sources, note_steps
 from torch_tile.errors import OutOfResources, OverlappingInputsError, TileError
-from torch_tile.frontend import containment, cudagraphs, time_libraries, time_schedules
+from torch_tile.frontend import containment, cudagraphs, time_libraries, time_schedules, unbound_sizes
 from torch_tile.frontend.convolution_biases import separate_biases
 from torch_tile.frontend.decompositions import decomposition_table
 from torch_tile.frontend.flex.blocks import MOST_HALVINGS
@@ -263,7 +263,7 @@ def _print_and_compile(
 ) -> tuple[_C.GraphText, _C.Program, dict[str, Any]]:
     """Text and program of a graph, and what was chosen for it: the library of its matrix products, and options that the
     compiler got beside those of the settings."""
-    with phases.timed("torch_tile.import"):
+    with phases.timed("torch_tile.import"), unbound_sizes.solved(gm):
         graph = _C.print_graph(gm)
     if dump:
         dump.write("05-import.mlir", graph.text)

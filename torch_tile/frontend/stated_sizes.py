@@ -8,6 +8,7 @@ program asked for.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,6 +37,20 @@ def learn(gm: GraphModule) -> None:
                 known.update(_facts(stated, size.node.expr))
 
 
+@contextlib.contextmanager
+def also(facts: dict[Any, Any], shape_env: Any) -> Iterator[None]:
+    """What equals expressions or symbols for the time being."""
+    before = shape_env.__dict__.get(_ATTRIBUTE)
+    shape_env.__dict__[_ATTRIBUTE] = {**(before or {}), **facts}
+    try:
+        yield
+    finally:
+        if before is None:
+            del shape_env.__dict__[_ATTRIBUTE]
+        else:
+            shape_env.__dict__[_ATTRIBUTE] = before
+
+
 def _has_guards(size: torch.SymInt) -> bool:
     """Whether the program runs only where its views exist: nothing guards what depends on data."""
     return all(
@@ -60,7 +75,8 @@ def _facts(stated: Any, expression: Any) -> Iterator[tuple[Any, Any]]:
 def replaced(expression: Any, shape_env: Any) -> Any:
     """The expression with what is known to equal parts of it in their place."""
     known = shape_env.__dict__[_ATTRIBUTE]
-    for _ in range(0 if expression.is_Symbol or expression.is_number else _MOST_ROUNDS):
+    is_plain = expression.is_number or (expression.is_Symbol and expression not in known)
+    for _ in range(0 if is_plain else _MOST_ROUNDS):
         before, expression = expression, expression.subs(known)
         if expression == before:
             break
