@@ -235,12 +235,12 @@ def test_masks_that_take_values(accumulate: bool) -> None:
     x, mask = torch.randn(5, 6), torch.rand(5, 6) > 0.4
     mask[0, :2] = True
     count_true = int(mask.sum())
-    check_generated(put, x, mask, torch.randn(count_true))
-    check_generated(put, x, mask[:, 0], torch.randn(int(mask[:, 0].sum()), 6))
+    check_generated(put, x, mask, torch.randn(count_true), checks=1)
+    check_generated(put, x, mask[:, 0], torch.randn(int(mask[:, 0].sum()), 6), checks=1)
     check_generated(put, x, torch.tensor([0, 0, 1, 0, 0]) > 0, torch.randn(1, 6))
     check_generated(put, x, mask, torch.randn(1))
     for length in (count_true - 1, count_true + 1):
-        with pytest.raises((RuntimeError, IndexError)):
+        with pytest.raises(RuntimeError, match="shape mismatch"):
             compiled(put)(x, mask, torch.randn(length))
 
 
