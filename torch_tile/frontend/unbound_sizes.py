@@ -24,7 +24,8 @@ def _numbers(gm: GraphModule) -> Iterator[torch.SymInt]:
     """Inputs that are numbers, and the sizes and strides of those that are tensors."""
     for node in gm.graph.find_nodes(op="placeholder"):
         value = node.meta.get("val")
-        numbers = [*value.shape, *value.stride()] if type(value).__name__ == "FakeTensor" else [value]
+        is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
+        numbers = [*value.shape, *value.stride()] if is_strided else [value]
         yield from (number for number in numbers if isinstance(number, torch.SymInt))
 
 
@@ -35,6 +36,9 @@ def _is_unbacked(symbol: Any) -> bool:
 def _solutions(gm: GraphModule) -> tuple[dict[Any, Any], list[Any]]:
     """Symbols by what they are in terms of new ones, and those."""
     expressions = [number.node.expr for number in _numbers(gm)]
+    expressions = [e for e in expressions if any(map(_is_unbacked, e.free_symbols))]
+    if all(e.is_Symbol for e in expressions):
+        return {}, []
     known = {e for e in expressions if e.is_Symbol}
     for node in gm.graph.nodes:
         known.update(node.meta.get("unbacked_bindings") or ())

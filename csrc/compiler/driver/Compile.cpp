@@ -157,7 +157,7 @@ Status torch_tile::compileGraph(std::string_view text, const CompileOptions &opt
       build.schedules = {};
     }
     for (tile::KernelOp kernel : module->getOps<tile::KernelOp>())
-      if (kernel->hasAttr("schedule")) // one that was built here
+      if (kernel->hasAttr("schedule")) // built here: lanes with masked positions are folded in the end
         tile::dropTies(kernel);
     stages.done("tile");
     stages.dump("30-tile.mlir", *module);

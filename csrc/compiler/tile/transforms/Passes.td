@@ -25,9 +25,11 @@ def StripMine : Pass<"tile-strip-mine", "::mlir::tile::KernelOp"> {
 def DropTies : Pass<"tile-drop-ties", "::mlir::tile::KernelOp"> {
   let summary = "Ask no positions of equal elements where a loop meets them in order";
   let description = [{
-    Before / after: better | (equal & position < best position), in a loop that carries the best element and its position  ->  better.
-    Of equal elements the one that was found first is the first. The search begins at the first position instead of at none:
-    where no element is better than the worst there is, all equal that.
+    Before / after: better | (equal & position < best position)  ->  better,
+    in a loop that carries the best element and its position.
+    Of equal elements the one that was found first is the first.
+    The search begins at the first position instead of at none.
+    Where no element is better than the worst there is, all equal that.
 
     Needs:    positions that grow from iteration to iteration; elements that begin with the worst of their type.
     Keeps:    the fold of what lanes, threads and loops have found, where positions decide.
