@@ -131,6 +131,17 @@ def make_launcher(
             not.
     """
 
+def assembled_resources(ptx: str, architecture: str) -> dict[str, int | None]:
+    """What a thread needs of a kernel that is assembled: `num_registers` and `local_bytes`; None without an assembler.
+
+    Args:
+        ptx: of one kernel; begins with a comment.
+        architecture: like "sm_90a".
+
+    Raises:
+        ValueError: what the assembler says of the text.
+    """
+
 def kernel_resources(launcher: Callable[..., None], device: int = -1) -> dict[str, int | None]:
     """What a block of a kernel for GPU needs: `num_threads`, `shared_bytes`, and of a thread `num_registers` and
     `local_bytes`; on a CUDA device also `blocks_per_multiprocessor`. None is what nobody knows yet.

@@ -10,8 +10,13 @@
 
 namespace torch_tile::artifact {
 
-/// In PTX, before the number of blocks that a multiprocessor may have room for: a directive behind a comment.
+/// In PTX, before a number of blocks of a multiprocessor: a directive behind a comment. It may be taken in where the
+/// assembler, on its own, has given threads so few registers that loads wait for each other.
 inline constexpr std::string_view launchBoundNote = "// .minnctapersm ";
+
+/// Before the number of blocks for which there is shared memory. The directive may be taken in, for as many blocks or
+/// fewer, where threads got so many registers that there is no room for these blocks.
+inline constexpr std::string_view roomNote = "// if more fit: .minnctapersm ";
 
 /// The line for so many bytes; empty for none.
 std::string launchNote(uint32_t sharedBytes);

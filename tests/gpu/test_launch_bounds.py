@@ -5,10 +5,19 @@ Kernels say how many blocks there may be room for, and are assembled with that w
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+import torch
 
+import torch_tile.language as tl
+from tests.gpu.test_simulated_products import product
+from tests.language.conftest import has_compiler
 from torch_tile import _C
 
 GRAPH = """graph.func @graph(%x: !graph.tensor<[16, 64, 4194304], f32>) -> (!graph.tensor<[16, 4194304], f32>)
@@ -54,3 +63,99 @@ def test_kernels_without_loops_ask_for_nothing() -> None:
         )
     )
     assert "launch_bound" not in kernel
+
+
+def ptx_with_room(values: int, threads: int, blocks: int) -> str:
+    """A kernel that has so many numbers in registers at once, and shared memory for so many blocks."""
+    loads = "".join(f"\tld.volatile.global.f32 %f{k}, [%rd1+{4 * k}];\n" for k in range(values))
+    stores = "".join(f"\tst.volatile.global.f32 [%rd1+{4 * k}], %f{k};\n" for k in reversed(range(values)))
+    return f"""//
+.version 7.8
+.target sm_90
+.address_size 64
+.visible .entry kernel(.param .u64 argument)
+.maxntid {threads}
+// if more fit: .minnctapersm {blocks}
+{{
+\t.reg .f32 %f<{values}>;
+\t.reg .b64 %rd<2>;
+\tld.param.u64 %rd1, [argument];
+{loads}{stores}\tret;
+}}
+"""
+
+
+def resources_of(values: int, threads: int, blocks: int) -> tuple[int | None, int | None]:
+    found = _C.assembled_resources(ptx_with_room(values, threads, blocks), "sm_90")
+    return found["num_registers"], found["local_bytes"]
+
+
+# An assembler that takes 144 to 152 registers if it is told of no number of blocks: it assembles another text.
+WASTEFUL = """#!/bin/sh
+grep -q '^.minnctapersm' "$2" || cp {folder}/wasteful.ptx "$2"
+exec {ptxas} "$@"
+"""
+FIND_WASTEFUL = """
+from tests.gpu.test_launch_bounds import resources_of
+from torch_tile import _C
+assert _C.assembler() == "ptxas", _C.assembler()
+for blocks in (1, 2, 3):
+    print(*resources_of(112, 256, blocks))
+"""
+
+
+@pytest.mark.skipif(_C.assembler() != "ptxas", reason="needs ptxas, and no nvJitLink")
+def test_room_for_more_blocks(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin" / "ptxas"
+    ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
+    script.write_text(WASTEFUL.format(ptxas=ptxas, folder=tmp_path))
+    script.chmod(0o755)
+    text = ptx_with_room(140, 256, 1).replace("// if more fit: .minnctapersm 1", ".maxnreg 152")
+    (tmp_path / "wasteful.ptx").write_text(text)
+    environment = {**os.environ, "CUDA_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", FIND_WASTEFUL]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    (usual, _), two, three = (tuple(map(int, line.split())) for line in done.stdout.splitlines())
+    assert 140 < usual <= 152  # one block of 256 threads
+    assert two == three == (128, 0)  # three would leave 80 registers
+
+
+@pytest.mark.skipif(_C.assembler() == "driver", reason="needs ptxas or nvJitLink")
+def test_registers_are_not_spilled_for_more_blocks() -> None:
+    usual = resources_of(138, 144, 1)
+    assert usual[0] is not None and usual[0] > 138 and usual[1] == 0  # two blocks
+    assert resources_of(138, 144, 3) == usual
+
+
+def test_text_that_is_no_ptx() -> None:
+    if _C.assembler() == "driver":
+        pytest.skip("needs ptxas or nvJitLink")
+    with pytest.raises(ValueError, match=r"ptxas|nvJitLink"):
+        _C.assembled_resources("// no kernel\n.version 7.8\n.target sm_90\nnonsense\n", "sm_90")
+
+
+@pytest.mark.skipif(not has_compiler(), reason="needs the compiler library")
+def test_pipelined_kernels_say_what_there_is_room_for() -> None:
+    def note(**options: int) -> str | None:
+        a = torch.zeros(256, 256, dtype=torch.bfloat16)
+        blocks = {"BM": 128, "BN": 128, "BK": 64}
+        arguments = (a, a, torch.zeros(256, 256), 256, 256, 256, 256, 1, 256, 1)
+        compiled = product.warmup(*arguments, target="sm_90a", SUM=tl.float32, **blocks, **options)
+        found = re.search(r"^// if more fit: \.minnctapersm (\d+)$", compiled.asm["ptx"], flags=re.MULTILINE)
+        return found[1] if found else None
+
+    assert note(num_warps=8, num_stages=3) == "2"  # of 96 KB
+    assert note(num_warps=8, num_stages=6) is None  # 192 KB
+    assert note(num_warps=8, num_stages=3, maxnreg=168) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_two_blocks_have_registers() -> None:
+    a = torch.randn(256, 256, dtype=torch.bfloat16, device="cuda")
+    c = torch.zeros(256, 256, device="cuda")
+    blocks = {"BM": 128, "BN": 128, "BK": 64, "num_warps": 8, "num_stages": 3}
+    compiled = product[2, 2](a, a, c, 256, 256, 256, 256, 1, 256, 1, SUM=tl.float32, **blocks)
+    assert compiled.n_spills == 0 and compiled.occupancy == 2
+    torch.testing.assert_close(c.double(), a.double() @ a.double(), rtol=1e-3, atol=1e-3)

@@ -20,6 +20,21 @@ needs_simulator = pytest.mark.skipif(
 )
 
 
+@torch_tile.jit
+def weighted_rows(q_ptr, k_ptr, v_ptr, o_ptr, stride, LENGTH, B: tl.constexpr, D: tl.constexpr):
+    rows, depth = tl.arange(0, B), tl.arange(0, D)
+    keys = k_ptr + rows[:, None] * stride + depth[None, :]
+    values = v_ptr + rows[:, None] * stride + depth[None, :]
+    q = tl.load(q_ptr + rows[:, None] * stride + depth[None, :])
+    acc = tl.zeros((B, D), dtype=tl.float32)
+    for _start in range(0, LENGTH, B):
+        weights = tl.exp2(tl.dot(q, tl.trans(tl.load(keys))))
+        acc = tl.dot(weights.to(tl.bfloat16), tl.load(values), acc)
+        keys += B * stride
+        values += B * stride
+    tl.store(o_ptr + rows[:, None] * D + depth[None, :], acc.to(tl.bfloat16))
+
+
 def on_cpu(*shape: int) -> torch.Tensor:
     return torch.randn(*shape).to(torch.bfloat16)
 
@@ -120,3 +135,14 @@ def test_loops_whose_memory_differs() -> None:
 def test_on_a_device(check: Any, B: int, num_warps: int, num_stages: int) -> None:
     torch.manual_seed(0)
     check(launch, on_device, B, num_warps=num_warps, num_stages=num_stages)
+
+
+@needs_simulator
+def test_simulated_pointers_of_loads_ahead() -> None:
+    torch.manual_seed(0)
+    a, out = on_cpu(256, 64) / 8, on_cpu(64, 64)
+    simulate(weighted_rows, (1, 1, 1), a, a, a, out, 64, 256, B=64, D=64, num_warps=4, num_stages=3, target="sm_90a")
+    weights = (a[:64].double() @ a.t().double()).exp2()
+    # Weights and results are rounded to bfloat16.
+    bound = 2 * torch.finfo(torch.bfloat16).eps * (weights @ a.double().abs())
+    assert ((out.double() - weights @ a.double()).abs() <= bound).all()

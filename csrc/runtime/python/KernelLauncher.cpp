@@ -404,6 +404,17 @@ std::string importTriton(const std::string &text, bool isEmbeddable, bool pointe
   return tile;
 }
 
+py::dict assembledResources(const std::string &ptx, const std::string &architecture) {
+  std::vector<uint8_t> code(ptx.begin(), ptx.end());
+  std::string error = assemble(code, architecture);
+  TORCH_CHECK_VALUE(error.empty(), error);
+  GpuResources resources = readResources(code);
+  py::dict result;
+  result["num_registers"] = resources.numRegisters;
+  result["local_bytes"] = resources.localBytes;
+  return result;
+}
+
 } // namespace
 
 void bindKernels(py::module_ &m) {
@@ -414,6 +425,7 @@ void bindKernels(py::module_ &m) {
         py::arg("pointers_first") = false);
   m.def("make_launcher", &makeLauncher, py::arg("kernel"), py::arg("plan"), py::arg("num_ignored") = 0,
         py::arg("make_aliased") = py::none());
+  m.def("assembled_resources", &assembledResources, py::arg("ptx"), py::arg("architecture"));
   m.def("kernel_resources", &kernelResources, py::arg("launcher"), py::arg("device") = -1);
 }
 

@@ -28,12 +28,18 @@ static LogicalResult verifyNoCalls(ModuleOp module) {
   return failure(result.wasInterrupted());
 }
 
-/// Behind the number of threads, as a comment: how many blocks there may be room for. Who assembles it takes it in
-/// where the assembler, on its own, has given threads so few registers that loads wait for each other.
-static void noteLaunchBound(std::string &ptx, int64_t numBlocks) {
+/// Behind the number of threads, as a comment: how many blocks there may be room for. LaunchNote.h says what the
+/// kinds of notes mean to who assembles it.
+static void noteBlocks(std::string &ptx, std::string_view note, int64_t numBlocks) {
   size_t bound = ptx.find("\n.maxntid"), end = bound == std::string::npos ? bound : ptx.find('\n', bound + 1);
   if (end != std::string::npos)
-    ptx.insert(end, "\n" + std::string(artifact::launchBoundNote) + std::to_string(numBlocks));
+    ptx.insert(end, "\n" + std::string(note) + std::to_string(numBlocks));
+}
+
+/// Blocks for which a multiprocessor has shared memory and threads.
+static int64_t blocksWithRoom(int64_t sharedBytes, int64_t numThreads, const GpuOptions &options) {
+  constexpr int64_t mostThreads = 2048, reservedBytes = 1024; // of a multiprocessor; of each block
+  return std::min(mostThreads / numThreads, options.sharedBytes / (sharedBytes + reservedBytes));
 }
 
 FailureOr<CompiledKernel> codegen::compileGpuKernel(tile::KernelOp kernel, const KernelText &text,
@@ -62,6 +68,8 @@ FailureOr<CompiledKernel> codegen::compileGpuKernel(tile::KernelOp kernel, const
     return failure();
   clock.done("convert");
   EmitPtxOptions emit;
+  auto staged = kernel->getAttrOfType<IntegerAttr>(stagedBytesAttrName);
+  emit.keepsInductions = (bool)staged;
   emit.onStepDone = [&](const char *step) { clock.done(step); };
   if (dumps) {
     llvm::raw_string_ostream stream(dumps->llvmDialect);
@@ -72,9 +80,15 @@ FailureOr<CompiledKernel> codegen::compileGpuKernel(tile::KernelOp kernel, const
   if (failed(ptx))
     return failure();
   if (auto blocks = kernel->getAttrOfType<IntegerAttr>("tile.launch_bound"))
-    noteLaunchBound(*ptx, blocks.getInt());
+    noteBlocks(*ptx, artifact::launchBoundNote, blocks.getInt());
   CompiledKernel result;
   result.sharedBytes = (uint32_t)lowering.launchSharedBytes();
+  if (staged && !kernel->hasAttr("tile.max_registers")) {
+    int64_t sharedBytes = std::max<int64_t>(result.sharedBytes, staged.getInt());
+    int64_t numThreads = kernel->getAttrOfType<IntegerAttr>("tile.threads").getInt();
+    if (int64_t blocks = blocksWithRoom(sharedBytes, numThreads, options); blocks > 1)
+      noteBlocks(*ptx, artifact::roomNote, blocks);
+  }
   *ptx += artifact::launchNote(result.sharedBytes);
   result.name = kernel.getSymName().str();
   result.symbol = text.symbol;

@@ -15,6 +15,7 @@
 #include "llvm/IR/Verifier.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/InferAlignment.h"
 #include "llvm/Transforms/Scalar/LICM.h"
@@ -74,6 +75,24 @@ static void optimize(Module &module, TargetMachine &machine) {
     }
 }
 
+namespace {
+/// LLVM's passes for code generation, without its strength reduction of loops if asked.
+class CodegenPasses : public legacy::PassManager {
+public:
+  explicit CodegenPasses(bool keepsInductions) : keepsInductions(keepsInductions) {}
+  void add(Pass *pass) override {
+    static const AnalysisID reduction = std::unique_ptr<Pass>(createLoopStrengthReducePass())->getPassID();
+    if (keepsInductions && pass->getPassID() == reduction)
+      delete pass;
+    else
+      legacy::PassManager::add(pass);
+  }
+
+private:
+  bool keepsInductions;
+};
+} // namespace
+
 /// ptxas (12.6 to 13.0) makes of a - b, where a is the high half of a product of 32 bits and both are widened to 64,
 /// one instruction that adds -b to the product, and takes its carry for the borrow: where b is 0 the difference is too
 /// small by 2^32. Products whose high half is widened are written as products of 64 bits, which ptxas leaves alone.
@@ -131,7 +150,7 @@ mlir::FailureOr<std::string> torch_tile::codegen::emitPtx(mlir::ModuleOp module,
   stepDone("dump");
   SmallString<0> ptx;
   raw_svector_ostream stream(ptx);
-  legacy::PassManager passes;
+  CodegenPasses passes(options.keepsInductions);
   if (machine.addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::AssemblyFile, /*DisableVerify=*/true))
     return module.emitError("the target cannot emit PTX"), mlir::failure();
   passes.run(*translated);

@@ -14,6 +14,9 @@ struct EmitPtxOptions {
   std::function<void(std::string)> dumpIr;
   /// Receives the name of each step when it ends.
   std::function<void(const char *)> onStepDone;
+  /// Loops keep the pointers that they carry. LLVM's strength reduction counts registers before instructions: of a
+  /// pointer that runs iterations ahead it makes that of this iteration, and adds a distance for each load.
+  bool keepsInductions = false;
 };
 
 /// Fails with a diagnostic on `module`. Must be called on the thread that owns `machine`.

@@ -145,22 +145,33 @@ static SmallVector<Value> scalarsOf(ArrayRef<Value> pieces, function_ref<Value(V
   return scalars;
 }
 
+/// The number of the first thread of this warp, which the compiler knows to be the same in the warp. Loops do not
+/// compute it: the assembler moves no shuffle out of one.
+Value ThreadLowering::firstThreadOfWarp() {
+  if (!warpFirst) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointAfterValue(threadId);
+    warpFirst = LLVM::CallIntrinsicOp::create(b, b.getI32Type(), b.getStringAttr("llvm.nvvm.shfl.sync.idx.i32"),
+                                              ValueRange{i32(-1), threadId, i32(0), i32(31)})
+                    .getResult(0);
+  }
+  return warpFirst;
+}
+
 LogicalResult ThreadLowering::lowerWarpGroupDot(tile::DotOp op, const DotOperands &operands) {
   auto lhs = cast<RankedTensorType>(op.getLhs().getType()), type = cast<RankedTensorType>(op.getType());
   tile::LinearAttr layout = linearLayoutOf(type);
   Type element = lhs.getElementType();
   int64_t step = stepBytes * 8 / element.getIntOrFloatBitWidth(), numSteps = lhs.getDimSize(1) / step;
 
-  // Where the group's share begins, by a number that the compiler knows to be the same in a warp.
+  // Where the group's share begins.
   Value group, firstRow, firstColumn;
   for (auto [bit, move] : llvm::enumerate(layout.getThreads())) {
     tile::AxisMove along = tile::axisMove(move, type.getShape());
     if ((int64_t(1) << bit) < groupThreads || along.axis < 0)
       continue;
     if (!group)
-      group = LLVM::CallIntrinsicOp::create(b, b.getI32Type(), b.getStringAttr("llvm.nvvm.shfl.sync.idx.i32"),
-                                            ValueRange{i32(-1), threadId, i32(0), i32(31)})
-                  .getResult(0);
+      group = firstThreadOfWarp();
     Value set = arith::AndIOp::create(b, arith::ShRUIOp::create(b, group, i32(bit)), i32(1));
     Value distance = arith::MulIOp::create(b, set, i32(along.distance));
     Value &first = along.axis == 0 ? firstRow : firstColumn;

@@ -243,6 +243,7 @@ private:
 
   //===-- matrix instructions of four warps (LowerThreadsWarpGroup.cpp) -----------------------------------------===//
 
+  mlir::Value firstThreadOfWarp();
   mlir::LogicalResult lowerWarpGroupDot(mlir::tile::DotOp op, const DotOperands &operands);
   struct OperandDescriptor;
   mlir::LogicalResult lowerDotWait(mlir::tile::DotWaitOp op);
@@ -361,7 +362,7 @@ private:
   mlir::LLVM::LLVMFuncOp function;
   mlir::LLVM::GlobalOp shared, held;
   mlir::LLVM::LLVMPointerType sharedPtrType;
-  mlir::Value threadId, sharedBase, scratch;
+  mlir::Value threadId, warpFirst, sharedBase, scratch;
   mlir::Value argumentsAligned, alignmentAnchor;
   Alignment alignment;
   /// What the threads of a segment hold together, one for each piece of the tile it was reduced from.
