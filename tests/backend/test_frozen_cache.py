@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,53 @@ def test_other_values_of_parameters(cache_dir: Path, traced: list[str]) -> None:
             parameter.mul_(1.25)
         torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
     assert traced == ["inference"]
+
+
+class Scalars(torch.nn.Module):
+    """Parameters and buffers of no dimension, and what is computed of others and has none."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.s = torch.nn.Parameter(torch.tensor(value))
+        self.d = torch.nn.Parameter(torch.tensor(value + 0.25, dtype=torch.float64))
+        self.w = torch.nn.Parameter(torch.linspace(1, 2, 4) * value)
+        self.n = torch.nn.Buffer(torch.tensor(int(value) + 1))
+        self.b = torch.nn.Buffer(torch.tensor(value > 2))
+        self.plain = torch.tensor(value)
+
+
+OF_SCALARS = {
+    "mul": lambda m, x: x * m.s,
+    "double": lambda m, x: x + m.d,
+    "sum": lambda m, x: x * m.w.sum(),
+    "element": lambda m, x: x / m.w[0],
+    "norm": lambda m, x: x * m.w.norm(),
+    "integer": lambda m, x: x * m.n,
+    "power": lambda m, x: x**m.n,
+    "bool": lambda m, x: torch.where(m.b, x, -x),
+    "fill": lambda m, x: x.masked_fill(x > 1, m.s),
+    "lerp": lambda m, x: torch.lerp(x, x * 2, m.s),
+    "expand": lambda m, x: x + m.s.expand(4),
+    "product": lambda m, x: (x + m.n) @ (torch.outer(m.w, m.w) * m.b),
+    "norm of layers": lambda m, x: torch.nn.functional.layer_norm(x, (4,), m.w) * m.s,
+    "linear": lambda m, x: torch.nn.functional.linear(x, torch.outer(m.w, m.w)) * m.s.exp(),
+    "attribute": lambda m, x: x * m.plain,
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", OF_SCALARS)
+def test_other_values_of_scalars(name: str, cache_dir: Path) -> None:
+    """Numbers of a model are no part of what another one finds in the cache."""
+    x = torch.linspace(0.5, 2, 12).view(3, 4)
+    for value in (1.0, 3.0, 2.5, 1.0):
+        model = Scalars(value).eval()
+        model.forward = functools.partial(OF_SCALARS[name], model)
+        found, compiled = again(model, x)
+        torch.testing.assert_close(found, model.forward(x))
+        for tensor in (*model.parameters(), *model.buffers(), model.plain):
+            tensor.logical_not_() if tensor.dtype is torch.bool else tensor.add_(1)
+        torch.testing.assert_close(compiled(x), model.forward(x))
 
 
 @torch.no_grad()

@@ -73,6 +73,7 @@ class Constants:
             node = self.gm.graph.create_node("get_attr", name)
         node.meta.update({k: v for k, v in (meta or {}).items() if k not in ("val", "tensor_meta")})
         node.meta["val"] = self.fake(value)
+        node.meta["is_frozen"] = True
         self._values[node] = value
         return node
 
@@ -87,6 +88,17 @@ class Constants:
     def tensors(self) -> Iterable[torch.Tensor]:
         """Those that the graph still uses."""
         return [value for node, value in self._values.items() if node.users]
+
+    def read_numbers(self) -> None:
+        """Reads what graphs for GPU hold as numbers: constants of no dimension on the CPU. On the CPU they stay tensors,
+        so that the text of the graph has nothing of their values."""
+        for node, value in self._values.items():
+            if node.users and value.dim() == 0 and value.device.type == "cpu" and not self._is_on_cpu():
+                value.item()
+
+    def _is_on_cpu(self) -> bool:
+        values = (node.meta.get("val") for node in self.gm.graph.nodes)
+        return all(value.device.type == "cpu" for value in values if isinstance(value, torch.Tensor))
 
     def remove_unused(self) -> None:
         for node in [n for n in self._values if not n.users]:

@@ -317,6 +317,9 @@ static Scalar readScalar(const at::Tensor &tensor) {
 }
 
 /// A tensor held by the module becomes an input more, or a number where it is 0-d; modules are for the callables alone.
+/// Numbers are part of the text that programs are kept by. What is frozen may have another value in the next process,
+/// so on the CPU it stays a tensor; on the GPU, where a tensor would be copied by each call, freezing takes down what
+/// has been read (`Constants.read_numbers`).
 void Importer::importConstant(py::handle node) {
   py::object object = py::reinterpret_borrow<py::object>(graphModule);
   auto path = node.attr(names().target).cast<std::string>();
@@ -342,7 +345,10 @@ void Importer::importConstant(py::handle node) {
       py::object meta = metaOf(user);
       isUsedOnDevice &= THPVariable_Check(meta.ptr()) && deviceOf(meta) == device;
     }
-  if (tensor.dim() == 0 && isReal && value.type.device.is_cpu() && isUsedOnDevice && isGenerated(value.type.dtype)) {
+  bool isNumber = isReal && tensor.dim() == 0 && value.type.device.is_cpu();
+  if (isNumber && device.is_cpu())
+    isNumber = !node.attr("meta").contains("is_frozen");
+  if (isNumber && isUsedOnDevice && isGenerated(value.type.dtype)) {
     Scalar scalar = readScalar(tensor);
     PyObject *meta = value.meta;
     value.type.device = device;

@@ -115,6 +115,7 @@ class _Programs:
                 optimize(constants, report, self.settings)
             if limits.is_on(self.settings, "epilogues"):
                 fuse_epilogues(gm, self.settings, constants.value, constants.add)
+            constants.read_numbers()
         faults.point("freezing")
         gm.graph.eliminate_dead_code()
         constants.remove_unused()
