@@ -53,6 +53,15 @@ static const char *importWidened(Call &call, size_t count) {
 
 const char *importArithmetic(Call &call) { return importWidened(call, 2); }
 
+const char *importMultiply(Call &call) {
+  Operands operands(call);
+  if (!addLeading(call, operands, 2))
+    return kOddOperand;
+  at::ScalarType dtype = operands.widenedFactor(operands.promoted());
+  call.setPointwise("mul", operands.castTo(dtype), dtype);
+  return nullptr;
+}
+
 /// x + value * a * b: the second product and the sum are rounded once.
 static const char *importAddcmul(Call &call) {
   Operands operands(call);
@@ -124,7 +133,7 @@ const char *importDivide(Call &call) {
     call.set(*quotient);
     return nullptr;
   }
-  dtype = operands.widened(dtype);
+  dtype = operands.widenedFactor(dtype);
   call.setPointwise("div", operands.castTo(dtype), dtype);
   return nullptr;
 }
@@ -255,7 +264,7 @@ const char *importDivideMode(Call &call) {
   if (!addLeading(call, operands, 2))
     return kOddOperand;
   bool isFloor = call.numArguments() <= 2 || call.text(2) == "floor"; // floor_divide has no mode
-  at::ScalarType dtype = operands.widened(operands.promoted());
+  at::ScalarType dtype = operands.widenedFactor(operands.promoted());
   if (!isFloor && isFloat(dtype)) {
     if (std::optional<Value> quotient = quotientByNumber(call, operands, dtype)) {
       call.setPointwise("trunc", {&*quotient, 1}, quotient->type.dtype);

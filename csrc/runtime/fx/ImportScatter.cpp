@@ -141,19 +141,27 @@ const char *setReduced(Call &call, const Value &x, const Value &source, const st
 }
 
 /// x with `value` where a mask over some of its dimensions holds, if no count of true elements is needed for that.
+/// Torch traces index_put without a look at sizes.
 const char *setMasked(Call &call, const Value &x, Value mask, int64_t dim, Value value, bool accumulate) {
   Importer &importer = call.importer;
   size_t rest = x.type.rank() - static_cast<size_t>(dim) - mask.type.rank();
   bool isOne =
       std::all_of(value.type.sizes.begin(), value.type.sizes.end(), [](SizeExpr size) { return size.isConstant(1); });
+  std::span<const SizeExpr> sizes = x.type.sizes;
+  if (!call.requireSizes(mask.type.sizes, sizes.subspan(static_cast<size_t>(dim), mask.type.rank())))
+    return "the mask has other sizes than what it chooses of";
+  if (value.type.rank() > rest + static_cast<size_t>(dim) + 1)
+    return "values of more dimensions than their places";
   if (!isOne && value.type.rank() > rest)
     return "a mask whose true elements take values of their own";
+  if (!isOne && !call.requireSizes(value.type.sizes, sizes.last(rest), /*mayBroadcast=*/true))
+    return "the values do not broadcast to their places";
   if (value.type.rank() > rest)
     value = importer.emit("view", {value}, "", importer.scalarType(value.type.dtype));
   if (rest > 0) {
-    std::vector<SizeExpr> sizes = mask.type.sizes;
-    sizes.resize(sizes.size() + rest, importer.sizes.constant(1));
-    mask = importer.emit("view", {mask}, "", importer.makeType(at::kBool, std::move(sizes)));
+    std::vector<SizeExpr> widened = mask.type.sizes;
+    widened.resize(widened.size() + rest, importer.sizes.constant(1));
+    mask = importer.emit("view", {mask}, "", importer.makeType(at::kBool, std::move(widened)));
   }
   at::ScalarType dtype = x.type.dtype;
   value = importer.cast(value, dtype);

@@ -182,6 +182,22 @@ at::ScalarType Operands::widened(at::ScalarType dtype) const {
   return isEveryNumberExact ? dtype : at::kFloat;
 }
 
+/// A copy on the device has what is said of the tensor that it was made of.
+static bool wasOnCpu(const Value &value) {
+  return value.meta && py::handle(value.meta).attr("device").attr("type").cast<std::string_view>() == "cpu";
+}
+
+at::ScalarType Operands::widenedFactor(at::ScalarType dtype) const {
+  if (!c10::isReducedFloatingType(dtype))
+    return dtype;
+  for (size_t i = call.importer.isOnGpu() ? 0 : 1; i < std::min<size_t>(items.size(), 2); ++i) {
+    const auto &[value, scalar] = items[i];
+    if (!scalar && value.type.rank() == 0 && value.type.dtype != dtype && wasOnCpu(value))
+      return at::kFloat;
+  }
+  return widened(dtype);
+}
+
 bool Operands::areInRange(at::ScalarType dtype) const {
   return std::ranges::all_of(items, [&](const Item &item) { return !item.scalar || isInRange(*item.scalar, dtype); });
 }

@@ -85,6 +85,9 @@ public:
   at::ScalarType promoted() const;
   /// f32 instead of f16 or bf16 where a Python number is not exact there: torch computes with it unrounded.
   at::ScalarType widened(at::ScalarType dtype) const;
+  /// The same for products and quotients. Their kernels in ATen read a factor or divisor that is a 0-d tensor on the
+  /// CPU, of another dtype, as they read a number; on a GPU either factor, on the CPU the second operand.
+  at::ScalarType widenedFactor(at::ScalarType dtype) const;
   /// ATen converts each number to the dtype.
   bool areInRange(at::ScalarType dtype) const;
   std::vector<Value> castTo(at::ScalarType dtype);

@@ -52,7 +52,7 @@ constexpr OpRule rules[] = {
     {"aten::add.Tensor", importAddScaled, "add"},
     {"aten::sub.Tensor", importAddScaled, "sub"},
     {"aten::rsub.Tensor", importRsub, "sub"},
-    {"aten::mul.Tensor", importArithmetic, "mul"},
+    {"aten::mul.Tensor", importMultiply, "mul"},
     {"aten::div.Tensor", importDivide, "div"},
     {"aten::div.Tensor_mode", importDivideMode, "div"},
     {"aten::remainder.Tensor", importPromoted, "remainder"},

@@ -28,6 +28,7 @@ const OpRule *findRule(std::string_view name);
 const char *importPromoted(Call &call);
 const char *importBound(Call &call);
 const char *importArithmetic(Call &call);
+const char *importMultiply(Call &call);
 const char *importFma(Call &call); // a number among the operands is in f32 as well
 const char *importIntToFloat(Call &call);
 const char *importIntToFloatUnary(Call &call);

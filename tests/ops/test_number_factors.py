@@ -1,0 +1,61 @@
+"""Factors and divisors of low precision tensors that are 0-d tensors, or floats that change: eager mode does not round
+them to the tensor's dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+FUNCTIONS: dict[str, Callable[[torch.Tensor, Any], Any]] = {
+    "x * t": lambda x, t: x * t,
+    "mul(t, x)": lambda x, t: torch.mul(t, x) if isinstance(t, torch.Tensor) else x * t,
+    "x / t": lambda x, t: x / t,
+    "t / x": lambda x, t: t / x if isinstance(t, torch.Tensor) else x,
+    "floor": lambda x, t: torch.div(x, t, rounding_mode="floor"),
+    "trunc": lambda x, t: torch.div(x, t, rounding_mode="trunc"),
+    "mul_": lambda x, t: x.clone().mul_(t),
+    "foreach": lambda x, t: torch._foreach_mul([x, x.abs()], t),
+    "x + t": lambda x, t: x + t if isinstance(t, torch.Tensor) else x,
+}
+NUMBERS = [
+    torch.tensor(0.3),
+    torch.tensor(1e5),
+    torch.tensor(0.3, dtype=torch.float64),
+    torch.tensor(70001),
+    torch.tensor(-3, dtype=torch.int8),
+    torch.tensor(0.3, dtype=torch.bfloat16),
+    0.3,
+    1e5,
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=lambda dtype: str(dtype)[6:])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_equals_eager(name: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x = torch.cat([torch.tensor([0.5, 0.01, 2.0]), torch.randn(1000)]).to(dtype)
+    for number in NUMBERS:
+        torch.compiler.reset()
+        compiled = torch.compile(FUNCTIONS[name], backend="tile", options={"strict": True})
+        if isinstance(number, float):
+            compiled(x, 0.7)  # the next one is a float that changes
+        expected = FUNCTIONS[name](x, number)
+        torch.testing.assert_close(compiled(x, number), expected, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=lambda dtype: str(dtype)[6:])
+def test_gradients_of_scaled_losses(dtype: torch.dtype) -> None:
+    """A loss scale beyond the range of float16."""
+    torch.manual_seed(0)
+    x = (torch.randn(64) * 1e-4).to(dtype).requires_grad_()
+    scale = torch.tensor(2.0**17)
+
+    def loss(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return ((x * scale).float() ** 2).sum()
+
+    expected = torch.autograd.grad(loss(x, scale), x)[0]
+    found = torch.autograd.grad(torch.compile(loss, backend="tile", options={"strict": True})(x, scale), x)[0]
+    torch.testing.assert_close(found, expected, equal_nan=True)
