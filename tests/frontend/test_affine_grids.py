@@ -27,6 +27,17 @@ def test_values_and_gradients(sizes: tuple[int, ...], dynamic: bool, align_corne
     assert count("fallbacks") == 0
 
 
+@pytest.mark.parametrize("sizes", [(4, 1), (1, 4), (3, 1, 2), (3, 4)])
+def test_sizes_of_another_tensor(sizes: tuple[int, ...]) -> None:
+    def points(theta: torch.Tensor, image: torch.Tensor) -> torch.Tensor:
+        return F.affine_grid(theta, image.shape, align_corners=False)
+
+    fresh()
+    theta, image = torch.randn(2, len(sizes), len(sizes) + 1), torch.empty(2, 3, *sizes)
+    torch.testing.assert_close(compiled(points, dynamic=True)(theta, image), points(theta, image))
+    assert count("fallbacks") == 0
+
+
 def test_a_batch_that_does_not_fit() -> None:
     with pytest.raises(RuntimeError):
         compiled(lambda theta: F.affine_grid(theta, [3, 1, 2, 1], False))(torch.randn(2, 2, 3))

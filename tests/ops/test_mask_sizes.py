@@ -71,5 +71,26 @@ def test_a_later_call_that_does_not_fit() -> None:
         x, values = torch.randn(4, columns), torch.randn(columns)
         assert torch.equal(compiled(x, mask, values), _set(x, mask, values))
     for columns in (7, 4, 2):
-        with pytest.raises(RuntimeError, match="does not fit its places|shape mismatch"):
+        with pytest.raises(RuntimeError, match=r"does not fit its places|shape mismatch"):
             compiled(torch.randn(4, 9), mask, torch.randn(columns))
+
+
+def test_a_gradient_that_does_not_fit(set_config: Callable[[Any, str, Any], None]) -> None:
+    """Torch's trace takes as many gradients of the values as the mask has true elements, eager mode one."""
+    set_config(torch._dynamo.config, "capture_dynamic_output_shape_ops", True)
+
+    def first_of_others(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        y = x * 1
+        y[mask] = x[~mask][:1]
+        return y
+
+    compiled = torch.compile(first_of_others, backend="tile")
+    mask = torch.tensor([True, False, True, False, False, True])
+    x = torch.randn(6, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"expected a size of|doesn't match"):
+        compiled(x, mask).sum().backward()
+    mask = torch.tensor([False, False, True, False, False, False])
+    compiled(x, mask).sum().backward()
+    expected = torch.ones(6)
+    expected[0], expected[2] = 2, 0
+    assert x.grad is not None and torch.equal(x.grad, expected)

@@ -53,10 +53,13 @@ def choose(node: Node) -> Call | None:
         return None
     given: dict[str, Any] = {**dict(zip(("theta", "size", "align_corners"), node.args, strict=False)), **node.kwargs}
     size, value = given["size"], given["theta"].meta.get("example_value")
-    is_known = isinstance(size, (tuple, list)) and isinstance(value, torch.Tensor) and value.is_floating_point()
-    if not is_known or len(size) not in (4, 5) or value.shape[1:] != (len(size) - 2, len(size) - 1):
+    # One node, or a number or node for each dimension.
+    sizes = size.meta.get("example_value") if isinstance(size, Node) else size
+    if not isinstance(sizes, (tuple, list)) or not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return None
-    known = [n.meta.get("example_value") if isinstance(n, Node) else n for n in size]
+    if len(sizes) not in (4, 5) or value.shape[1:] != (len(sizes) - 2, len(sizes) - 1):
+        return None
+    known = [n.meta.get("example_value") if isinstance(n, Node) else n for n in sizes]
     if not all(isinstance(n, (int, torch.SymInt)) and guard_or_false(n > 0) for n in known):
         return None
     if not any(guard_or_false(n == 1) for n in known[2:]):  # torch asks the same

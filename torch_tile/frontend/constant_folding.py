@@ -90,8 +90,8 @@ class Constants:
         return [value for node, value in self._values.items() if node.users]
 
     def read_numbers(self) -> None:
-        """Reads what graphs for GPU hold as numbers: constants of no dimension on the CPU. On the CPU they stay tensors,
-        so that the text of the graph has nothing of their values."""
+        """Reads what graphs for GPU hold as numbers: constants of no dimension on the CPU. In graphs for the CPU they
+        stay tensors, so that the text of the graph has nothing of their values."""
         for node, value in self._values.items():
             if node.users and value.dim() == 0 and value.device.type == "cpu" and not self._is_on_cpu():
                 value.item()

@@ -398,7 +398,8 @@ const char *importRepeat(Call &call) {
   return nullptr;
 }
 
-/// slice_backward(grad, input_sizes, dim, start, end, step): grad amid zeros.
+/// slice_backward(grad, input_sizes, dim, start, end, step): grad amid zeros. Of sizes that depend on data, torch's
+/// traces have gradients with other sizes than the slice.
 const char *importSliceBackward(Call &call) {
   const Value *grad = call.tensor(0);
   if (!grad || !call.size(5).isConstant(1))
@@ -410,6 +411,11 @@ const char *importSliceBackward(Call &call) {
   SizeExpr size = call.sizeList(1)[at], start = clampPosition(importer, call.size(3), size);
   if (!start)
     return "the sign of the start is not known";
+  if (SizeExpr end = clampPosition(importer, call.size(4), size)) {
+    SizeExpr length = context.max(context.sub(end, start), context.constant(0));
+    if (!call.requireSizes({&grad->type.sizes[at], 1}, {&length, 1}))
+      return "the gradient has other sizes than the slice";
+  }
   std::vector<SizeExpr> low(grad->type.rank(), context.constant(0)), high = low;
   low[at] = start;
   high[at] = context.sub(context.sub(size, start), grad->type.sizes[at]);
