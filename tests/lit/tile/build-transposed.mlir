@@ -215,3 +215,32 @@ graph.func @gathered(%x: !graph.tensor<[9000, 5, 7], f32>) -> !graph.tensor<[900
   }
   graph.return %a : !graph.tensor<[9000, 7, 5], f32>
 }
+
+// -----
+
+// An exponential of parts of registers takes longer than strided loads of whole ones. A sum does not.
+
+// CHECK-LABEL: graph.func @parts(
+// CHECK-NOT:     row axis
+// CHECK:         math.exp {{.*}} : tensor<{{16|32|64}}xf32>
+graph.func @parts(%x: !graph.tensor<[1024, 64, 4], f32>) -> !graph.tensor<[1024, 4, 64], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 1024, i1 = 4, i2 = 64] -> (!graph.tensor<[1024, 4, 64], f32>) {
+    %v = graph.load %x ["i0", "i2", "i1"] : !graph.tensor<[1024, 64, 4], f32> -> f32
+    %e = math.exp %v : f32
+    graph.yield %e : f32
+  }
+  graph.return %a : !graph.tensor<[1024, 4, 64], f32>
+}
+
+// -----
+
+// CHECK-LABEL: graph.func @little(
+// CHECK:         row axis i1 rows 4
+graph.func @little(%x: !graph.tensor<[1024, 64, 4], f32>) -> !graph.tensor<[1024, 4, 64], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 1024, i1 = 4, i2 = 64] -> (!graph.tensor<[1024, 4, 64], f32>) {
+    %v = graph.load %x ["i0", "i2", "i1"] : !graph.tensor<[1024, 64, 4], f32> -> f32
+    %e = arith.addf %v, %v : f32
+    graph.yield %e : f32
+  }
+  graph.return %a : !graph.tensor<[1024, 4, 64], f32>
+}

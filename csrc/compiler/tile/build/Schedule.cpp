@@ -30,6 +30,10 @@ constexpr int64_t fewestRowBytes = 16;
 /// Rows of a tile with two axes, of which each fills a cache line where elements are wide, and how long both axes of a
 /// reduction must be.
 constexpr int64_t rowsOfTransposedTile = 16, shortestCrossed = 8;
+/// Operations on a point at most where the tiles of a short axis leave parts of registers unused, of elements of four
+/// bytes and of narrower ones, which are widened first. Beyond, shuffled or single accesses of whole registers take
+/// less. Measured with polynomials over axes of 2 to 11 points: as fast at 4 to 16 operations, at 3 to 8.
+constexpr int partialWork = 12, partialNarrowWork = 3;
 /// What a program turns of them. Caches like few rows (two lines of what is read, in bytes), in which long runs are
 /// written; memory likes whole pages on both sides: from so many bytes of the result on.
 constexpr int64_t transposedRowBytes = 128, transposedRun = 256, transposedSquare = 128,
@@ -186,12 +190,17 @@ private:
     // What goes lane by lane anyway is left to gathers.
     if (hasLaneEffects())
       return;
-    if (lane != schedule.vectorAxis)
-      schedule.lanes = chooseLanes(lane);
+    int64_t wanted = lane == schedule.vectorAxis ? schedule.lanes : chooseLanes(lane);
+    int64_t rows = wholeTiles(row, transposedRows(widestElement())), lanes = wholeTiles(lane, std::min(wanted, rows));
+    int mostWork = cost.narrowestElement() < 4 ? partialNarrowWork : partialWork;
+    if (lanes < vectorBytes / std::max<int64_t>(4, widestElement()) && loops.work() > mostWork) {
+      vectorName = loops.axes[schedule.vectorAxis].name;
+      return;
+    }
     schedule.vectorAxis = lane;
+    schedule.lanes = lanes;
     schedule.rowAxis = row;
-    schedule.rows = wholeTiles(row, transposedRows(widestElement()));
-    schedule.lanes = wholeTiles(lane, std::min<int64_t>(schedule.lanes, schedule.rows));
+    schedule.rows = rows;
   }
 
   /// Reductions whose accesses are contiguous along different axes, a parallel and a reduced one: likewise. Each row
