@@ -18,6 +18,12 @@ FUNCTIONS: dict[str, Function] = {
     "pad_twice": lambda x, n, k: F.pad(F.pad(x, (n, 0)) * 2, (0, k), value=1.0),
     "one_side": lambda x, n, k: F.pad(x.sin(), (0, n, k, 0)),
     "pad_and_join": lambda x, n, k: torch.cat([F.pad(x, (n, k)).relu(), x], -1),
+    "same_on_both_sides": lambda x, n, k: F.pad(x, (n, n)),
+    "same_twice": lambda x, n, k: F.pad(F.pad(x, (n, k)).relu(), (k, n)),
+    "twice_the_number": lambda x, n, k: F.pad(x, (0, 2 * n.item())),
+    "maximum": lambda x, n, k: F.pad(x, (max(n.item(), 2), 0)) * 2,
+    "repeat": lambda x, n, k: x.repeat_interleave(n.item(), 1).tanh(),
+    "product": lambda x, n, k: x[..., None].expand(2, 3, 16, n.item()).reshape(6, -1).exp(),
     "narrow": lambda x, n, k: x[..., : n.item()] * 2 + x[..., k.item() : k.item() + n.item()],
     "expand": lambda x, n, k: x.unsqueeze(0).expand(n.item() + k.item(), 2, 3, 16).sigmoid(),
 }

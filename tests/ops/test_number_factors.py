@@ -59,3 +59,17 @@ def test_gradients_of_scaled_losses(dtype: torch.dtype) -> None:
     expected = torch.autograd.grad(loss(x, scale), x)[0]
     found = torch.autograd.grad(torch.compile(loss, backend="tile", options={"strict": True})(x, scale), x)[0]
     torch.testing.assert_close(found, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_numbers_beyond_the_range(dynamic: bool) -> None:
+    """Eager mode makes infinities of them."""
+    x = torch.rand(5)
+
+    def function(x: torch.Tensor, z: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.xlogy(x, 1e39), z / 1e39, z.clone().div_(-1e300), 1e39 / z
+
+    compiled = torch.compile(function, backend="tile", dynamic=dynamic, options={"strict": True})
+    z = torch.complex(x, x + 1)
+    for found, expected in zip(compiled(x, z), function(x, z), strict=True):
+        torch.testing.assert_close(found, expected, equal_nan=True)

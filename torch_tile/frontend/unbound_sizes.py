@@ -34,7 +34,7 @@ def _is_unbacked(symbol: Any) -> bool:
 
 
 def _solutions(gm: GraphModule) -> tuple[dict[Any, Any], list[Any]]:
-    """Symbols by what they are in terms of new ones, and those."""
+    """Symbols, or what sizes have of them, by what they are in terms of new ones, and those."""
     expressions = [number.node.expr for number in _numbers(gm)]
     expressions = [e for e in expressions if any(map(_is_unbacked, e.free_symbols))]
     if all(e.is_Symbol for e in expressions):
@@ -47,13 +47,16 @@ def _solutions(gm: GraphModule) -> tuple[dict[Any, Any], list[Any]]:
     for expression in expressions:
         rest = expression.subs(solutions)
         for symbol in sorted(filter(_is_unbacked, rest.free_symbols - known - set(new)), key=str):
-            factor = rest.coeff(symbol)
-            others = rest - factor * symbol
-            if factor not in (1, -1) or symbol in others.free_symbols:
+            parts = [part for part in sympy.Add.make_args(rest) if symbol in part.free_symbols]
+            if len(parts) != 1:
                 continue
             size = sympy.Symbol(f"u_size{len(new)}", integer=True, nonnegative=True)
             new.append(size)
-            solutions[symbol] = sympy.expand((size - others) * factor)
+            others = rest - parts[0]
+            if parts[0] == -symbol:
+                solutions[symbol] = others - size
+            else:  # twice the number, or its maximum with another, is all that the graph may have of it
+                solutions[parts[0]] = size - others
             break
     return solutions, new
 

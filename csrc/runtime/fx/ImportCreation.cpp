@@ -37,6 +37,15 @@ const char *importZeros(Call &call) { return setFull(call, Scalar::of(int64_t{0}
 const char *importOnes(Call &call) { return setFull(call, Scalar::of(int64_t{1})); }
 const char *importScalarTensor(Call &call) { return setFilled(call, 0); }
 
+/// prims.scalar_tensor, which decompositions make of the numbers of a call: those were converted without a check.
+const char *importNumberTensor(Call &call) {
+  std::optional<Scalar> value = call.scalar(0);
+  if (!value || (value->kind == Scalar::Kind::Float && !c10::isFloatingType(call.type().dtype)))
+    return "the value is not a number of the dtype";
+  call.set(call.importer.full(*value, call.type()));
+  return nullptr;
+}
+
 static std::string iotaAttr(std::string_view name, const Scalar &value, bool isFloat, Importer &importer) {
   if (!value.isConstant())
     return sizeAttr(name, value.size);

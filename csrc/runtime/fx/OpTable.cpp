@@ -191,6 +191,7 @@ constexpr OpRule rules[] = {
     {"aten::ones_like", importOnes, "full"},
     {"aten::new_ones", importOnes, "full"},
     {"aten::scalar_tensor", importScalarTensor, "full"},
+    {"prims::scalar_tensor", importNumberTensor, "full"},
     {"aten::arange", importArange, "iota"},
     {"aten::arange.start", importArange, "iota"},
     {"aten::arange.start_step", importArange, "iota"},

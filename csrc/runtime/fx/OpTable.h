@@ -80,6 +80,7 @@ const char *importFull(Call &call);    // value is argument 1
 const char *importNewFull(Call &call); // value is argument 2
 const char *importZeros(Call &call);
 const char *importOnes(Call &call);
+const char *importNumberTensor(Call &call);
 const char *importScalarTensor(Call &call);
 const char *importArange(Call &call);
 const char *importPrimsIota(Call &call);

@@ -44,7 +44,14 @@ def _quotient(p: Parts, dividend: Pair, divisor: Pair) -> Pair:
     emit = p.emit
     operands = (*dividend, *divisor)
     like = next(part for part in operands if isinstance(part, Node))
-    a, b, c, d = (x if isinstance(x, Node) else emit(aten.full_like.default, like, x) for x in operands)
+
+    def filled(number: float) -> Any:
+        # Numbers beyond the range are infinite, as eager mode converts them; full_like refuses them.
+        if abs(number) > torch.finfo(value_of(like).dtype).max:
+            number = math.copysign(math.inf, number)
+        return emit(aten.full_like.default, like, number)
+
+    a, b, c, d = (x if isinstance(x, Node) else filled(x) for x in operands)
     is_c = emit(aten.ge.Tensor, emit(aten.abs.default, c), emit(aten.abs.default, d))
     choose = functools.partial(emit, aten.where.self, is_c)
     large, small = choose(c, d), choose(d, c)
