@@ -244,3 +244,38 @@ graph.func @little(%x: !graph.tensor<[1024, 64, 4], f32>) -> !graph.tensor<[1024
   }
   graph.return %a : !graph.tensor<[1024, 4, 64], f32>
 }
+
+// -----
+
+// Of 20 rows that are summed, tiles of four are whole; of 1000, tiles of eight.
+
+// CHECK-LABEL: graph.func @whole(
+// CHECK:         row axis r0 rows 4
+// CHECK-NOT:     valid
+// CHECK:         tile.return
+// CHECK:         row axis r0 rows 8
+// CHECK-NOT:     valid
+// CHECK:         tile.return
+graph.func @whole(%x: !graph.tensor<[256, 20], f32>, %y: !graph.tensor<[20, 256], f32>, %z: !graph.tensor<[256, 1000], f32>, %w: !graph.tensor<[1000, 256], f32>) -> (!graph.tensor<[256], f32>, !graph.tensor<[256], f32>) attributes {symbols = []} {
+  %a = graph.loops [i0 = 256, reduce r0 = 20] -> (!graph.tensor<[256], f32>) {
+    %v = graph.load %x ["i0", "r0"] : !graph.tensor<[256, 20], f32> -> f32
+    %u = graph.load %y ["r0", "i0"] : !graph.tensor<[20, 256], f32> -> f32
+    %e = arith.mulf %v, %u : f32
+    graph.yield %e : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  %b = graph.loops [i0 = 256, reduce r0 = 1000] -> (!graph.tensor<[256], f32>) {
+    %v = graph.load %z ["i0", "r0"] : !graph.tensor<[256, 1000], f32> -> f32
+    %u = graph.load %w ["r0", "i0"] : !graph.tensor<[1000, 256], f32> -> f32
+    %e = arith.mulf %v, %u : f32
+    graph.yield %e : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a, %b : !graph.tensor<[256], f32>, !graph.tensor<[256], f32>
+}

@@ -9,6 +9,8 @@
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::graph;
 using torch_tile::fusion::Axis;
@@ -34,6 +36,10 @@ constexpr int64_t rowsOfTransposedTile = 16, shortestCrossed = 8;
 /// bytes and of narrower ones, which are widened first. Beyond, shuffled or single accesses of whole registers take
 /// less. Measured with polynomials over axes of 2 to 11 points: as fast at 4 to 16 operations, at 3 to 8.
 constexpr int partialWork = 12, partialNarrowWork = 3;
+/// Of such a reduction: rows of a tile at least; what a row takes in a tile of half the rows; and what a tile in part
+/// takes, which is turned lane by lane, to a whole one. Measured with softmax and norms of 17 to 200 columns.
+constexpr int64_t fewestCrossedRows = 4;
+constexpr double halfTileCost = 1.15, partialTileCost = 10;
 /// What a program turns of them. Caches like few rows (two lines of what is read, in bytes), in which long runs are
 /// written; memory likes whole pages on both sides: from so many bytes of the result on.
 constexpr int64_t transposedRowBytes = 128, transposedRun = 256, transposedSquare = 128,
@@ -172,6 +178,25 @@ private:
     return std::min<int64_t>(wanted, (int64_t)llvm::bit_floor((uint64_t)extent(loops.axes[axis])));
   }
 
+  /// Rows of a tile along a reduced axis, whose last tile cannot be moved back: fewer rows leave less to a tile in
+  /// part.
+  int64_t crossedRows(int axis, int64_t most) const {
+    int64_t best = wholeTiles(axis, most);
+    std::optional<int64_t> length = loops.axes[axis].extent.constant();
+    if (!length)
+      return best;
+    double bestCost = INFINITY, perRow = 1;
+    for (int64_t rows = best; rows >= fewestCrossedRows; rows /= 2, perRow *= halfTileCost) {
+      int64_t rest = *length % rows;
+      double cost = (double)(*length - rest) * perRow + (rest > 0 ? partialTileCost * (double)rows : 0);
+      if (cost < bestCost) {
+        bestCost = cost;
+        best = rows;
+      }
+    }
+    return best;
+  }
+
   /// Pointwise nests whose accesses are contiguous along different axes: tiles with two axes, transposed in registers.
   void chooseTransposedTile(Schedule &schedule) {
     if (isOrdered || schedule.vectorAxis < 0 || schedule.interleavedAxis >= 0 || loops.work() > 40)
@@ -221,7 +246,7 @@ private:
     schedule.vectorAxis = lane;
     schedule.rowAxis = row;
     vectorName = loops.axes[lane].name;
-    schedule.rows = wholeTiles(row, transposedRows(results > 1 ? 8 : std::max(bytes, widestElement())));
+    schedule.rows = crossedRows(row, transposedRows(results > 1 ? 8 : std::max(bytes, widestElement())));
     schedule.lanes = std::min(vectorBytes / std::max<int64_t>(4, widestElement()), rowsOfTransposedTile);
   }
 
