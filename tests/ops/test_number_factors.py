@@ -73,3 +73,16 @@ def test_numbers_beyond_the_range(dynamic: bool) -> None:
     z = torch.complex(x, x + 1)
     for found, expected in zip(compiled(x, z), function(x, z), strict=True):
         torch.testing.assert_close(found, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * (x.shape[0] * 1.7e4),
+        lambda x: x / (x.shape[0] / 3),
+        lambda x: x * x.shape[0] ** 0.5,
+    ],
+)
+def test_numbers_made_of_sizes(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    x = torch.randn(8).half()
+    assert torch.equal(torch.compile(function, backend="tile", dynamic=True, options={"strict": True})(x), function(x))

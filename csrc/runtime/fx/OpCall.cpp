@@ -184,7 +184,8 @@ at::ScalarType Operands::widened(at::ScalarType dtype) const {
 
 /// A copy on the device has what is said of the tensor that it was made of.
 static bool wasOnCpu(const Value &value) {
-  return value.meta && py::handle(value.meta).attr("device").attr("type").cast<std::string_view>() == "cpu";
+  return value.meta && THPVariable_Check(value.meta) &&
+         py::handle(value.meta).attr("device").attr("type").cast<std::string_view>() == "cpu";
 }
 
 at::ScalarType Operands::widenedFactor(at::ScalarType dtype) const {

@@ -205,13 +205,13 @@ static std::vector<uint8_t> boundedFor(std::string_view ptx, const GpuResources 
   if (uint32_t blocks = numberBehind(ptx, artifact::launchBoundNote); blocks && *made.numRegisters <= fewRegisters)
     return withLaunchBound(ptx, artifact::launchBoundNote, blocks);
   uint32_t blocks = numberBehind(ptx, artifact::roomNote), threads = numberBehind(ptx, ".maxntid ");
-  if (blocks == 0 || threads == 0)
+  if (blocks == 0 || threads == 0 || *made.numRegisters == 0)
     return {};
   auto mostFor = [&](uint32_t count) { return allRegisters / (count * threads) / registerUnit * registerUnit; };
   uint32_t now = 0;
   while (mostFor(now + 1) >= *made.numRegisters)
     ++now;
-  for (; blocks >= leastGain * now; --blocks)
+  for (; blocks > now && blocks >= leastGain * now; --blocks)
     if (mostFor(blocks) >= leastShare * *made.numRegisters)
       return withLaunchBound(ptx, artifact::roomNote, blocks);
   return {};
