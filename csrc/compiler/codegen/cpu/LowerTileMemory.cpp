@@ -78,6 +78,9 @@ static void forEachRow(Builder &b, const AccessT &access, function_ref<Value(Val
     }
     if (known != 0)
       offset = offset ? arith::AddIOp::create(b, offset, i64(known)).getResult() : i64(known);
+    // A row beyond the tensor may be no memory of the process, where even masked access takes hundreds of cycles.
+    if (offset && isInside)
+      offset = arith::SelectOp::create(b, isInside, offset, i64(0));
     Value ptr = offset ? addOffset(access.base, offset) : access.base;
     Value count = rank == 0 ? Value() : access.valid[rank - 1];
     if (isInside)
