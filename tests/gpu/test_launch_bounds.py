@@ -20,6 +20,8 @@ from tests.gpu.test_simulated_products import product
 from tests.language.conftest import has_compiler
 from torch_tile import _C
 
+needs_assembler = pytest.mark.skipif(_C.assembler() == "driver", reason="needs ptxas or nvJitLink")
+
 GRAPH = """graph.func @graph(%x: !graph.tensor<[16, 64, 4194304], f32>) -> (!graph.tensor<[16, 4194304], f32>)
     attributes {symbols = []} {
   %m = graph.amax %x {dims = array<i64: 1>} : (!graph.tensor<[16, 64, 4194304], f32>) -> !graph.tensor<[16, 4194304], f32>
@@ -47,7 +49,7 @@ def registers_of(kernel: str) -> int:
     return found
 
 
-@pytest.mark.skipif(_C.assembler() == "driver", reason="needs ptxas or nvJitLink")
+@needs_assembler
 def test_loads_are_under_way_together() -> None:
     (kernel,) = kernels_of(GRAPH)
     note = re.search(r"tile\.launch_bound = \d+ : i64, ", kernel)
@@ -121,16 +123,15 @@ def test_room_for_more_blocks(tmp_path: Path) -> None:
     assert two == three == (128, 0)  # three would leave 80 registers
 
 
-@pytest.mark.skipif(_C.assembler() == "driver", reason="needs ptxas or nvJitLink")
+@needs_assembler
 def test_registers_are_not_spilled_for_more_blocks() -> None:
     usual = resources_of(138, 144, 1)
     assert usual[0] is not None and usual[0] > 138 and usual[1] == 0  # two blocks
     assert resources_of(138, 144, 3) == usual
 
 
+@needs_assembler
 def test_text_that_is_no_ptx() -> None:
-    if _C.assembler() == "driver":
-        pytest.skip("needs ptxas or nvJitLink")
     with pytest.raises(ValueError, match=r"ptxas|nvJitLink"):
         _C.assembled_resources("// no kernel\n.version 7.8\n.target sm_90\nnonsense\n", "sm_90")
 

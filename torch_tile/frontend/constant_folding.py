@@ -92,13 +92,12 @@ class Constants:
     def read_numbers(self) -> None:
         """Reads what graphs for GPU hold as numbers: constants of no dimension on the CPU. In graphs for the CPU they
         stay tensors, so that the text of the graph has nothing of their values."""
+        made = (node.meta.get("val") for node in self.gm.graph.nodes)
+        if all(value.device.type == "cpu" for value in made if isinstance(value, torch.Tensor)):
+            return
         for node, value in self._values.items():
-            if node.users and value.dim() == 0 and value.device.type == "cpu" and not self._is_on_cpu():
+            if node.users and value.dim() == 0 and value.device.type == "cpu":
                 value.item()
-
-    def _is_on_cpu(self) -> bool:
-        values = (node.meta.get("val") for node in self.gm.graph.nodes)
-        return all(value.device.type == "cpu" for value in values if isinstance(value, torch.Tensor))
 
     def remove_unused(self) -> None:
         for node in [n for n in self._values if not n.users]:

@@ -42,25 +42,19 @@ const char *importPromoted(Call &call) { return importInCommonDtype(call, /*conv
 
 const char *importBound(Call &call) { return importInCommonDtype(call, /*converts=*/true); }
 
-static const char *importWidened(Call &call, size_t count) {
+static const char *importWidened(Call &call, size_t count, bool areFactors = false) {
   Operands operands(call);
   if (!addLeading(call, operands, count))
     return kOddOperand;
-  at::ScalarType dtype = operands.widened(operands.promoted());
+  at::ScalarType dtype = operands.promoted();
+  dtype = areFactors ? operands.widenedFactor(dtype) : operands.widened(dtype);
   call.setPointwise(call.op(), operands.castTo(dtype), dtype);
   return nullptr;
 }
 
 const char *importArithmetic(Call &call) { return importWidened(call, 2); }
 
-const char *importMultiply(Call &call) {
-  Operands operands(call);
-  if (!addLeading(call, operands, 2))
-    return kOddOperand;
-  at::ScalarType dtype = operands.widenedFactor(operands.promoted());
-  call.setPointwise("mul", operands.castTo(dtype), dtype);
-  return nullptr;
-}
+const char *importMultiply(Call &call) { return importWidened(call, 2, /*areFactors=*/true); }
 
 /// x + value * a * b: the second product and the sum are rounded once.
 static const char *importAddcmul(Call &call) {

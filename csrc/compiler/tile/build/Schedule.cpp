@@ -36,8 +36,9 @@ constexpr int64_t rowsOfTransposedTile = 16, shortestCrossed = 8;
 /// bytes and of narrower ones, which are widened first. Beyond, shuffled or single accesses of whole registers take
 /// less. Measured with polynomials over axes of 2 to 11 points: as fast at 4 to 16 operations, at 3 to 8.
 constexpr int partialWork = 12, partialNarrowWork = 3;
-/// Of such a reduction: rows of a tile at least; what a row takes in a tile of half the rows; and what a tile in part
-/// takes, which is turned lane by lane, to a whole one. Measured with softmax and norms of 17 to 200 columns.
+/// Of a reduction whose tiles have two axes: rows of a tile at least; what a row takes in a tile of half the rows; and
+/// what a tile in part takes, which is turned lane by lane, to a whole one. Measured with softmax and norms of 17 to
+/// 200 columns.
 constexpr int64_t fewestCrossedRows = 4;
 constexpr double halfTileCost = 1.15, partialTileCost = 10;
 /// What a program turns of them. Caches like few rows (two lines of what is read, in bytes), in which long runs are

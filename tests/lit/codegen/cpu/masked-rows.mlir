@@ -87,3 +87,16 @@ tile.kernel @sums(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>) {
   tile.store %r, %out[%zero] strides [1] : tensor<4xf32>, !tile.ptr<f32>
   tile.return
 }
+
+// A row that is not valid has the address of the first: beyond the tensor there may be no memory.
+// CHECK-LABEL: ; beyond
+// CHECK: %[[IN:.*]] = icmp sgt i64 %[[COUNT:.*]], 1
+// CHECK: select i1 %[[IN]], i64 {{.*}}, i64 0
+// CHECK: ret i32
+tile.kernel @beyond(%x: !tile.ptr<f32>, %out: !tile.ptr<f32>, %n: i64, %stride: i64) {
+  %zero = arith.constant 0 : i64
+  %lanes = arith.constant 16 : i64
+  %v = tile.load %x[%zero] strides [%stride, 1] valid[%n, %lanes] : !tile.ptr<f32> -> tensor<2x16xf32>
+  tile.store %v, %out[%zero] strides [16, 1] : tensor<2x16xf32>, !tile.ptr<f32>
+  tile.return
+}
