@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import dataclasses
 import json
 import os
 import select
@@ -21,6 +22,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 BATCH = 60
 LIMIT_S = 240.0
+LOST_CONTEXT = "CUDA error"
+NEXT_PROCESS = 75  # a worker's exit status: the rest of its batch needs a new process
 
 
 def extra_of(index: int) -> str:
@@ -39,16 +42,22 @@ def judged(program: Any, extra: str) -> tuple[Any, Any]:
     found = [finding for finding in found if finding.kind != "judge"] or found
     if found[0].kind == "judge":
         return None, f"no judge: {found[0].text[:200]}"
-    if check.is_torchs(program, found[0], extra):
+    if LOST_CONTEXT not in found[0].text and check.is_torchs(program, found[0], extra):
         return None, f"torch: {found[0].text[:200]}"
     return found[0], ""
 
 
-def one(seed: str, extra: str, profile: str | None, seconds: float) -> dict[str, Any]:
+def drawn(seed: str, profile: str | None, device: str) -> Any:
+    """The program of a seed, which is the same for every device; it is drawn on the CPU."""
     from tests.fuzz.generate import generate
+
+    return dataclasses.replace(generate(seed, profile, raises=device == "cpu"), device=device)
+
+
+def one(seed: str, extra: str, profile: str | None, seconds: float, device: str = "cpu") -> dict[str, Any]:
     from tests.fuzz.shrink import shrink
 
-    program = generate(seed, profile)
+    program = drawn(seed, profile, device)
     row = {"seed": seed, "extra": extra, "profile": program.profile, "mode": program.mode, "training": program.training}
     finding, why = judged(program, extra)
     row["why"] = why
@@ -61,8 +70,9 @@ def one(seed: str, extra: str, profile: str | None, seconds: float) -> dict[str,
                 return False
             return other is not None and other.kind == finding.kind
 
-        small = shrink(program, fails, seconds)
-        last, _ = judged(small, extra)
+        lost = LOST_CONTEXT in finding.text
+        small = program if lost else shrink(program, fails, seconds)
+        last = finding if lost else judged(small, extra)[0]
         row.update(
             kind=finding.kind, text=str(last or finding), script=small.script(f"{seed} {extra} {last or finding}")
         )
@@ -77,10 +87,12 @@ def work(arguments: argparse.Namespace) -> None:
         seed = f"{arguments.seed}:{index}"
         print(json.dumps({"begin": index}), flush=True)
         try:
-            row = one(seed, extra_of(index), arguments.profile, arguments.shrink_s)
+            row = one(seed, extra_of(index), arguments.profile, arguments.shrink_s, arguments.device)
         except Exception:
             row = {"seed": seed, "kind": "fuzzer", "text": traceback.format_exc()[-3000:], "profile": "?"}
         print(json.dumps(row), flush=True)
+        if LOST_CONTEXT in row.get("text", ""):  # nothing runs on the device in this process any more
+            sys.exit(NEXT_PROCESS)
 
 
 def supervise(arguments: argparse.Namespace) -> int:
@@ -102,6 +114,7 @@ def _batch(
     """Programs from `start` on in one process; returns the next that nobody has run."""
     command = [sys.executable, "-m", "tests.fuzz", "--worker", "--seed", arguments.seed, "--start", str(start)]
     command += ["--programs", str(count), "--shrink-s", str(arguments.shrink_s)]
+    command += ["--device", arguments.device]
     command += ["--profile", arguments.profile] if arguments.profile else []
     errors = open(out / "stderr.txt", "w+")  # noqa: SIM115  the worker's, as long as it runs
     worker = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors)
@@ -132,6 +145,8 @@ def _batch(
     status = worker.wait()
     if status == 0:
         return start + count
+    if status == NEXT_PROCESS:
+        return current
     errors.seek(0)
     row = {"seed": f"{arguments.seed}:{current}", "kind": why or "crash", "profile": "?"}
     row |= {
@@ -168,6 +183,7 @@ def main() -> None:
     parser.add_argument("--programs", type=int, default=1_000_000)
     parser.add_argument("--minutes", type=float, default=1e6)
     parser.add_argument("--profile", help="one kind of program")
+    parser.add_argument("--device", default="cpu", help="where the programs run: cpu, cuda")
     parser.add_argument("--shrink-s", type=float, default=90.0, help="seconds to shrink a finding")
     parser.add_argument("--out", default="build/fuzz")
     parser.add_argument("--replay", help="SEED:INDEX: one program in this process")
@@ -176,13 +192,9 @@ def main() -> None:
     if arguments.worker:
         work(arguments)
     elif arguments.replay:
-        from tests.fuzz.generate import generate
-
-        program = generate(arguments.replay, arguments.profile)
-        print(program.script(arguments.replay), flush=True)
-        row = one(
-            arguments.replay, extra_of(int(arguments.replay.split(":")[1])), arguments.profile, arguments.shrink_s
-        )
+        print(drawn(arguments.replay, arguments.profile, arguments.device).script(arguments.replay), flush=True)
+        extra = extra_of(int(arguments.replay.split(":")[1]))
+        row = one(arguments.replay, extra, arguments.profile, arguments.shrink_s, arguments.device)
         print(row.get("text", row["why"] or "nothing found"), row.get("script", ""), sep="\n")
     else:
         sys.exit(supervise(arguments))

@@ -152,8 +152,8 @@ class Wide:
     def moved(self, value: torch.Tensor, by: float) -> torch.Tensor:
         if self.generator is None or by == 0 or not (value.is_floating_point() or value.is_complex()):
             return value
-        sign = torch.randint(0, 2, value.shape, generator=self.generator).double() * 2 - 1
-        return value * (1 + by * sign)
+        sign = torch.randint(0, 2, value.shape, generator=self.generator, device="cpu").double() * 2 - 1
+        return value * (1 + by * sign.to(value.device))
 
     def run(self, line: Line, exact: Mapping[str, torch.Tensor]) -> None:
         targets = line.targets or line.operands[:1]

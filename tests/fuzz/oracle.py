@@ -320,11 +320,12 @@ def too_far(
 
 
 @contextlib.contextmanager
-def settings(retain: bool = False) -> Iterator[None]:
+def settings(retain: bool = False, device: str = "cpu") -> Iterator[None]:
     threads = torch.get_num_threads()
     patch = {"capture_dynamic_output_shape_ops": True, "specialize_int": True, "cache_size_limit": 64}
     donated = functorch_config.patch(donated_buffer=not retain)
-    with torch._dynamo.config.patch(**patch), donated:
+    default = torch.device(device) if device != "cpu" else contextlib.nullcontext()
+    with torch._dynamo.config.patch(**patch), donated, default:
         try:
             yield
         finally:

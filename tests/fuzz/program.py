@@ -62,8 +62,11 @@ class Input:
     """Lies in the memory of that argument: as `layout` says, one of same, tail, transposed, stepped, flat."""
     requires_grad: bool = False
 
-    def base(self, shape: tuple[int, ...]) -> tuple[str, str]:
+    def base(self, shape: tuple[int, ...], device: str = "cpu") -> tuple[str, str]:
         """The expression that makes the memory, and the one that makes the argument of it."""
+        if device != "cpu":
+            filled, view = self.base(shape)
+            return f"({filled}).to({device!r})", view
         if self.layout == "permuted" and len(shape) > 1:
             return self._filled(tuple(reversed(shape))), f".permute({', '.join(map(str, reversed(range(len(shape)))))})"
         if self.layout == "stepped" and shape:
@@ -86,7 +89,7 @@ class Input:
 
     def _filled(self, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> str:
         dtype = dtype or self.dtype
-        draw = f"generator=torch.Generator().manual_seed({self.seed})"
+        draw = f"generator=torch.Generator().manual_seed({self.seed}), device='cpu'"
         if dtype.is_complex:
             part = torch.float64 if dtype == torch.complex128 else torch.float32
             return f"torch.complex({self._filled(shape, part)}, {self._filled(shape, part)} + 1)"
@@ -97,7 +100,7 @@ class Input:
         if self.values == "special":
             listed = SPECIAL if dtype.is_floating_point else f"[{_extremes(dtype)}]"
             count = len(SPECIAL_VALUES) if dtype.is_floating_point else 8
-            return f"torch.tensor({listed}, dtype={dtype})[torch.randint(0, {count}, {shape!r}, {draw})]"
+            return f"torch.tensor({listed}, dtype={dtype}, device='cpu')[torch.randint(0, {count}, {shape!r}, {draw})]"
         if self.values == "uniform" and dtype.is_floating_point:
             return f"(torch.rand({shape!r}, {draw}) * 4 - 2).to({dtype})"
         scale = " / 8" if self.values == "eighths" and dtype.is_floating_point else ""
@@ -139,6 +142,8 @@ class Program:
     emulate: bool = False
     retain: bool = False
     """Two backward passes of one graph, for which AOTAutograd may not donate its buffers."""
+    device: str = "cpu"
+    """Of the arguments, and the default device of what the program makes."""
 
     def body(self) -> list[str]:
         return [
@@ -162,7 +167,7 @@ class Program:
                 text = other if each.layout == "same" else _SHARED[each.layout].format(other)
                 lines.append(f"x{i} = {text}")
                 continue
-            base, view = each.base(tuple(int(s) if s.isdigit() else sizes[s] for s in each.shape))
+            base, view = each.base(tuple(int(s) if s.isdigit() else sizes[s] for s in each.shape), self.device)
             lines.append(f"x{i} = {base}{view}")
         lines += [f"x{i}.requires_grad_()" for i, each in enumerate(self.inputs) if each.requires_grad]
         lines.append(f"return [{', '.join(f'x{i}' for i in range(len(self.inputs)))}]")
@@ -181,6 +186,7 @@ class Program:
             "import torch" + ("\nimport tests.fuzz.custom" if custom else ""),
             "torch._dynamo.config.capture_dynamic_output_shape_ops = True",
             *(["torch._functorch.config.donated_buffer = False"] if self.retain else []),
+            *([f"torch.set_default_device({self.device!r})"] if self.device != "cpu" else []),
             self.source(),
             self.inputs_source(self.sizes),
         ]

@@ -3,6 +3,8 @@
 
 #include "runtime/fx/TypePromotion.h"
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include <algorithm>
 
 namespace py = pybind11;
