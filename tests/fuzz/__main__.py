@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import json
 import os
@@ -22,6 +23,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 BATCH = 60
 LIMIT_S = 240.0
+SIMULATED = "simulated"  # a GPU: programs are compiled for it and run on the CPU
 LOST_CONTEXT = "CUDA error"
 NEXT_PROCESS = 75  # a worker's exit status: the rest of its batch needs a new process
 
@@ -51,7 +53,16 @@ def drawn(seed: str, profile: str | None, device: str) -> Any:
     """The program of a seed, which is the same for every device; it is drawn on the CPU."""
     from tests.fuzz.generate import generate
 
-    return dataclasses.replace(generate(seed, profile, raises=device == "cpu"), device=device)
+    where = "cpu" if device == SIMULATED else device
+    return dataclasses.replace(generate(seed, profile, raises=device == "cpu"), device=where)
+
+
+def device_context(device: str) -> contextlib.AbstractContextManager[Any]:
+    if device != SIMULATED:
+        return contextlib.nullcontext()
+    from tests.gpu.simulated_backend import simulated
+
+    return simulated()
 
 
 def one(seed: str, extra: str, profile: str | None, seconds: float, device: str = "cpu") -> dict[str, Any]:
@@ -87,7 +98,8 @@ def work(arguments: argparse.Namespace) -> None:
         seed = f"{arguments.seed}:{index}"
         print(json.dumps({"begin": index}), flush=True)
         try:
-            row = one(seed, extra_of(index), arguments.profile, arguments.shrink_s, arguments.device)
+            with device_context(arguments.device):
+                row = one(seed, extra_of(index), arguments.profile, arguments.shrink_s, arguments.device)
         except Exception:
             row = {"seed": seed, "kind": "fuzzer", "text": traceback.format_exc()[-3000:], "profile": "?"}
         print(json.dumps(row), flush=True)
@@ -183,7 +195,7 @@ def main() -> None:
     parser.add_argument("--programs", type=int, default=1_000_000)
     parser.add_argument("--minutes", type=float, default=1e6)
     parser.add_argument("--profile", help="one kind of program")
-    parser.add_argument("--device", default="cpu", help="where the programs run: cpu, cuda")
+    parser.add_argument("--device", default="cpu", help="where the programs run: cpu, cuda, simulated")
     parser.add_argument("--shrink-s", type=float, default=90.0, help="seconds to shrink a finding")
     parser.add_argument("--out", default="build/fuzz")
     parser.add_argument("--replay", help="SEED:INDEX: one program in this process")
@@ -194,7 +206,8 @@ def main() -> None:
     elif arguments.replay:
         print(drawn(arguments.replay, arguments.profile, arguments.device).script(arguments.replay), flush=True)
         extra = extra_of(int(arguments.replay.split(":")[1]))
-        row = one(arguments.replay, extra, arguments.profile, arguments.shrink_s, arguments.device)
+        with device_context(arguments.device):
+            row = one(arguments.replay, extra, arguments.profile, arguments.shrink_s, arguments.device)
         print(row.get("text", row["why"] or "nothing found"), row.get("script", ""), sep="\n")
     else:
         sys.exit(supervise(arguments))

@@ -26,6 +26,7 @@ DTYPES = {
     "ui8": torch.uint8,
     "i1": torch.bool,
 }
+SIGNATURE = r"graph\.func @\w+\((.*?)\) (?:->|attributes) "
 _TENSOR = r"(?:!graph\.tensor)?<\[(.*?)\], (\w+)(?:, \[(.*?)\])?>"
 
 
@@ -77,9 +78,9 @@ class SimulatedGraph:
         return [int(eval(part.strip(' "'), {}, self.symbols)) for part in split(text)]
 
     def run(self, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        signature = re.search(r"graph\.func @\w+\((.*?)\) -> ", self.tiles)
+        signature = re.search(SIGNATURE, self.tiles)
         assert signature is not None and "graph.extern" not in self.tiles
-        values: dict[str, torch.Tensor] = {}
+        values: dict[str, Any] = {}
         for (name, sizes, _dtype, _), tensor in zip(
             re.findall(rf"(%arg\d+): {_TENSOR}", signature.group(1)), arguments, strict=True
         ):
@@ -95,13 +96,16 @@ class SimulatedGraph:
                 self.launch(line, values)
             elif "graph.alias" in line:
                 self.alias(line, values)
+            elif found := re.search(r"(%\w+) = graph\.size \{expr = #graph\.expr<(.*?)>\}", line):
+                values[found.group(1)] = self.sizes(found.group(2))[0]
+            elif found := re.search(r"(%\w+) = graph\.none", line):
+                values[found.group(1)] = None
             elif "graph.return" in line:
                 returned = re.search(r"graph\.return (?:\{.*?\} )?(%.*?) :", line)
-                assert returned is not None
-                return tuple(values[name] for name in returned.group(1).split(", "))
+                return tuple(values[name] for name in returned.group(1).split(", ")) if returned else ()
         raise AssertionError("nothing is returned")
 
-    def make_room(self, line: str, values: dict[str, torch.Tensor]) -> None:
+    def make_room(self, line: str, values: dict[str, Any]) -> None:
         """The memory of a tensor of which launches compute the parts."""
         found = re.search(r"(%\w+) = graph\.assemble (%.*?) \{dim = (\d+) : i64\} : (.*) -> (.*)$", line)
         assert found is not None, line
@@ -119,7 +123,7 @@ class SimulatedGraph:
         steps = self.sizes(strides) if strides else list(torch.empty(shape, device="meta").stride())
         return torch.empty_strided(shape, steps, dtype=DTYPES[dtype]).fill_(77 if dtype != "i1" else 1)
 
-    def alias(self, line: str, values: dict[str, torch.Tensor]) -> None:
+    def alias(self, line: str, values: dict[str, Any]) -> None:
         parts = re.search(r"(%\w+) = graph\.alias (%[\w#]+) \{offset = #graph\.expr<(.*?)>\} : .*? -> " + _TENSOR, line)
         assert parts is not None, line
         result, source, offset, sizes, _dtype, strides = parts.groups()
@@ -128,7 +132,7 @@ class SimulatedGraph:
         first = values[source].storage_offset() + self.sizes(offset)[0]
         values[result] = values[source].as_strided(shape, steps, first)
 
-    def launch(self, line: str, values: dict[str, torch.Tensor]) -> None:
+    def launch(self, line: str, values: dict[str, Any]) -> None:
         parts = re.search(
             r"(%\w+)(?::\d+)? = graph\.launch @(\w+)\((.*?)\) integers \[(.*?)\] programs (\S+|\".*?\") cost .*?"
             r"writes \[(.*?)\] .*?: \(.*?\) -> (.*)$",

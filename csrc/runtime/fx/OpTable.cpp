@@ -179,6 +179,7 @@ constexpr OpRule rules[] = {
     {"aten::fill.Tensor", importFull, "full"},
     {"aten::new_full", importNewFull, "full"},
     {"aten::zeros", importZeros, "full"},
+    {"aten::_efficientzerotensor", importZeros, "full"},
     {"aten::zeros_like", importZeros, "full"},
     {"aten::new_zeros", importZeros, "full"},
     {"aten::empty.memory_format", importZeros, "full"},

@@ -239,6 +239,19 @@ def _of_known_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
     return decomposition
 
 
+def _with_counted_dims(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A norm over dimensions counted from the first: of one element along a dimension that is counted from the last,
+    the decomposition of torch 2.11 and 2.12 keeps the dimension."""
+
+    @functools.wraps(function)
+    def decomposition(x: torch.Tensor, order: Any = 2, dim: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if dim is not None and x.dim() > 0:
+            dim = [each % x.dim() for each in ([dim] if isinstance(dim, int) else dim)]
+        return function(x, order, dim, *args, **kwargs)
+
+    return decomposition
+
+
 # In torch's decompositions of these, a number is divided by how many elements there are.
 _OF_MEANS = (
     aten.huber_loss_backward.default,
@@ -299,6 +312,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
     table.update(get_decompositions([aten.std_mean]))
     # ATen lays their result out in the memory format that the operand suggests.
     table.update((op, _laid_out(of_norm(table[op]))) for op in BATCH_NORMS if op in table)
+    table[aten.linalg_vector_norm.default] = _with_counted_dims(table[aten.linalg_vector_norm.default])
     table[aten.native_group_norm.default] = of_norm(table[aten.native_group_norm.default])
     table[aten.channel_shuffle.default] = _shuffle_laid_out(table[aten.channel_shuffle.default])
     for family in (

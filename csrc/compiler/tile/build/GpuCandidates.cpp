@@ -125,6 +125,9 @@ private:
   }
 
   void addPair(int v, int r) {
+    // Of two reduced axes a tile holds the whole of that along the lanes: its length must be known, not estimated.
+    if (isReduced(v) && isReduced(r) && !loops.axes[v].extent.isConstant())
+      return;
     addPair(v, r, ceilPower(model.extent(v)), ceilPower(model.extent(r)));
     // Short rows without masks, whose neighbours are whole words where they follow one another. What is read after a
     // reduction of them would go through shared memory once more.
