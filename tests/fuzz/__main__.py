@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-import dataclasses
 import json
 import os
 import select
@@ -52,9 +51,9 @@ def judged(program: Any, extra: str) -> tuple[Any, Any]:
 def drawn(seed: str, profile: str | None, device: str) -> Any:
     """The program of a seed, which is the same for every device; it is drawn on the CPU."""
     from tests.fuzz.generate import generate
+    from tests.fuzz.program import on_device
 
-    where = "cpu" if device == SIMULATED else device
-    return dataclasses.replace(generate(seed, profile, raises=device == "cpu"), device=where)
+    return on_device(generate(seed, profile, raises=device == "cpu"), "cpu" if device == SIMULATED else device)
 
 
 def device_context(device: str) -> contextlib.AbstractContextManager[Any]:

@@ -39,7 +39,7 @@ def arguments(program: Program, sizes: Any) -> list[torch.Tensor]:
 
 def check(program: Program, extra: str = "", backend: str = "tile") -> list[Finding]:
     """What differs from eager mode; `extra` is one of EXTRAS."""
-    with settings(program.retain, program.device):
+    with settings(program.retain):
         return _check(program, extra, backend)
 
 

@@ -68,7 +68,12 @@ def gradients_of(
     if not leaves or not seen:
         return []
     weights = [
-        torch.linspace(0.5, 1.5, v.numel(), dtype=torch.float64).mul(8).round().div(8).reshape(v.shape).to(v.dtype)
+        torch.linspace(0.5, 1.5, v.numel(), dtype=torch.float64, device=v.device)
+        .mul(8)
+        .round()
+        .div(8)
+        .reshape(v.shape)
+        .to(v.dtype)
         for v in seen
     ]
     first = torch.autograd.grad(seen, leaves, weights, allow_unused=True, retain_graph=retain)
@@ -320,12 +325,11 @@ def too_far(
 
 
 @contextlib.contextmanager
-def settings(retain: bool = False, device: str = "cpu") -> Iterator[None]:
+def settings(retain: bool = False) -> Iterator[None]:
     threads = torch.get_num_threads()
     patch = {"capture_dynamic_output_shape_ops": True, "specialize_int": True, "cache_size_limit": 64}
     donated = functorch_config.patch(donated_buffer=not retain)
-    default = torch.device(device) if device != "cpu" else contextlib.nullcontext()
-    with torch._dynamo.config.patch(**patch), donated, default:
+    with torch._dynamo.config.patch(**patch), donated:
         try:
             yield
         finally:

@@ -143,7 +143,7 @@ class Program:
     retain: bool = False
     """Two backward passes of one graph, for which AOTAutograd may not donate its buffers."""
     device: str = "cpu"
-    """Of the arguments, and the default device of what the program makes."""
+    """Of the arguments, and of what the program makes."""
 
     def body(self) -> list[str]:
         return [
@@ -186,7 +186,6 @@ class Program:
             "import torch" + ("\nimport tests.fuzz.custom" if custom else ""),
             "torch._dynamo.config.capture_dynamic_output_shape_ops = True",
             *(["torch._functorch.config.donated_buffer = False"] if self.retain else []),
-            *([f"torch.set_default_device({self.device!r})"] if self.device != "cpu" else []),
             self.source(),
             self.inputs_source(self.sizes),
         ]
@@ -211,6 +210,28 @@ class Program:
                     "        [t for t in leaves if t.requires_grad], allow_unused=True))",
                 ]
         return "\n".join([*parts, *run]) + "\n"
+
+
+_NEW = re.compile(r"\btorch\.(?:arange|tensor|zeros|ones|full|linspace|eye)\(")
+
+
+def on_device(program: Program, device: str) -> Program:
+    """The same program with its arguments, and what it makes of numbers alone, on that device."""
+    if device == program.device:
+        return program
+    lines = tuple(Line(_located(line.text, device), line.rule) for line in program.lines)
+    return dataclasses.replace(program, lines=lines, device=device)
+
+
+def _located(text: str, device: str) -> str:
+    begins = [found.end() for found in _NEW.finditer(text)]
+    for begin in reversed(begins):
+        depth, end = 1, begin
+        while depth:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        text = f"{text[: end - 1]}, device={device!r}{text[end - 1 :]}"
+    return text
 
 
 def _defined(source: str, name: str, namespace: dict[str, Any]) -> Any:
