@@ -148,7 +148,7 @@ def seconds_of(calls: dict[str, Callable[[], Any]], device: str) -> dict[str, fl
     return {backend: statistics.median(each) for backend, each in times.items()}
 
 
-def measure(program: Program, backends: list[str], device: str) -> dict[str, Any]:
+def measure(program: Program, backends: list[str], device: str, dynamic: bool = False) -> dict[str, Any]:
     """Seconds by backend, least bytes moved, and what was wrong."""
     torch.compiler.reset()
     torch.manual_seed(program.number)
@@ -158,7 +158,7 @@ def measure(program: Program, backends: list[str], device: str) -> dict[str, Any
     row["bytes"] = x.numel() * x.element_size() + sum(r.nbytes for r in flatten(program.function(x)))
     calls = {}
     for backend in backends:
-        function = compiled(program.function, backend, dynamic=False)
+        function = compiled(program.function, backend, dynamic=dynamic)
         enter(backend)
         start = time.perf_counter()
         try:
@@ -204,7 +204,7 @@ def worst(rows: list[dict[str, Any]], other: str, count: int = 10) -> list[str]:
     ]
 
 
-def fill_caches(jobs: int, numbers: list[int], elements: int) -> None:
+def fill_caches(jobs: int, numbers: list[int], elements: int, dynamic: bool) -> None:
     """Inductor's code of all programs, compiled by several processes; what they find wrong is found again later."""
     code = f"""
 import sys; sys.path[:0] = {sys.path!r}
@@ -215,7 +215,7 @@ for number in {numbers}[int(sys.argv[1])::{jobs}]:
     torch.compiler.reset()
     try:
         x = program.layout.make("cuda" if torch.cuda.is_available() else "cpu")
-        layouts.compiled(program.function, "inductor", dynamic=False)(x)
+        layouts.compiled(program.function, "inductor", dynamic={dynamic})(x)
     except Exception:
         pass
 """
@@ -252,6 +252,7 @@ def main() -> int:
     parser.add_argument("--elements", type=int, default=0)
     parser.add_argument("--kinds", default="", help="of these programs those alone, by the first word: variance,cat")
     parser.add_argument("--jobs", type=int, default=0, help="processes that fill Inductor's caches first")
+    parser.add_argument("--dynamic", action="store_true", help="compiled for sizes that change")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -263,11 +264,11 @@ def main() -> int:
     if kinds := arguments.kinds.split(",") if arguments.kinds else []:
         numbers = [number for number in numbers if draw(number, elements).name.split(" ")[0] in kinds]
     if arguments.jobs and "inductor" in backends:
-        fill_caches(arguments.jobs, numbers, elements)
+        fill_caches(arguments.jobs, numbers, elements, arguments.dynamic)
     for number in numbers:
         if time.perf_counter() - start > arguments.seconds:
             break
-        row = measure(draw(number, elements), backends, device)
+        row = measure(draw(number, elements), backends, device, arguments.dynamic)
         rows.append(row)
         times = " ".join(f"{b} {s * 1e6:.0f}" for b, s in row["seconds"].items())
         print(f"{row['program']}: {times} us, {row['bytes'] / 1e6:.0f} MB {row['notes'] or ''}", flush=True)
