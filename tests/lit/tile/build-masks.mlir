@@ -78,7 +78,7 @@ graph.func @parts(%x: !graph.tensor<[1000], f32>, %y: !graph.tensor<[8000], f32>
 
 // -----
 
-// One answer for all lanes: a branch.
+// One answer for all lanes of a long row: a branch.
 
 // CHECK-LABEL: graph.func @rows(
 // CHECK:         %[[M:.*]] = arith.cmpi slt, {{.*}} : i64
@@ -88,16 +88,16 @@ graph.func @parts(%x: !graph.tensor<[1000], f32>, %y: !graph.tensor<[8000], f32>
 // CHECK-NOT:     tile.load
 // CHECK:           tile.splat
 // CHECK:         tile.store
-graph.func @rows(%x: !graph.tensor<[30, 64], f32>) -> !graph.tensor<[32, 64], f32> attributes {symbols = []} {
-  %a = graph.loops [i0 = 32, i1 = 64] -> (!graph.tensor<[32, 64], f32>) {
+graph.func @rows(%x: !graph.tensor<[30, 1024], f32>) -> !graph.tensor<[32, 1024], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 32, i1 = 1024] -> (!graph.tensor<[32, 1024], f32>) {
     %i = graph.index_value "i0"
     %n = arith.constant 30 : i64
     %m = arith.cmpi slt, %i, %n : i64
     %z = arith.constant 1.0 : f32
-    %v = graph.load %x ["i0", "i1"] mask %m other %z : f32 : !graph.tensor<[30, 64], f32> -> f32
+    %v = graph.load %x ["i0", "i1"] mask %m other %z : f32 : !graph.tensor<[30, 1024], f32> -> f32
     graph.yield %v : f32
   }
-  graph.return %a : !graph.tensor<[32, 64], f32>
+  graph.return %a : !graph.tensor<[32, 1024], f32>
 }
 
 // -----

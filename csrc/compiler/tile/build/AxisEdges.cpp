@@ -34,6 +34,14 @@ SizeExpr indexOf(const FusedLoops &loops, Value value, int depth) {
   return expr;
 }
 
+std::pair<SizeExpr, SizeExpr> comparedIndices(const FusedLoops &loops, arith::CmpIOp compare) {
+  SizeExpr sides[] = {indexOf(loops, compare.getLhs()), indexOf(loops, compare.getRhs())};
+  if (SizeExpr scale = loops.boundScale(compare))
+    if (SizeExpr &bound = sides[boundOperand(compare)])
+      bound = loops.sizes().mul(bound, scale);
+  return {sides[0], sides[1]};
+}
+
 /// The first index along `axis` at which difference >= bound where `step`, its stride, is positive, and difference <=
 /// bound where it is negative. Nothing where that depends on another axis.
 static SizeExpr firstAbove(const FusedLoops &loops, StringRef axis, SizeExpr difference, int64_t step, int64_t bound) {
@@ -55,7 +63,7 @@ std::optional<AxisEdge> edgeAlong(const FusedLoops &loops, StringRef axis, arith
   if (!llvm::is_contained({Predicate::slt, Predicate::sle, Predicate::sgt, Predicate::sge}, predicate))
     return std::nullopt;
   SizeContext &sizes = loops.sizes();
-  SizeExpr left = indexOf(loops, op.getLhs()), right = indexOf(loops, op.getRhs());
+  auto [left, right] = comparedIndices(loops, op);
   if (!left || !right)
     return std::nullopt;
   // left - right < bound, or not.

@@ -11,6 +11,9 @@ namespace torch_tile::tile_build {
 /// An integer of a member's body as an expression over the axes, if it is one and cannot wrap; invalid otherwise.
 SizeExpr indexOf(const FusedLoops &loops, mlir::Value value, int depth = 0);
 
+/// Both sides of a comparison of integers; invalid where a side is not such an expression.
+std::pair<SizeExpr, SizeExpr> comparedIndices(const FusedLoops &loops, mlir::arith::CmpIOp compare);
+
 struct AxisEdge {
   /// The first index at which the comparison has its second value: a constant, or of sizes.
   SizeExpr at;

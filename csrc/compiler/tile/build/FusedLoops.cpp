@@ -4,6 +4,8 @@
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/graph/ir/Marks.h"
 
+#include "mlir/IR/Matchers.h"
+
 #include <numeric>
 
 using namespace mlir;
@@ -192,18 +194,61 @@ template <typename Fn> void FusedLoops::forEachExpr(Fn fn) {
     fn(entry.second);
 }
 
-bool FusedLoops::tryMerge(const Axis &outer, const Axis &inner) {
-  bool ok = true;
-  forEachExpr([&](SizeExpr &e) {
-    if (!ok)
-      return;
-    std::optional<SizeExpr> outerStride = strideAlong(context, e, outer.name),
-                            innerStride = strideAlong(context, e, inner.name);
-    // A factor that holds the other axis is not a stride.
-    ok = outerStride && innerStride && !outerStride->contains(inner.name) && !innerStride->contains(outer.name) &&
+bool FusedLoops::walksAsOne(SizeExpr e, const Axis &outer, const Axis &inner) const {
+  std::optional<SizeExpr> outerStride = strideAlong(context, e, outer.name),
+                          innerStride = strideAlong(context, e, inner.name);
+  // A factor that holds the other axis is not a stride.
+  return outerStride && innerStride && !outerStride->contains(inner.name) && !innerStride->contains(outer.name) &&
          groupFacts.equal(*outerStride, context.mul(*innerStride, inner.extent)) == Proof::Yes;
+}
+
+int boundOperand(arith::CmpIOp compare) {
+  using Predicate = arith::CmpIPredicate;
+  Predicate predicate = compare.getPredicate();
+  int bound = predicate == Predicate::slt || predicate == Predicate::sge   ? 1
+              : predicate == Predicate::sgt || predicate == Predicate::sle ? 0
+                                                                           : -1;
+  return bound >= 0 && isa_and_nonnull<IndexOp>(compare->getOperand(1 - bound).getDefiningOp()) ? bound : -1;
+}
+
+/// Whether an index along `outer` serves comparisons with bounds alone: of i < b, both sides may be multiplied by the
+/// length of `inner`, and what lies below that added to the left. So borders of concatenations and paddings between
+/// whole rows do not keep axes apart. Long rows fill tiles by themselves, with one answer for all lanes.
+bool FusedLoops::isOnlyBounded(Operation *op, SizeExpr e, const Axis &outer, const Axis &inner) const {
+  constexpr int64_t most = int64_t{1} << 31; // no product of two leaves 64 bits
+  constexpr int64_t longRow = 1024;          // elements: a tile on a GPU, 16 registers and more on a CPU
+  auto index = dyn_cast<IndexOp>(op);
+  std::optional<SizeExpr> outerStride = strideAlong(context, e, outer.name);
+  if (groupFacts.estimate(inner.extent) >= longRow)
+    return false;
+  if (!index || !index.getScalars().empty() || !outerStride || !outerStride->isConstant(1) || e.contains(inner.name))
+    return false;
+  auto isSmall = [&](SizeExpr each) {
+    SizeRange range = groupFacts.range(each);
+    return range.min >= -most && range.max <= most;
+  };
+  auto isKnown = [&](SizeExpr each) {
+    return isSmall(each) || torch_tile::fusion::staysInRange(groupFacts, context.mul(each, inner.extent));
+  };
+  auto isFixed = [&](Value bound) {
+    if (APInt constant; matchPattern(bound, m_ConstantInt(&constant)))
+      return constant.abs().ule(most);
+    auto size = bound.getDefiningOp<IndexOp>();
+    SizeExpr expr = size && size.getScalars().empty() ? exprOf(size) : SizeExpr();
+    return expr && isKnown(expr) && llvm::none_of(axes, [&](const Axis &axis) { return expr.contains(axis.name); });
+  };
+  return !index->use_empty() && isKnown(e) && llvm::all_of(index->getUses(), [&](OpOperand &use) {
+    auto compare = dyn_cast<arith::CmpIOp>(use.getOwner());
+    int bound = compare ? boundOperand(compare) : -1;
+    return bound >= 0 && (int)use.getOperandNumber() == 1 - bound && isFixed(compare->getOperand(bound));
   });
-  return ok;
+}
+
+bool FusedLoops::tryMerge(const Axis &outer, const Axis &inner) {
+  return llvm::all_of(offsets, [&](auto &entry) { return walksAsOne(entry.second, outer, inner); }) &&
+         llvm::all_of(exprs, [&](auto &entry) {
+           return walksAsOne(entry.second, outer, inner) || isOnlyBounded(entry.first, entry.second, outer, inner);
+         });
 }
 
 /// Axes that every access walks as one become one. Reduced ones that keep their order are neighbours.
@@ -235,6 +280,16 @@ void FusedLoops::mergeInto(size_t outerNumber, size_t innerNumber) {
   Axis merged{(inner.reduced ? "mr" : "mi") + std::to_string(nextMerged++), context.mul(outer.extent, inner.extent),
               inner.reduced};
   SizeExpr name = context.symbol(merged.name);
+  for (auto &[op, e] : exprs) {
+    if (walksAsOne(e, outer, inner))
+      continue;
+    for (Operation *compare : op->getUsers()) {
+      SizeExpr scale = boundScale(compare);
+      boundScales[compare] = scale ? context.mul(scale, inner.extent) : inner.extent;
+    }
+    // Along the merged axis: what is below moves it by less than the bound's step.
+    e = context.add(context.mul(e, inner.extent), context.symbol(inner.name));
+  }
   forEachExpr([&](SizeExpr &e) {
     e = context.substitute(e, [&](std::string_view s) {
       return s == outer.name ? context.constant(0) : s == inner.name ? name : SizeExpr();

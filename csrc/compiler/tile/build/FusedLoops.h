@@ -4,6 +4,7 @@
 #include "compiler/fusion/Axes.h"
 #include "compiler/graph/ir/GraphDialect.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace torch_tile::tile_build {
@@ -28,6 +29,10 @@ enum class Walk {
   Tiles,    ///< likewise, but for the axis along which what is read lies side by side: tiles have rows along that
 };
 
+/// The operand of a comparison that is a bound of the other one, an index: index < bound, or index >= bound; 0 or 1,
+/// and -1 where it is no such comparison.
+int boundOperand(mlir::arith::CmpIOp compare);
+
 class FusedLoops {
 public:
   FusedLoops(mlir::graph::FusionOp fusion, const SizeFacts &symbolFacts, Walk walk = Walk::Accesses);
@@ -48,6 +53,9 @@ public:
 
   /// Linear offset of a load (in elements, over axes, symbols and x<k>), or the expression of a graph.index.
   SizeExpr exprOf(mlir::Operation *op) const { return exprs.lookup(op); }
+  /// Of a comparison of an index with a bound: what the bound is multiplied by, since the index's axis has become one
+  /// with others. Invalid: nothing.
+  SizeExpr boundScale(mlir::Operation *compare) const { return boundScales.lookup(compare); }
   /// Linear offset at which a member's result is stored.
   SizeExpr offsetOf(mlir::Value result) const { return offsets.lookup(result); }
   const FusedMember *producer(mlir::Value value) const;
@@ -101,6 +109,8 @@ private:
   SizeExpr flatten(SizeExpr e, const fusion::Axis &flat);
   bool tryMerge(const fusion::Axis &outer, const fusion::Axis &inner);
   void assignStages();
+  bool walksAsOne(SizeExpr e, const fusion::Axis &outer, const fusion::Axis &inner) const;
+  bool isOnlyBounded(mlir::Operation *op, SizeExpr e, const fusion::Axis &outer, const fusion::Axis &inner) const;
   template <typename Fn> void forEachExpr(Fn fn);
 
   SizeContext &context;
@@ -108,6 +118,7 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> memberOf;
   llvm::DenseMap<mlir::Operation *, SizeExpr> exprs;
   llvm::DenseMap<mlir::Value, SizeExpr> offsets;
+  llvm::DenseMap<mlir::Operation *, SizeExpr> boundScales;
   llvm::DenseMap<mlir::Operation *, SizeExpr> plainExprs;
   llvm::DenseMap<mlir::Value, SizeExpr> plainOffsets;
   llvm::DenseMap<std::pair<mlir::Value, const void *>, bool> varies;

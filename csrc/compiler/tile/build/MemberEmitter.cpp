@@ -195,8 +195,14 @@ Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)>
     return lookup(op.getOperand(*choice ? 1 : 2));
   IRMapping mapping;
   bool any = llvm::any_of(op.getOperands(), [&](Value v) { return isTile(lookup(v)); });
-  for (Value operand : op.getOperands())
-    mapping.map(operand, any ? toTile(builder, lookup(operand), tileShape()) : lookup(operand));
+  SizeExpr scale = loops.boundScale(&op);
+  int bound = scale ? boundOperand(cast<arith::CmpIOp>(op)) : -1;
+  for (auto [k, operand] : llvm::enumerate(op.getOperands())) {
+    Value value = lookup(operand);
+    if ((int)k == bound)
+      value = builder.createOrFold<arith::MulIOp>(value, exprs.emit(scale, {}));
+    mapping.map(operand, any ? toTile(builder, value, tileShape()) : value);
+  }
   Operation *copy = builder.clone(op, mapping);
   copy->setLoc(builder.getLoc());
   passMarks(copy);

@@ -155,7 +155,7 @@ Value KernelEmitter::masksHold(SmallVectorImpl<Operation *> &masks) {
   for (const FusedMember &member : loops.members) {
     LoopsOp op = member.op;
     for (auto compare : op.bodyBlock()->getOps<arith::CmpIOp>()) {
-      SizeExpr left = indexOf(loops, compare.getLhs()), right = indexOf(loops, compare.getRhs());
+      auto [left, right] = comparedIndices(loops, compare);
       if (compare.getPredicate() != arith::CmpIPredicate::slt || !left || !right)
         continue;
       SizeExpr most = loops.facts().simplify(sizes.sub(left, right));
