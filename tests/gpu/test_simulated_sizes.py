@@ -26,6 +26,8 @@ PROGRAMS: dict[str, Callable[[torch.Tensor], Any]] = {
     "variance": lambda x: torch.var_mean(x, 0),
     "reflected": lambda x: torch.nn.functional.pad(x[None], (2, 2), mode="reflect").sum((1, 2)),
     "running sum": lambda x: x.cumsum(0),
+    "long running sum": lambda x: (x.repeat(9, 1) * 2).cumsum(0) + 1,
+    "long running maximum": lambda x: x.repeat(9, 1).cummax(0),
     "places along columns": lambda x: x.argmin(0),
     "halves": lambda x: torch.cat([x[: x.shape[0] // 2].sum(0), x[x.shape[0] // 2 :].amax(0)]),
 }
