@@ -59,9 +59,14 @@ private:
     if (threads >= fewThreads || pieces < 8)
       return;
     int64_t chunk = (int64_t)llvm::alignTo((uint64_t)std::ceil(length / pieces), pieceMultiple);
-    if (std::optional<int64_t> extent = axis.getExtent().constant(); extent && *extent % pieceMultiple == 0)
-      if (std::optional<int64_t> exact = exactChunkNear(*extent / pieceMultiple, chunk / pieceMultiple))
+    if (std::optional<int64_t> extent = axis.getExtent().constant()) {
+      // What is computed of the results joins the scan where no piece is shorter than the others.
+      std::optional<int64_t> exact;
+      if (*extent % pieceMultiple == 0 && (exact = exactChunkNear(*extent / pieceMultiple, chunk / pieceMultiple)))
         chunk = *exact * pieceMultiple;
+      else if (!isRow && (exact = exactChunkNear(*extent, chunk)))
+        chunk = *exact;
+    }
     decisions.push_back({FusionDecision::Kind::Split, true, 0, lineOf(op.getLoc()),
                          "one scan for each result would leave threads idle"});
     split(op, axis, chunk, isRow); // erases it

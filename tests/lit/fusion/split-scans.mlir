@@ -65,3 +65,18 @@ graph.func @enough(%x: !graph.tensor<[4096, 4096], f32>, %y: !graph.tensor<[100,
   %1 = graph.cumsum %y {dim = 0 : i64} : (!graph.tensor<[100, 8], f32>) -> !graph.tensor<[100, 8], f32>
   graph.return %0, %1 : !graph.tensor<[4096, 4096], f32>, !graph.tensor<[100, 8], f32>
 }
+
+// -----
+
+// Columns of a length that is no multiple of 16 have pieces of equal length too.
+
+// CHECK-LABEL: graph.func @equal
+// CHECK:         graph.loops [p = 30, i0 = 64, reduce r0 = 100]
+// CHECK-NOT:     mask
+// CHECK:         graph.loops [i0 = 64, reduce r0 = 30]
+// CHECK:         graph.loops [p = 30, i0 = 64, reduce r0 = 100]
+// CHECK:           graph.write_at ["p*100 + r0", "i0"]{{$}}
+graph.func @equal(%x: !graph.tensor<[3000, 64], f32>) -> !graph.tensor<[3000, 64], f32> attributes {symbols = []} {
+  %0 = graph.cumsum %x {dim = 0 : i64} : (!graph.tensor<[3000, 64], f32>) -> !graph.tensor<[3000, 64], f32>
+  graph.return %0 : !graph.tensor<[3000, 64], f32>
+}
