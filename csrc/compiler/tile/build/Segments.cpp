@@ -144,9 +144,9 @@ void KernelEmitter::emitBetweenEdges(size_t number) {
       });
 }
 
-/// Masks of the last of the pieces that a reduction or a scan was cut into, which hold for all points of the others: whether they
-/// do for this program, and which they are. On GPU a mask is a branch for each load, and counts of what is masked
-/// differ from thread to thread.
+/// Masks of the last of the pieces that a reduction or a scan was cut into, which hold for all points of the others:
+/// whether they do for this program, and which they are. On GPU a mask is a branch for each load, and counts of what is
+/// masked differ from thread to thread.
 Value KernelEmitter::masksHold(SmallVectorImpl<Operation *> &masks) {
   bool keepsOrder = loops.isOrdered() && !(options.isGpu && loops.isScan());
   if ((!options.isGpu && !isVectorReduced()) || loops.numStages > 1 || keepsOrder)
