@@ -78,6 +78,8 @@ class GraphRecord:
         kernels = kernel_records(gm, graph, program)
         for number, kernel in enumerate(kernels):
             kernel.hinted_bytes = plan.kernel_bytes.get(number, 0)
+        # Kernels with a twin for short sizes as they were: this call does not launch them.
+        kernels = [kernel for kernel in kernels if kernel.hinted_bytes > 0 or kernel.bytes_moved is not None]
         found = places.places_of(gm, graph)
         return GraphRecord(
             name=name,

@@ -6,6 +6,7 @@
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/tile/build/KernelEmitter.h"
+#include "compiler/tile/build/ShortSizes.h"
 
 #include "llvm/ADT/StringSet.h"
 
@@ -113,9 +114,24 @@ static bool isRunningProduct(const FusedLoops &loops) {
   });
 }
 
-static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts, const BuildOptions &options,
-                                 StringRef name, int64_t alternative, Directions &directions) {
-  FusedLoops asAccessed(fusion, facts);
+/// What of a kernel is chosen outside of it.
+struct KernelRequest {
+  std::string name;
+  int64_t alternative = 0;
+  /// Sizes that the kernel is for; its programs run where they are the call's.
+  FixedSizes fixed;
+  /// The launch of a kernel for the sizes `others`, whose results this one computes for the rest.
+  LaunchOp before = {};
+  FixedSizes others;
+};
+
+/// The kernel of a fusion group, and its launch in front of the group.
+static FailureOr<LaunchOp> buildKernel(ModuleOp module, FusionOp fusion, const SizeFacts &facts,
+                                       const BuildOptions &options, const KernelRequest &request,
+                                       Directions &directions) {
+  StringRef name = request.name;
+  int64_t alternative = request.alternative;
+  FusedLoops asAccessed(fusion, facts, Walk::Accesses, request.fixed);
   std::optional<FusedLoops> flat;
   auto chooseParallel = [&] {
     Schedule schedule = chooseGpuSchedule(asAccessed, options.sharedBytes);
@@ -206,21 +222,66 @@ static LogicalResult buildKernel(ModuleOp module, FusionOp fusion, const SizeFac
   for (Value output : emitter.newOutputs)
     addBytes(output, cast<GraphTensorType>(output.getType()).numElements());
 
-  // Launch results: new buffers and buffers written in place, as the fusion had them.
+  // Launch results: new buffers and buffers written in place, as the fusion had them; of a second launch, those of the
+  // first.
   SmallVector<int64_t> writes;
-  for (Value output : loops.outputs) {
+  SmallVector<Value> operands(emitter.inputs);
+  for (auto [k, output] : llvm::enumerate(loops.outputs)) {
     Value dest = loops.destOf(output);
-    writes.push_back(dest ? llvm::find(emitter.inputs, dest) - emitter.inputs.begin() : -1);
+    int64_t place = dest ? llvm::find(emitter.inputs, dest) - emitter.inputs.begin() : -1;
+    if (LaunchOp before = request.before; before && dest) {
+      operands[place] = before.getResult(k);
+    } else if (before) {
+      place = (int64_t)operands.size();
+      operands.push_back(before.getResult(k));
+    }
+    writes.push_back(place);
   }
+  SizeExpr programs = emitter.numPrograms;
+  auto runWhere = [&](SizeExpr isRun) {
+    programs = sizes.mul(programs, isRun);
+    bytes = sizes.mul(bytes, isRun);
+  };
+  if (!request.fixed.empty())
+    runWhere(sizes.sub(sizes.constant(1), differs(sizes, request.fixed)));
+  if (!request.others.empty())
+    runWhere(differs(sizes, request.others));
   OpBuilder builder(fusion);
   auto expr = [&](SizeExpr e) { return ExprAttr::get(context, e); };
-  auto launch = LaunchOp::create(
-      builder, fusion.getLoc(), fusion.getResultTypes(), FlatSymbolRefAttr::get(context, name), emitter.inputs,
-      exprArray(context, emitter.integers), expr(emitter.numPrograms), expr(sizes.constant(schedule.programCostNs)),
-      expr(emitter.scratchBytes), expr(bytes), builder.getDenseI64ArrayAttr(writes));
+  auto launch = LaunchOp::create(builder, fusion.getLoc(), fusion.getResultTypes(),
+                                 FlatSymbolRefAttr::get(context, name), operands, exprArray(context, emitter.integers),
+                                 expr(programs), expr(sizes.constant(schedule.programCostNs)),
+                                 expr(emitter.scratchBytes), expr(bytes), builder.getDenseI64ArrayAttr(writes));
   directions.record(launch.getInputs(), schedule.isBackwards);
   directions.record(launch.getResults(), schedule.isBackwards);
-  fusion.replaceAllUsesWith(launch.getResults());
+  return launch;
+}
+
+/// Whether results are parts of a tensor that is put together where they lie.
+static bool isPart(FusionOp fusion) {
+  return llvm::any_of(fusion->getUsers(), [](Operation *user) { return isa<AssembleOp>(user); });
+}
+
+static LogicalResult buildKernels(ModuleOp module, FusionOp fusion, const SizeFacts &facts, ArrayAttr symbols,
+                                  const BuildOptions &options, KernelRequest request, Directions &directions) {
+  FixedSizes fixed;
+  if (!options.isGpu && !isPart(fusion))
+    fixed = shortSizes(FusedLoops(fusion, facts), symbols);
+  if (!fixed.empty()) {
+    KernelRequest of = request;
+    for (const auto &[size, value] : fixed)
+      of.name += "_" + size + "_" + std::to_string(value);
+    of.fixed = fixed;
+    FailureOr<LaunchOp> launch = buildKernel(module, fusion, facts, options, of, directions);
+    if (failed(launch))
+      return failure();
+    request.before = *launch;
+    request.others = std::move(fixed);
+  }
+  FailureOr<LaunchOp> launch = buildKernel(module, fusion, facts, options, request, directions);
+  if (failed(launch))
+    return failure();
+  fusion.replaceAllUsesWith(launch->getResults());
   fusion.erase();
   return success();
 }
@@ -248,7 +309,7 @@ LogicalResult buildTileKernels(ModuleOp module, FuncOp func, const BuildOptions 
       unique = name + "_" + std::to_string(k);
     int64_t alternative = number < options.schedules.size() ? options.schedules[number] : 0;
     ++number;
-    if (failed(buildKernel(module, fusion, facts, options, unique, alternative, directions)))
+    if (failed(buildKernels(module, fusion, facts, func.getSymbolsAttr(), options, {unique, alternative}, directions)))
       return failure();
   }
   return success();

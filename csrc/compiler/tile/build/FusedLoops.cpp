@@ -34,10 +34,18 @@ bool isUnaligned(Value buffer, const SizeFacts &facts) {
   return func && func.getArgAttr(argument.getArgNumber(), GraphDialect::unalignedAttrName);
 }
 
-FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols, Walk walk)
+FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols, Walk walk, const FixedSizes &fixed)
     : context(GraphDialect::sizes(fusion.getContext())), symbolFacts(symbols), groupFacts(symbols) {
+  auto known = [&](SizeExpr e) {
+    return fixed.empty() ? e : context.substitute(e, [&](std::string_view name) {
+      auto it = fixed.find(std::string(name));
+      return it == fixed.end() ? SizeExpr() : context.constant(it->second);
+    });
+  };
+  for (const auto &[name, value] : fixed)
+    groupFacts.setRange(name, value, value);
   for (AxisAttr axis : fusion.getAxes().getAsRange<AxisAttr>())
-    axes.push_back({axis.getName().str(), axis.getExtent(), axis.getReduced()});
+    axes.push_back({axis.getName().str(), known(axis.getExtent()), axis.getReduced()});
   for (const Axis &axis : axes)
     groupFacts.setExtent(axis.name, axis.extent);
 
@@ -60,18 +68,20 @@ FusedLoops::FusedLoops(FusionOp fusion, const SizeFacts &symbols, Walk walk)
     for (Operation &inner : *loops.bodyBlock()) {
       if (auto load = dyn_cast<LoadOp>(inner)) {
         SmallVector<SizeExpr> indices = llvm::map_to_vector(
-            load.indexExprs(), [&](SizeExpr e) { return groupFacts.simplify(map.apply(context, e)); });
+            load.indexExprs(), [&](SizeExpr e) { return groupFacts.simplify(known(map.apply(context, e))); });
         // Together, indices of an axis that was split and joined again are one run.
-        exprs[load] = groupFacts.simplify(linearOffset(context, indices, load.getSource().getType().getStrides()));
+        exprs[load] =
+            groupFacts.simplify(known(linearOffset(context, indices, load.getSource().getType().getStrides())));
       } else if (auto index = dyn_cast<IndexOp>(inner)) {
-        exprs[index] = groupFacts.simplify(map.apply(context, index.getExpr().getValue()));
+        exprs[index] = groupFacts.simplify(known(map.apply(context, index.getExpr().getValue())));
       } else if (auto write = dyn_cast<WriteAtOp>(inner)) {
-        resultIndices = llvm::map_to_vector(write.indexExprs(),
-                                            [&](SizeExpr e) { return groupFacts.simplify(map.apply(context, e)); });
+        resultIndices = llvm::map_to_vector(
+            write.indexExprs(), [&](SizeExpr e) { return groupFacts.simplify(known(map.apply(context, e))); });
       }
     }
     for (Value result : loops.getOutputs())
-      offsets[result] = linearOffset(context, resultIndices, cast<GraphTensorType>(result.getType()).getStrides());
+      offsets[result] =
+          known(linearOffset(context, resultIndices, cast<GraphTensorType>(result.getType()).getStrides()));
     memberOf[loops] = members.size();
     members.push_back(member);
   }

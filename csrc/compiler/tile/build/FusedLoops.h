@@ -7,6 +7,9 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/DenseMap.h"
 
+#include <map>
+#include <string>
+
 namespace torch_tile::tile_build {
 
 struct FusedMember {
@@ -29,13 +32,18 @@ enum class Walk {
   Tiles,    ///< likewise, but for the axis along which what is read lies side by side: tiles have rows along that
 };
 
+/// Symbols of sizes, and the only value of each.
+using FixedSizes = std::map<std::string, int64_t>;
+
 /// The operand of a comparison that is a bound of the other one, an index: index < bound, or index >= bound; 0 or 1,
 /// and -1 where it is no such comparison.
 int boundOperand(mlir::arith::CmpIOp compare);
 
 class FusedLoops {
 public:
-  FusedLoops(mlir::graph::FusionOp fusion, const SizeFacts &symbolFacts, Walk walk = Walk::Accesses);
+  /// `fixed`: sizes that the nest is for.
+  FusedLoops(mlir::graph::FusionOp fusion, const SizeFacts &symbolFacts, Walk walk = Walk::Accesses,
+             const FixedSizes &fixed = {});
 
   /// Parallel axes outermost first, then reduced ones outermost first.
   llvm::SmallVector<fusion::Axis> axes;
