@@ -7,9 +7,11 @@
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
@@ -46,6 +48,22 @@ static void markPure(Function &function) {
   }
 }
 
+/// The assembler takes the result of abs.s16 for a number of at most 15 bits, also where -32768 stays what it is, and a
+/// remainder of it then has another sign (seen with CUDA 13.0). Of 32 bits, -32768 is what the lower half says. After
+/// LLVM's simplifications, which would undo it.
+static void widenShortMagnitudes(Function &function) {
+  for (Instruction &instruction : make_early_inc_range(instructions(function))) {
+    auto *call = dyn_cast<IntrinsicInst>(&instruction);
+    if (!call || call->getIntrinsicID() != Intrinsic::abs || !call->getType()->isIntegerTy(16))
+      continue;
+    IRBuilder<> builder(call);
+    Value *wide = builder.CreateSExt(call->getArgOperand(0), builder.getInt32Ty());
+    wide = builder.CreateBinaryIntrinsic(Intrinsic::abs, wide, builder.getFalse());
+    call->replaceAllUsesWith(builder.CreateTrunc(wide, call->getType()));
+    call->eraseFromParent();
+  }
+}
+
 /// Vectors have told what lies side by side in memory; arithmetic on them is done element by element.
 static void optimize(Module &module, TargetMachine &machine) {
   LoopAnalysisManager loops;
@@ -72,6 +90,7 @@ static void optimize(Module &module, TargetMachine &machine) {
       markPure(function);
       passes.run(function, functions);
       torch_tile::codegen::moveLoadsAhead(function);
+      widenShortMagnitudes(function);
     }
 }
 
