@@ -36,10 +36,16 @@ SizeExpr indexOf(const FusedLoops &loops, Value value, int depth) {
 
 std::pair<SizeExpr, SizeExpr> comparedIndices(const FusedLoops &loops, arith::CmpIOp compare) {
   SizeExpr sides[] = {indexOf(loops, compare.getLhs()), indexOf(loops, compare.getRhs())};
-  if (SizeExpr scale = loops.boundScale(compare))
-    if (SizeExpr &bound = sides[boundOperand(compare)])
-      bound = loops.sizes().mul(bound, scale);
+  if (SizeExpr bound = loops.boundOf(compare))
+    sides[boundOperand(compare)] = bound;
   return {sides[0], sides[1]};
+}
+
+/// Whether a place lies on an axis, whose length 64 bits hold, or at its end.
+static bool isWithin(const FusedLoops &loops, StringRef axis, SizeExpr at) {
+  const torch_tile::fusion::Axis *along = loops.axis(axis);
+  return along && loops.facts().lessEqual(loops.sizes().constant(0), at) == Proof::Yes &&
+         loops.facts().lessEqual(at, along->extent) == Proof::Yes;
 }
 
 /// The first index along `axis` at which difference >= bound where `step`, its stride, is positive, and difference <=
@@ -54,7 +60,10 @@ static SizeExpr firstAbove(const FusedLoops &loops, StringRef axis, SizeExpr dif
     distance = sizes.neg(distance);
   int64_t size = std::abs(step);
   SizeExpr at = loops.facts().floorDiv(sizes.add(distance, sizes.constant(size - 1)), sizes.constant(size));
-  return at.isValid() && torch_tile::fusion::staysInRange(loops.facts(), at) ? loops.facts().simplify(at) : SizeExpr();
+  if (!at.isValid())
+    return {};
+  at = loops.facts().simplify(at);
+  return torch_tile::fusion::staysInRange(loops.facts(), at) || isWithin(loops, axis, at) ? at : SizeExpr();
 }
 
 std::optional<AxisEdge> edgeAlong(const FusedLoops &loops, StringRef axis, arith::CmpIOp op) {

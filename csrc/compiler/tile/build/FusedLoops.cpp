@@ -221,37 +221,47 @@ int boundOperand(arith::CmpIOp compare) {
   return bound >= 0 && isa_and_nonnull<IndexOp>(compare->getOperand(1 - bound).getDefiningOp()) ? bound : -1;
 }
 
-/// Whether an index along `outer` serves comparisons with bounds alone: of i < b, both sides may be multiplied by the
-/// length of `inner`, and what lies below that added to the left. So borders of concatenations and paddings between
-/// whole rows do not keep axes apart. Long rows fill tiles by themselves, with one answer for all lanes.
-bool FusedLoops::isOnlyBounded(Operation *op, SizeExpr e, const Axis &outer, const Axis &inner) const {
+/// For an index along `outer` that serves comparisons with bounds alone, the place on `outer` at which one of them
+/// changes: of k*i + r < b, i < (b - r + k - 1) // k. Both sides of that may be multiplied by the length of `inner`,
+/// and what lies below added to the left, so that borders of concatenations and paddings between whole rows do not keep
+/// axes apart. Long rows fill tiles by themselves, with one answer for all lanes. Invalid: it is none.
+SizeExpr FusedLoops::boundAlong(Operation *op, SizeExpr e, OpOperand &use, const Axis &outer, const Axis &inner) const {
   constexpr int64_t most = int64_t{1} << 31; // no product of two leaves 64 bits
   constexpr int64_t longRow = 1024;          // elements: a tile on a GPU, 16 registers and more on a CPU
   auto index = dyn_cast<IndexOp>(op);
-  std::optional<SizeExpr> outerStride = strideAlong(context, e, outer.name);
-  if (groupFacts.estimate(inner.extent) >= longRow)
-    return false;
-  if (!index || !index.getScalars().empty() || !outerStride || !outerStride->isConstant(1) || e.contains(inner.name))
-    return false;
-  auto isSmall = [&](SizeExpr each) {
-    SizeRange range = groupFacts.range(each);
-    return range.min >= -most && range.max <= most;
-  };
-  auto isKnown = [&](SizeExpr each) {
-    return isSmall(each) || torch_tile::fusion::staysInRange(groupFacts, context.mul(each, inner.extent));
-  };
-  auto isFixed = [&](Value bound) {
-    if (APInt constant; matchPattern(bound, m_ConstantInt(&constant)))
-      return constant.abs().ule(most);
-    auto size = bound.getDefiningOp<IndexOp>();
-    SizeExpr expr = size && size.getScalars().empty() ? exprOf(size) : SizeExpr();
-    return expr && isKnown(expr) && llvm::none_of(axes, [&](const Axis &axis) { return expr.contains(axis.name); });
-  };
-  return !index->use_empty() && isKnown(e) && llvm::all_of(index->getUses(), [&](OpOperand &use) {
-    auto compare = dyn_cast<arith::CmpIOp>(use.getOwner());
-    int bound = compare ? boundOperand(compare) : -1;
-    return bound >= 0 && (int)use.getOperandNumber() == 1 - bound && isFixed(compare->getOperand(bound));
-  });
+  auto compare = dyn_cast<arith::CmpIOp>(use.getOwner());
+  int number = compare ? boundOperand(compare) : -1;
+  std::optional<SizeExpr> stride = strideAlong(context, e, outer.name);
+  std::optional<int64_t> step = stride ? stride->constant() : std::nullopt;
+  if (!index || !index.getScalars().empty() || number < 0 || (int)use.getOperandNumber() != 1 - number || !step ||
+      *step <= 0 || groupFacts.estimate(inner.extent) >= longRow)
+    return {};
+  SizeExpr bound = boundOf(compare);
+  Value operand = compare->getOperand(number);
+  if (APInt constant; !bound && matchPattern(operand, m_ConstantInt(&constant)) && constant.abs().ule(most))
+    bound = context.constant(constant.getSExtValue());
+  if (auto size = operand.getDefiningOp<IndexOp>(); !bound && size && size.getScalars().empty())
+    bound = exprOf(size);
+  if (!bound)
+    return {};
+  SizeExpr rest = torch_tile::fusion::withoutAxis(context, e, outer.name);
+  SizeExpr at =
+      groupFacts.floorDiv(context.add(context.sub(bound, rest), context.constant(*step - 1)), context.constant(*step));
+  at = groupFacts.simplify(at);
+  if (!at.isValid() || llvm::any_of(axes, [&](const Axis &axis) { return at.contains(axis.name); }))
+    return {};
+  SizeRange range = groupFacts.range(at);
+  // What lies within the axis stays within the number of points, which 64 bits hold.
+  bool isKnown = (range.min >= -most && range.max <= most) ||
+                 torch_tile::fusion::staysInRange(groupFacts, context.mul(at, inner.extent)) ||
+                 (groupFacts.lessEqual(at, outer.extent) == Proof::Yes &&
+                  groupFacts.lessEqual(context.neg(outer.extent), at) == Proof::Yes);
+  return isKnown ? at : SizeExpr();
+}
+
+bool FusedLoops::isOnlyBounded(Operation *op, SizeExpr e, const Axis &outer, const Axis &inner) const {
+  return !op->use_empty() && !e.contains(inner.name) &&
+         llvm::all_of(op->getUses(), [&](OpOperand &use) { return bool(boundAlong(op, e, use, outer, inner)); });
 }
 
 bool FusedLoops::tryMerge(const Axis &outer, const Axis &inner) {
@@ -293,12 +303,9 @@ void FusedLoops::mergeInto(size_t outerNumber, size_t innerNumber) {
   for (auto &[op, e] : exprs) {
     if (walksAsOne(e, outer, inner))
       continue;
-    for (Operation *compare : op->getUsers()) {
-      SizeExpr scale = boundScale(compare);
-      boundScales[compare] = scale ? context.mul(scale, inner.extent) : inner.extent;
-    }
-    // Along the merged axis: what is below moves it by less than the bound's step.
-    e = context.add(context.mul(e, inner.extent), context.symbol(inner.name));
+    for (OpOperand &use : op->getUses())
+      bounds[use.getOwner()] = context.mul(boundAlong(op, e, use, outer, inner), inner.extent);
+    e = context.symbol(inner.name); // which becomes the merged axis
   }
   forEachExpr([&](SizeExpr &e) {
     e = context.substitute(e, [&](std::string_view s) {

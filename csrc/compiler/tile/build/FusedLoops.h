@@ -61,9 +61,9 @@ public:
 
   /// Linear offset of a load (in elements, over axes, symbols and x<k>), or the expression of a graph.index.
   SizeExpr exprOf(mlir::Operation *op) const { return exprs.lookup(op); }
-  /// Of a comparison of an index with a bound: what the bound is multiplied by, since the index's axis has become one
-  /// with others. Invalid: nothing.
-  SizeExpr boundScale(mlir::Operation *compare) const { return boundScales.lookup(compare); }
+  /// Of a comparison of an index with a bound whose axis has become one with others: the bound on that axis, in place
+  /// of the operand. Invalid: the operand.
+  SizeExpr boundOf(mlir::Operation *compare) const { return bounds.lookup(compare); }
   /// Linear offset at which a member's result is stored.
   SizeExpr offsetOf(mlir::Value result) const { return offsets.lookup(result); }
   const FusedMember *producer(mlir::Value value) const;
@@ -118,6 +118,8 @@ private:
   bool tryMerge(const fusion::Axis &outer, const fusion::Axis &inner);
   void assignStages();
   bool walksAsOne(SizeExpr e, const fusion::Axis &outer, const fusion::Axis &inner) const;
+  SizeExpr boundAlong(mlir::Operation *op, SizeExpr e, mlir::OpOperand &use, const fusion::Axis &outer,
+                      const fusion::Axis &inner) const;
   bool isOnlyBounded(mlir::Operation *op, SizeExpr e, const fusion::Axis &outer, const fusion::Axis &inner) const;
   template <typename Fn> void forEachExpr(Fn fn);
 
@@ -126,7 +128,7 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> memberOf;
   llvm::DenseMap<mlir::Operation *, SizeExpr> exprs;
   llvm::DenseMap<mlir::Value, SizeExpr> offsets;
-  llvm::DenseMap<mlir::Operation *, SizeExpr> boundScales;
+  llvm::DenseMap<mlir::Operation *, SizeExpr> bounds;
   llvm::DenseMap<mlir::Operation *, SizeExpr> plainExprs;
   llvm::DenseMap<mlir::Value, SizeExpr> plainOffsets;
   llvm::DenseMap<std::pair<mlir::Value, const void *>, bool> varies;

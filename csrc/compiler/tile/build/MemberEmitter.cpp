@@ -195,12 +195,10 @@ Value KernelEmitter::emitGeneric(Operation &op, llvm::function_ref<Value(Value)>
     return lookup(op.getOperand(*choice ? 1 : 2));
   IRMapping mapping;
   bool any = llvm::any_of(op.getOperands(), [&](Value v) { return isTile(lookup(v)); });
-  SizeExpr scale = loops.boundScale(&op);
-  int bound = scale ? boundOperand(cast<arith::CmpIOp>(op)) : -1;
+  SizeExpr bound = loops.boundOf(&op);
+  int bounded = bound ? boundOperand(cast<arith::CmpIOp>(op)) : -1;
   for (auto [k, operand] : llvm::enumerate(op.getOperands())) {
-    Value value = lookup(operand);
-    if ((int)k == bound)
-      value = builder.createOrFold<arith::MulIOp>(value, exprs.emit(scale, {}));
+    Value value = (int)k == bounded ? exprs.emit(bound, {}) : lookup(operand);
     mapping.map(operand, any ? toTile(builder, value, tileShape()) : value);
   }
   Operation *copy = builder.clone(op, mapping);
