@@ -351,3 +351,21 @@ def test_single_operators() -> None:
     fresh()
     torch.testing.assert_close(torch.compile(lambda x, y: x / y, backend=BACKEND)(x, y), x / y)
     assert count("kernels") == 1
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_sizes_beside_complex_numbers(dynamic: bool | None, dtype: torch.dtype) -> None:
+    programs: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda x: (2 * x) * x.shape[0],
+        lambda x: x.cos() / x.shape[0],
+        lambda x: x.sum(0) / x.shape[0] + x.shape[1],
+        lambda x: x.shape[0] - x * x,
+        lambda x: x.shape[0] / (x * x + 3),
+    ]
+    for function in programs:
+        torch.compiler.reset()
+        run = compiled(function, dynamic=dynamic)
+        for rows in (3, 5, 7):
+            x = torch.randn(rows, 4, dtype=dtype)
+            torch.testing.assert_close(run(x), function(x))

@@ -29,6 +29,37 @@ def test_norm(shape: tuple[int, ...], dim: Any, order: float, keepdim: bool) -> 
     assert_same(result, expected)
 
 
+def test_largest_magnitude_in_a_wider_dtype() -> None:
+    x = torch.tensor([3 + 1j, 0.1 + 0.1j])
+    for order in (float("inf"), float("-inf"), 2, 3):
+
+        def function(x: torch.Tensor, order: float = order) -> torch.Tensor:
+            return torch.linalg.vector_norm(x, order, -1, dtype=torch.complex128)
+
+        torch.compiler.reset()
+        result = torch.compile(function, backend="tile", fullgraph=True, options={"strict": True})(x)
+        assert_same(result, function(x))
+
+
+@pytest.mark.parametrize("name", ["any", "all"])
+@pytest.mark.parametrize("dim", [(), [], (0,), (0, -1), None], ids=str)
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.bool, torch.complex64], ids=str)
+def test_any_and_all(name: str, dim: Any, keepdim: bool, dtype: torch.dtype) -> None:
+    """Over no dimension at all they are element by element, where sums are over all."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = getattr(torch, name)(x, dim=dim, keepdim=keepdim)
+        return result
+
+    for x in (torch.tensor([[1, 0, 0], [0, 0, 2], [3, 3, 3]]).to(dtype), torch.tensor(0).to(dtype)):
+        if x.dim() == 0 and dim == (0, -1):
+            continue
+        torch.compiler.reset()
+        result = torch.compile(function, backend="tile", fullgraph=True, options={"strict": True})(x)
+        assert_same(result, function(x))
+
+
 def test_gradient_that_is_zero() -> None:
     """torch gives a tensor without memory (_efficientzerotensor); the kernel makes zeros."""
     x = torch.randn(5, requires_grad=True)

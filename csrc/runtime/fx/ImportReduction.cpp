@@ -66,7 +66,14 @@ std::string argAttrs(std::optional<int64_t> dim, bool keepdim) {
 
 const char *importReduction(Call &call) {
   const Value *x = call.tensor(0);
-  return x ? setReduced(call, *x, call.dims(1, x->type.rank()), call.flag(2)) : kNoTensor;
+  if (!x)
+    return kNoTensor;
+  std::vector<int64_t> dims = call.dims(1, x->type.rank());
+  // An empty list is all dimensions, but none of any and all.
+  bool isOfTruth = std::string_view(call.op()) == "any" || std::string_view(call.op()) == "all";
+  if (isOfTruth && dims.empty() && !call.isNone(1) && x->type.rank() > 0)
+    return "no dimension is reduced";
+  return setReduced(call, *x, dims, call.flag(2));
 }
 
 const char *importReduceAll(Call &call) {

@@ -50,11 +50,13 @@ class Parts:
         dtype = dtype or self.dtype
         if not isinstance(operand, Node):
             return (operand.real, operand.imag) if isinstance(operand, complex) else (operand, 0.0)
+        if not isinstance(value_of(operand), torch.Tensor):  # a size, or a float that changes
+            return self.number(operand), 0.0
         parts = self._of(operand) if is_complex(operand) else (operand, 0.0)
         return self.cast(parts[0], dtype), self.cast(parts[1], dtype)
 
-    def number(self, value: float) -> Any:
-        """A 0-d tensor."""
+    def number(self, value: Any) -> Any:
+        """A 0-d tensor of a number, or of a node that is one."""
         return self.emit(aten.scalar_tensor.default, value, dtype=self.dtype, device=value_of(self.node).device)
 
     def cast(self, part: Any, dtype: torch.dtype | None) -> Any:

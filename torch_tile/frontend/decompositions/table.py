@@ -6,7 +6,7 @@ It starts from core ATen and leaves whole what the graph dialect has an op for o
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -239,17 +239,29 @@ def _of_known_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
     return decomposition
 
 
-def _with_counted_dims(function: Callable[..., Any]) -> Callable[..., Any]:
+def _exact_norm(function: Callable[..., Any]) -> Callable[..., Any]:
     """A norm over dimensions counted from the first: of one element along a dimension that is counted from the last,
-    the decomposition of torch 2.11 and 2.12 keeps the dimension."""
+    the decomposition of torch 2.11 and 2.12 keeps the dimension. The largest magnitude of complex numbers is taken in
+    the dtype that is asked for, not in that of the operand."""
 
     @functools.wraps(function)
-    def decomposition(x: torch.Tensor, order: Any = 2, dim: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def decomposition(
+        x: torch.Tensor, order: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    ) -> Any:
         if dim is not None and x.dim() > 0:
             dim = [each % x.dim() for each in ([dim] if isinstance(dim, int) else dim)]
-        return function(x, order, dim, *args, **kwargs)
+        if dtype is not None and x.is_complex():
+            x = x.to(dtype)
+        return function(x, order, dim, keepdim, dtype=dtype)
 
     return decomposition
+
+
+def _of_each_without_dims(x: torch.Tensor, dim: Sequence[int] | None = None, keepdim: bool = False) -> Any:
+    """`any` and `all` over an empty list of dimensions reduce nothing, unlike sums; over None all of them."""
+    if dim is None or len(dim) > 0:
+        return NotImplemented
+    return (x != 0).to(torch.uint8 if x.dtype is torch.uint8 else torch.bool)
 
 
 # In torch's decompositions of these, a number is divided by how many elements there are.
@@ -312,7 +324,8 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
     table.update(get_decompositions([aten.std_mean]))
     # ATen lays their result out in the memory format that the operand suggests.
     table.update((op, _laid_out(of_norm(table[op]))) for op in BATCH_NORMS if op in table)
-    table[aten.linalg_vector_norm.default] = _with_counted_dims(table[aten.linalg_vector_norm.default])
+    table[aten.linalg_vector_norm.default] = _exact_norm(table[aten.linalg_vector_norm.default])
+    table.update(dict.fromkeys((aten.any.dims, aten.all.dims), _of_each_without_dims))
     table[aten.native_group_norm.default] = of_norm(table[aten.native_group_norm.default])
     table[aten.channel_shuffle.default] = _shuffle_laid_out(table[aten.channel_shuffle.default])
     for family in (
