@@ -68,6 +68,7 @@ def in_a_process(backend: str, options: argparse.Namespace, *arguments: str) -> 
             "TORCH_TILE_CACHE_DIR": folder,
             "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
         }
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages have their byte code
         command = [sys.executable, __file__, "--child", backend, "--model", options.model]
         command += ["--layers", str(options.layers), *(["--training"] if options.training else []), *arguments]
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

@@ -55,7 +55,7 @@ class TileCacheArtifact(CacheArtifact):
         # Here, so that registering the type does not load the extension.
         from torch_tile import config, disk_cache
 
-        cache = disk_cache.open_cache(config.resolve())
+        cache = disk_cache.open_cache(config.of_process())
         try:
             if cache is not None and self.content:
                 kind, name = self.key.split("/")

@@ -386,6 +386,11 @@ def resolve(mode: str | None = None, options: Mapping[str, Any] | None = None) -
     return settings
 
 
+def of_process() -> Settings:
+    """Settings without those of a torch.compile call, and without the lines that such a call gets."""
+    return Settings({name: get(name) for name in KNOBS})
+
+
 def _check_mode_and_options(mode: Any, options: Any) -> None:
     if mode is not None and (not isinstance(mode, str) or not mode):
         raise OptionError(f"mode expected one of {', '.join(MODES)}, or None, got {mode!r}")
