@@ -226,7 +226,7 @@ int boundOperand(arith::CmpIOp compare) {
 /// and what lies below added to the left, so that borders of concatenations and paddings between whole rows do not keep
 /// axes apart. Long rows fill tiles by themselves, with one answer for all lanes. Invalid: it is none.
 SizeExpr FusedLoops::boundAlong(Operation *op, SizeExpr e, OpOperand &use, const Axis &outer, const Axis &inner) const {
-  constexpr int64_t most = int64_t{1} << 31; // no product of two leaves 64 bits
+  constexpr int64_t most = int64_t{1} << 31; // a product of two stays within 64 bits
   constexpr int64_t longRow = 1024;          // elements: a tile on a GPU, 16 registers and more on a CPU
   auto index = dyn_cast<IndexOp>(op);
   auto compare = dyn_cast<arith::CmpIOp>(use.getOwner());
@@ -252,7 +252,7 @@ SizeExpr FusedLoops::boundAlong(Operation *op, SizeExpr e, OpOperand &use, const
     return {};
   SizeRange range = groupFacts.range(at);
   // What lies within the axis stays within the number of points, which 64 bits hold.
-  bool isKnown = (range.min >= -most && range.max <= most) ||
+  bool isKnown = (range.min >= -most && range.max <= most && groupFacts.range(inner.extent).max <= most) ||
                  torch_tile::fusion::staysInRange(groupFacts, context.mul(at, inner.extent)) ||
                  (groupFacts.lessEqual(at, outer.extent) == Proof::Yes &&
                   groupFacts.lessEqual(context.neg(outer.extent), at) == Proof::Yes);
