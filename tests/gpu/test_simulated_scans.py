@@ -68,7 +68,7 @@ def test_columns(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     check(lambda x: (x * 2).cumsum(-2) + 1, values(shape, dtype))
 
 
-LONG = [((1 << 17,), 0), ((100_003,), 0), ((2, 70_000), 1), ((3000, 5), 0), ((2, 3001, 7), 1)]
+LONG = [((1 << 17,), 0), ((100_003,), 0), ((2, 70_000), 1), ((3001, 5), 0), ((2, 3001, 7), 1)]
 
 
 @pytest.mark.parametrize("shape, dim", LONG, ids=str)
@@ -76,6 +76,12 @@ LONG = [((1 << 17,), 0), ((100_003,), 0), ((2, 70_000), 1), ((3000, 5), 0), ((2,
 def test_three_kernels(shape: tuple[int, ...], dim: int, dtype: torch.dtype) -> None:
     # What follows has a kernel of its own where programs are few, or the last piece is not whole.
     check(lambda x: (x * 2).cumsum(dim) + 1, values(shape, dtype), kernels=4)
+
+
+@pytest.mark.parametrize("dtype", [f32, bf16, i32], ids=str)
+def test_equal_pieces_of_columns(dtype: torch.dtype) -> None:
+    # 30 pieces of 100 rows: what follows joins the scan.
+    check(lambda x: (x * 2).cumsum(0) + 1, values((3000, 5), dtype), kernels=3)
 
 
 @pytest.mark.parametrize("shape, dim", [((3, 1000), 1), ((40, 33), 0), ((70_000,), 0)], ids=str)

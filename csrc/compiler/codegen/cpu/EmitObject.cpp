@@ -174,8 +174,10 @@ mlir::FailureOr<std::vector<uint8_t>> torch_tile::codegen::emitObject(mlir::Modu
   stepDone("translate");
   if (options.isOptimized)
     optimize(*translated, machine);
-  for (Function &function : *translated)
+  for (Function &function : *translated) {
     separateKnownMasks(function, features.vectorBits);
+    storeOnlyLanes(function);
+  }
   if (!features.hasBf16Conversion)
     for (Function &function : *translated)
       moveBf16AsIntegers(function);

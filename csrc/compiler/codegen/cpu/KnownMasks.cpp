@@ -4,6 +4,7 @@
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 
 using namespace llvm;
@@ -73,6 +74,40 @@ void MaskedAccess::separate() {
   if (isLoad)
     op->replaceAllUsesWith(concatenateVectors(builder, parts));
   op->eraseFromParent();
+}
+
+/// The only lane of a constant mask; nothing where there are several, or none.
+static std::optional<unsigned> onlyLane(const Value *mask) {
+  auto *constant = dyn_cast<Constant>(mask);
+  auto *type = dyn_cast<FixedVectorType>(mask->getType());
+  std::optional<unsigned> lane;
+  for (unsigned k = 0; constant && type && k < type->getNumElements(); ++k) {
+    Constant *element = constant->getAggregateElement(k);
+    if (!element || !(element->isOneValue() || element->isNullValue()) || (element->isOneValue() && lane))
+      return std::nullopt;
+    if (element->isOneValue())
+      lane = k;
+  }
+  return lane;
+}
+
+void torch_tile::codegen::storeOnlyLanes(Function &function) {
+  for (Instruction &instruction : make_early_inc_range(instructions(function))) {
+    auto *op = dyn_cast<IntrinsicInst>(&instruction);
+    if (!op || op->getIntrinsicID() != Intrinsic::masked_store)
+      continue;
+    std::optional<unsigned> lane = onlyLane(op->getArgOperand(2));
+    if (!lane)
+      continue;
+    IRBuilder<> builder(op);
+    Value *element = builder.CreateExtractElement(op->getArgOperand(0), *lane);
+    Value *place = builder.CreateConstGEP1_64(element->getType(), op->getArgOperand(1), *lane);
+    uint64_t bytes = element->getType()->getScalarSizeInBits() / 8;
+    StoreInst *store = builder.CreateAlignedStore(
+        element, place, commonAlignment(op->getParamAlign(1).valueOrOne(), *lane * std::max<uint64_t>(bytes, 1)));
+    store->copyMetadata(*op);
+    op->eraseFromParent();
+  }
 }
 
 void torch_tile::codegen::separateKnownMasks(Function &function, int vectorBits) {
