@@ -35,15 +35,15 @@ void checkNotEmpty(Call &call, const Value &x, const std::vector<int64_t> &dims)
                                           : name + " Specify the reduction dim with the 'dim' argument.");
 }
 
+bool isLogical(std::string_view op) { return op == "any" || op == "all"; }
 bool isExtremum(std::string_view op) { return op == "amax" || op == "amin"; }
 
 const char *setReduced(Call &call, const Value &x, std::vector<int64_t> dims, bool keepdim) {
   std::string_view op = call.op();
   if (x.type.dtype == at::kBool && (op == "amax" || op == "amin"))
     op = op == "amax" ? "any" : "all";
-  bool isLogical = op == "any" || op == "all";
   if (isPlainCopy(x)) {
-    call.set(call.importer.cast(x, isLogical ? at::kBool : call.type().dtype));
+    call.set(call.importer.cast(x, isLogical(op) ? at::kBool : call.type().dtype));
     return nullptr;
   }
   if (isExtremum(call.op()))
@@ -53,7 +53,7 @@ const char *setReduced(Call &call, const Value &x, std::vector<int64_t> dims, bo
     std::iota(dims.begin(), dims.end(), 0);
   }
   std::string attrs = joinAttrs({dimsAttr("dims", dims), keepdim ? "keepdim = true" : ""});
-  TensorType type = isLogical ? call.importer.withDtype(call.type(), at::kBool) : call.type();
+  TensorType type = isLogical(op) ? call.importer.withDtype(call.type(), at::kBool) : call.type();
   call.set(call.importer.emit(op, {x}, attrs, std::move(type)));
   return nullptr;
 }
@@ -69,11 +69,12 @@ const char *importReduction(Call &call) {
   if (!x)
     return kNoTensor;
   std::vector<int64_t> dims = call.dims(1, x->type.rank());
-  // An empty list is all dimensions, but none of any and all.
-  bool isOfTruth = std::string_view(call.op()) == "any" || std::string_view(call.op()) == "all";
-  if (isOfTruth && dims.empty() && !call.isNone(1) && x->type.rank() > 0)
-    return "no dimension is reduced";
-  return setReduced(call, *x, dims, call.flag(2));
+  // An empty list means all dimensions, but to any and all it means none.
+  if (isLogical(call.op()) && dims.empty() && !call.isNone(1)) {
+    call.set(call.importer.cast(*x, at::kBool));
+    return nullptr;
+  }
+  return setReduced(call, *x, std::move(dims), call.flag(2));
 }
 
 const char *importReduceAll(Call &call) {

@@ -6,7 +6,7 @@ It starts from core ATen and leaves whole what the graph dialect has an op for o
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -257,13 +257,6 @@ def _exact_norm(function: Callable[..., Any]) -> Callable[..., Any]:
     return decomposition
 
 
-def _of_each_without_dims(x: torch.Tensor, dim: Sequence[int] | None = None, keepdim: bool = False) -> Any:
-    """`any` and `all` over an empty list of dimensions reduce nothing, unlike sums; over None all of them."""
-    if dim is None or len(dim) > 0:
-        return NotImplemented
-    return (x != 0).to(torch.uint8 if x.dtype is torch.uint8 else torch.bool)
-
-
 # In torch's decompositions of these, a number is divided by how many elements there are.
 _OF_MEANS = (
     aten.huber_loss_backward.default,
@@ -325,7 +318,6 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
     # ATen lays their result out in the memory format that the operand suggests.
     table.update((op, _laid_out(of_norm(table[op]))) for op in BATCH_NORMS if op in table)
     table[aten.linalg_vector_norm.default] = _exact_norm(table[aten.linalg_vector_norm.default])
-    table.update(dict.fromkeys((aten.any.dims, aten.all.dims), _of_each_without_dims))
     table[aten.native_group_norm.default] = of_norm(table[aten.native_group_norm.default])
     table[aten.channel_shuffle.default] = _shuffle_laid_out(table[aten.channel_shuffle.default])
     for family in (

@@ -62,8 +62,8 @@ FixedSizes shortSizes(const FusedLoops &loops, ArrayAttr symbols) {
 SizeExpr differs(SizeContext &sizes, const FixedSizes &fixed) {
   SizeExpr sum = sizes.constant(0);
   for (const auto &[name, value] : fixed) {
-    SizeExpr distance = sizes.sub(sizes.symbol(name), sizes.constant(value));
-    sum = sizes.add(sum, sizes.mul(distance, distance));
+    SizeExpr size = sizes.symbol(name), seen = sizes.constant(value);
+    sum = sizes.add(sum, sizes.max(sizes.sub(size, seen), sizes.sub(seen, size))); // a square might wrap to 0
   }
   return sizes.min(sizes.constant(1), sum);
 }
