@@ -79,8 +79,14 @@ def compile_graph(gm: Any, inputs: Any, kind: str, settings: Any, binding: Any =
 def simulated() -> Iterator[type[Counts]]:
     """While it lasts, `torch.compile(backend="tile")` compiles for a GPU."""
     import torch_tile.frontend.aot as aot
+    from torch_tile.frontend import autograd_cache
     from torch_tile.frontend.decompositions import short_scans
 
-    # The tensors are traced on the CPU, where short scans are partial sums; a GPU gets scans.
-    with mock.patch.object(aot, "compile_graph", compile_graph), mock.patch.object(short_scans, "_LONGEST", 0):
+    # The tensors are traced on the CPU, where short scans are partial sums; a GPU gets scans. The cache of AOTAutograd's
+    # results may hold such a graph compiled for the CPU.
+    with (
+        mock.patch.object(aot, "compile_graph", compile_graph),
+        mock.patch.object(autograd_cache, "is_wanted", lambda settings: False),
+        mock.patch.object(short_scans, "_LONGEST", 0),
+    ):
         yield Counts

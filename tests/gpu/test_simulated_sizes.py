@@ -56,6 +56,18 @@ def test_sizes_beyond_the_first(counts_of_graphs: type[Counts], name: str, dtype
     assert counts_of_graphs.simulated == 1 and counts_of_graphs.left_out == 0
 
 
+def test_graphs_in_the_cache_of_the_cpu() -> None:
+    compiled = torch.compile(PROGRAMS["running sum"], backend="tile", dynamic=True, fullgraph=True)
+    x = torch.ones(16, 12)
+    compiled(x)
+    torch.compiler.reset()
+    with simulated() as counts:
+        counts.simulated = 0
+        compiled(x)
+        assert counts.simulated == 1
+    torch.compiler.reset()
+
+
 def test_two_reduced_axes_of_views(counts_of_graphs: type[Counts]) -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         turned = x.roll((1, -1), (1, -3))
