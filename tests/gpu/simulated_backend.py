@@ -82,8 +82,8 @@ def simulated() -> Iterator[type[Counts]]:
     from torch_tile.frontend import autograd_cache
     from torch_tile.frontend.decompositions import short_scans
 
-    # The tensors are traced on the CPU, where short scans are partial sums; a GPU gets scans. The cache of AOTAutograd's
-    # results may hold such a graph compiled for the CPU.
+    # The tensors are traced on the CPU, where short scans are partial sums; a GPU gets scans. AOTAutograd's cache may
+    # hold the same graph compiled for the CPU.
     with (
         mock.patch.object(aot, "compile_graph", compile_graph),
         mock.patch.object(autograd_cache, "is_wanted", lambda settings: False),
