@@ -105,3 +105,34 @@ graph.func @rows(%x: !graph.tensor<[8], f32>, %y: !graph.tensor<[8], f32>) -> !g
   }
   graph.return %a : !graph.tensor<[16, 8], f32>
 }
+
+// -----
+
+// The parts of a concatenation cut the innermost axis into tiles of one element, and the axis before it is short, too.
+// A power would be computed for whole vectors of each part; along the longer axis every lane of them is used.
+
+// CHECK-LABEL: graph.func @short_parts(
+// CHECK:         vector axis i0 lanes
+graph.func @short_parts(%x: !graph.tensor<[500, 4], f32>, %y: !graph.tensor<[500, 4], f32>, %z: !graph.tensor<[500, 4], f32>) -> !graph.tensor<[500, 2, 3], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 500, i1 = 2, i2 = 3] -> (!graph.tensor<[500, 2, 3], f32>) {
+    %i = graph.index_value "i2"
+    %one = arith.constant 1 : i64
+    %two = arith.constant 2 : i64
+    %zero = arith.constant 0.0 : f32
+    %true = arith.constant true
+    %first = arith.cmpi slt, %i, %one : i64
+    %others = arith.xori %first, %true : i1
+    %below = arith.cmpi slt, %i, %two : i64
+    %second = arith.andi %others, %below : i1
+    %third = arith.xori %below, %true : i1
+    %u = graph.load %x ["i0", "i1"] mask %first other %zero : f32 : !graph.tensor<[500, 4], f32> -> f32
+    %v = graph.load %y ["i0", "i1"] mask %second other %zero : f32 : !graph.tensor<[500, 4], f32> -> f32
+    %w = graph.load %z ["i0", "i1"] mask %third other %zero : f32 : !graph.tensor<[500, 4], f32> -> f32
+    %d = arith.select %first, %u, %v : f32
+    %e = arith.select %third, %w, %d : f32
+    %gain = arith.constant 0.45 : f32
+    %p = math.powf %e, %gain : f32
+    graph.yield %p : f32
+  }
+  graph.return %a : !graph.tensor<[500, 2, 3], f32>
+}

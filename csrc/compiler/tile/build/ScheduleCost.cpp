@@ -2,6 +2,9 @@
 
 #include "compiler/fusion/Access.h"
 #include "compiler/fusion/FusionCost.h"
+#include "compiler/tile/build/AxisEdges.h"
+
+#include "llvm/ADT/SmallSet.h"
 
 using namespace mlir;
 using namespace mlir::graph;
@@ -64,8 +67,22 @@ int ScheduleCost::combinerWork() {
   return work;
 }
 
+/// Tiles that a short axis is cut into on the CPU, where the parts of a concatenation end: each computes whole vectors.
+int64_t ScheduleCost::piecesAlong(const Axis &axis) {
+  std::optional<int64_t> length = axis.extent.constant();
+  if (!shufflesLoads || !length || *length >= wholeRow || isOrdered)
+    return 1;
+  llvm::SmallSet<int64_t, 8> ends;
+  for (const FusedMember &member : loops.members)
+    for (auto compare : LoopsOp(member.op).bodyBlock()->getOps<arith::CmpIOp>())
+      if (std::optional<AxisEdge> edge = edgeAlong(loops, axis.name, compare))
+        if (std::optional<int64_t> at = edge->at.constant(); at && *at > 0 && *at < *length)
+          ends.insert(*at);
+  return (int64_t)ends.size() + 1;
+}
+
 double ScheduleCost::vectorCost(const Axis &axis) {
-  double cost = 0.05 * loops.work();
+  double cost = 0.05 * loops.work() * (double)piecesAlong(axis);
   if (isOrdered)
     cost += combinerWork() * combinerCost * (axis.reduced ? scanSteps : 1) + (axis.reduced ? orderedLanesCost : 0);
   // What is outside of the reduced axes is accessed once for all their points.

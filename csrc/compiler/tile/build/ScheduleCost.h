@@ -42,6 +42,7 @@ public:
 private:
   bool hasScalarsAlong(const FusedLoops::Access &access, llvm::StringRef axis);
   int combinerWork();
+  int64_t piecesAlong(const fusion::Axis &axis);
   double accessCost(const FusedLoops::Access &access, const fusion::Axis &axis);
   double vectorCost(const fusion::Axis &axis);
 
