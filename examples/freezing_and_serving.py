@@ -1,8 +1,8 @@
 """Freezing and serving: parameters as constants, and requests from several threads.
 
 `freezing` folds batch norm into the convolution and packs weights. A program is shared by all threads. Requests have
-two sizes; both are compiled before traffic arrives. A changed parameter is noticed, unless the change goes through
-`.data` or NumPy.
+two sizes; both are compiled before traffic arrives. Most changes of parameters are noticed. The exceptions, such as
+writes through `.data` or NumPy, are in docs/guides/freezing.md.
 
 Run: python examples/freezing_and_serving.py
 """
