@@ -25,38 +25,6 @@ bool isSizeOnly(const std::string &op) {
   return std::find(ops.begin(), ops.end(), op) != ops.end();
 }
 
-/// Operators of torch whose results share memory with an argument although their schema does not say so.
-bool isUndeclaredView(const std::string &op) {
-  static constexpr std::array<std::string_view, 6> ops = {"aten::_unsafe_view",  "aten::unsafe_split",
-                                                          "aten::unsafe_chunk",  "aten::unsafe_split_with_sizes",
-                                                          "aten::_reshape_copy", "aten::type_as"};
-  return std::find(ops.begin(), ops.end(), op) != ops.end();
-}
-
-/// What is known of memory: which results are views of which arguments. Schemas of torch's own operators are believed,
-/// those of others where they declare something.
-std::vector<OpInfo::Return> returnsOf(py::handle schema, const std::string &op) {
-  static constexpr std::array<std::string_view, 6> known = {"aten",   "prims",     "mkldnn",
-                                                            "onednn", "quantized", "torch_tile"};
-  std::string_view space = std::string_view(op).substr(0, op.find("::"));
-  bool isBelieved = std::find(known.begin(), known.end(), space) != known.end() && !isUndeclaredView(op);
-  std::vector<OpInfo::Return> returns;
-  for (py::handle each : schema.attr("returns")) {
-    OpInfo::Return &info = returns.emplace_back();
-    py::object alias = each.attr("alias_info");
-    info.mayBeAnyArgument = alias.is_none() && !isBelieved;
-    size_t position = 0;
-    for (py::handle argument : schema.attr("arguments")) {
-      py::object other = argument.attr("alias_info");
-      if (!alias.is_none() && !other.is_none() &&
-          py::len(alias.attr("before_set").attr("intersection")(other.attr("before_set"))) > 0)
-        info.viewed.push_back(position);
-      ++position;
-    }
-  }
-  return returns;
-}
-
 } // namespace
 
 const Names &names() {
@@ -66,33 +34,6 @@ const Names &names() {
   if (!all)
     all = new Names();
   return *all;
-}
-
-const OpInfo &opInfoOf(py::handle overload) {
-  static auto *table = new std::unordered_map<PyObject *, std::unique_ptr<OpInfo>>(); // guarded by the GIL
-  auto it = table->find(overload.ptr());
-  if (it != table->end())
-    return *it->second;
-  auto info = std::make_unique<OpInfo>();
-  info->fullName = overload.attr("_name").cast<std::string>();
-  size_t space = info->fullName.find("::");
-  size_t dot = info->fullName.find('.', space);
-  info->name = info->fullName.substr(0, dot);
-  info->overload = dot == std::string::npos ? "" : info->fullName.substr(dot + 1);
-  for (py::handle argument : overload.attr("_schema").attr("arguments")) {
-    py::object alias = argument.attr("alias_info");
-    std::string type = py::str(argument.attr("type")).cast<std::string>();
-    info->arguments.push_back({argument.attr("name"), argument.attr("default_value"),
-                               !alias.is_none() && alias.attr("is_write").cast<bool>(),
-                               type.find("float") != std::string::npos});
-  }
-  info->returns = returnsOf(overload.attr("_schema"), info->name);
-  info->rule = findRule(info->fullName);
-  py::object seededTag = py::module_::import("torch").attr("Tag").attr("nondeterministic_seeded");
-  for (py::handle tag : overload.attr("tags"))
-    info->isSeeded |= tag.equal(seededTag);
-  overload.inc_ref(); // the key stays valid
-  return *table->emplace(overload.ptr(), std::move(info)).first->second;
 }
 
 Importer::Importer(py::handle graphModule) : graphModule(graphModule) {}
@@ -128,7 +69,7 @@ void Importer::importNodes(const py::list &all) {
   }
 }
 
-static c10::Device deviceOf(py::handle tensor) {
+c10::Device deviceOf(py::handle tensor) {
   py::object device = tensor.attr("device"); // a fake tensor is of the meta device inside
   return reinterpret_cast<THPDevice *>(device.ptr())->device;
 }
@@ -286,94 +227,6 @@ bool Importer::isUnaligned(const Value &input) const {
     return false;
   constexpr int64_t wordBytes = 16;
   return offset.cast<int64_t>() * static_cast<int64_t>(c10::elementSize(input.type.dtype)) % wordBytes != 0;
-}
-
-/// Read from memory: under the fake tensor mode of the compile no op on a real tensor would do.
-static Scalar readScalar(const at::Tensor &tensor) {
-  const void *data = tensor.const_data_ptr();
-  switch (tensor.scalar_type()) {
-  case at::kDouble:
-    return Scalar::of(*static_cast<const double *>(data));
-  case at::kFloat:
-    return Scalar::of(static_cast<double>(*static_cast<const float *>(data)));
-  case at::kHalf:
-    return Scalar::of(static_cast<double>(static_cast<float>(*static_cast<const at::Half *>(data))));
-  case at::kBFloat16:
-    return Scalar::of(static_cast<double>(static_cast<float>(*static_cast<const at::BFloat16 *>(data))));
-  case at::kLong:
-    return Scalar::of(*static_cast<const int64_t *>(data));
-  case at::kInt:
-    return Scalar::of(int64_t{*static_cast<const int32_t *>(data)});
-  case at::kShort:
-    return Scalar::of(int64_t{*static_cast<const int16_t *>(data)});
-  case at::kChar:
-    return Scalar::of(int64_t{*static_cast<const int8_t *>(data)});
-  case at::kByte:
-  case at::kBool:
-    return Scalar::of(int64_t{*static_cast<const uint8_t *>(data)});
-  default:
-    throw UnsupportedGraph{"a number of this dtype"};
-  }
-}
-
-/// A tensor held by the module becomes an input more, or a number where it is 0-d; modules are for the callables alone.
-/// Numbers are part of the text that programs are kept by. What is frozen may have another value in the next process,
-/// so on the CPU it stays a tensor; on the GPU, where a tensor would be copied by each call, freezing takes down what
-/// has been read (`Constants.read_numbers`).
-void Importer::importConstant(py::handle node) {
-  py::object object = py::reinterpret_borrow<py::object>(graphModule);
-  auto path = node.attr(names().target).cast<std::string>();
-  for (size_t start = 0; start <= path.size();) {
-    size_t end = std::min(path.find('.', start), path.size());
-    object = object.attr(path.substr(start, end - start).c_str());
-    start = end + 1;
-  }
-  NodeValues values;
-  values.meta = object;
-  Value &value = values.leaves.emplace_back();
-  if (!THPVariable_Check(object.ptr())) {
-    value.kind = Value::Kind::Opaque;
-    define(node, std::move(values));
-    return;
-  }
-  value = valueOf(object);
-  const at::Tensor &tensor = THPVariable_Unpack(object.ptr());
-  bool isReal = !py::hasattr(object, "fake_mode");
-  bool isUsedOnDevice = true;
-  if (device.is_cuda())
-    for (py::handle user : node.attr("users")) {
-      py::object meta = metaOf(user);
-      isUsedOnDevice &= THPVariable_Check(meta.ptr()) && deviceOf(meta) == device;
-    }
-  bool isNumber = isReal && tensor.dim() == 0 && value.type.device.is_cpu();
-  if (isNumber && device.is_cpu())
-    isNumber = !node.attr("meta").contains("is_frozen");
-  if (isNumber && isUsedOnDevice && isGenerated(value.type.dtype)) {
-    Scalar scalar = readScalar(tensor);
-    PyObject *meta = value.meta;
-    value.type.device = device;
-    value = full(scalar, value.type);
-    value.meta = meta;
-  } else {
-    value = constantInput(object);
-  }
-  define(node, std::move(values));
-}
-
-Value Importer::constantInput(const py::object &tensor) {
-  auto known = std::find_if(captured.constants.begin(), captured.constants.end(),
-                            [&](const py::object &each) { return each.is(tensor); });
-  if (known != captured.constants.end())
-    return constantInputs[static_cast<size_t>(known - captured.constants.begin())];
-  Value value = valueOf(tensor);
-  value.name = "%" + std::to_string(nextName++);
-  value.isForeignStorage = true;
-  inputs.push_back(value);
-  captured.constants.push_back(tensor);
-  constantInputs.push_back(value);
-  if (!parent)
-    result.constants.append(tensor);
-  return value;
 }
 
 /// Why nothing is generated for these dtypes or devices; null if it can be.

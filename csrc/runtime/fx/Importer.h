@@ -193,6 +193,9 @@ private:
 };
 
 const OpInfo &opInfoOf(pybind11::handle overload);
+
+/// Of a tensor, which may be fake.
+c10::Device deviceOf(pybind11::handle tensor);
 /// How many values a nested meta["val"] holds.
 size_t countLeaves(pybind11::handle meta);
 

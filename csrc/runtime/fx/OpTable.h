@@ -63,10 +63,12 @@ const char *importUnbind(Call &call);
 const char *importDiagonal(Call &call);
 const char *importUnfold(Call &call);
 const char *importAsStrided(Call &call);
+const char *importFlip(Call &call);
+// ImportCopy.cpp
 const char *importClone(Call &call);
 const char *importCopy(Call &call);
 const char *importCopyInto(Call &call);
-const char *importFlip(Call &call);
+// ImportJoin.cpp
 const char *importCat(Call &call);
 const char *importStack(Call &call);
 const char *importConstantPad(Call &call);

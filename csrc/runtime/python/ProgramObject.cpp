@@ -4,6 +4,7 @@
 #include "runtime/executor/FrozenInputs.h"
 #include "runtime/executor/SharedMemory.h"
 #include "runtime/python/FailureNote.h"
+#include "runtime/python/ProgramRows.h"
 #include "runtime/python/PyCallArguments.h"
 
 #include <structmember.h>
@@ -232,83 +233,6 @@ template <typename Action> size_t countSteps(const Artifact &artifact) {
   return count;
 }
 
-std::string hexDigits(const Hash &hash) {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::string text;
-  for (uint8_t byte : hash.bytes) {
-    text += digits[byte >> 4];
-    text += digits[byte & 15];
-  }
-  return text;
-}
-
-/// One row per distinct kernel; bytes of all its launches, None where they depend on a symbol.
-py::object kernelRows(PyObject *self) {
-  const Artifact &artifact = artifactOf(self);
-  py::list rows;
-  for (uint32_t i = 0; i < artifact.kernels.size(); ++i) {
-    std::set<uint32_t> lines;
-    int64_t bytes = 0, launches = 0;
-    bool isKnown = true;
-    artifact.forEachBody([&](const Body &body) {
-      const SizeProgram sizes(body);
-      for (const Step &step : body.steps) {
-        auto *launch = std::get_if<Launch>(&step.action);
-        if (!launch || launch->kernel != i)
-          continue;
-        ++launches;
-        lines.insert(step.lines.begin(), step.lines.end());
-        isKnown &= sizes.isConstant(launch->bytesMoved);
-        bytes += sizes.constants()[launch->bytesMoved];
-      }
-    });
-    py::dict row;
-    row["name"] = artifact.kernels[i].name;
-    row["hash"] = hexDigits(artifact.kernels[i].hash);
-    row["target"] = artifact.kernels[i].target;
-    row["launches"] = launches;
-    row["bytes_moved"] = isKnown ? py::object(py::int_(bytes)) : py::none();
-    py::list lineList;
-    for (uint32_t line : lines)
-      lineList.append(line);
-    row["lines"] = lineList;
-    rows.append(row);
-  }
-  return rows;
-}
-
-py::object stepLines(PyObject *self) {
-  py::list all;
-  artifactOf(self).forEachBody([&](const Body &body) {
-    for (const Step &step : body.steps) {
-      py::list lines;
-      for (uint32_t line : step.lines)
-        lines.append(line);
-      all.append(lines);
-    }
-  });
-  return all;
-}
-
-py::object externRows(PyObject *self) {
-  py::list rows;
-  artifactOf(self).forEachBody([&](const Body &body) {
-    for (const Step &step : body.steps) {
-      auto *call = std::get_if<Extern>(&step.action);
-      if (!call)
-        continue;
-      py::dict row;
-      row["name"] = call->op + (call->overload.empty() ? "" : "." + call->overload);
-      py::list lines;
-      for (uint32_t line : step.lines)
-        lines.append(line);
-      row["lines"] = lines;
-      rows.append(row);
-    }
-  });
-  return rows;
-}
-
 py::object toObject(py::object value) { return value; }
 template <typename T> py::object toObject(T value) { return py::cast(value); }
 
@@ -322,6 +246,9 @@ std::string notes(PyObject *self) { return reinterpret_cast<ProgramObject *>(sel
 size_t numKernels(PyObject *self) { return artifactOf(self).kernels.size(); }
 size_t numLaunches(PyObject *self) { return countSteps<Launch>(artifactOf(self)); }
 size_t numExterns(PyObject *self) { return countSteps<Extern>(artifactOf(self)); }
+py::object kernels(PyObject *self) { return kernelRows(artifactOf(self)); }
+py::object externs(PyObject *self) { return externRows(artifactOf(self)); }
+py::object linesOfSteps(PyObject *self) { return stepLines(artifactOf(self)); }
 py::object launchGroups(PyObject *self) {
   py::list all;
   for (const std::vector<size_t> &levels : reinterpret_cast<ProgramObject *>(self)->compiled.program->launchGroups())
@@ -351,11 +278,11 @@ PyGetSetDef getters[] = {
     {"writes_inputs", getter<writesInputs>, nullptr, "whether it may change the memory of an argument", nullptr},
     {"num_pycalls", getter<numPyCalls>, nullptr, "Python callables run in one call", nullptr},
     {"num_packed", getter<numPacked>, nullptr, "calls whose constant weight has been packed", nullptr},
-    {"kernels", getter<kernelRows>, nullptr, "one dict per distinct kernel", nullptr},
-    {"externs", getter<externRows>, nullptr, "one dict per dispatcher call", nullptr},
+    {"kernels", getter<kernels>, nullptr, "one dict per distinct kernel", nullptr},
+    {"externs", getter<externs>, nullptr, "one dict per dispatcher call", nullptr},
     {"steps", getter<stepsText>, nullptr, "listing of the step program", nullptr},
     {"notes", getter<notes>, nullptr, "what the compiler has to say: a line of the graph text, a message", nullptr},
-    {"step_lines", getter<stepLines>, nullptr, "lines of the graph text behind each step", nullptr},
+    {"step_lines", getter<linesOfSteps>, nullptr, "lines of the graph text behind each step", nullptr},
     {"loaded_from", getter<loadedFrom>, nullptr, "'compiled' or 'disk'", nullptr},
     {"cache_entries", getter<cacheEntries>, nullptr, "'kind/name' of what the disk cache has of it", nullptr},
     {"compile_ms", getter<compileMs>, nullptr, "from text to loaded program", nullptr},

@@ -1,0 +1,21 @@
+// Parts of tensors over the same storage.
+#pragma once
+
+#include "runtime/fx/Importer.h"
+
+namespace torch_tile::runtime::fx {
+
+/// A position in [0, size], counted from the end where negative; unknown signs give Min and Max, never a guess: an
+/// invalid expression where the sign decides.
+SizeExpr clampPosition(Importer &importer, SizeExpr position, SizeExpr size);
+
+/// Every `step`-th element of `dim` from `start` on; `type` is that of the result.
+Value slice(Importer &importer, const Value &x, int64_t dim, SizeExpr start, SizeExpr step, TensorType type);
+
+/// The range [start, start + length) of `dim`.
+Value sliceRange(Importer &importer, const Value &x, int64_t dim, SizeExpr start, SizeExpr length);
+
+/// With a dimension of size 1 more.
+Value unsqueeze(Importer &importer, const Value &x, int64_t dim);
+
+} // namespace torch_tile::runtime::fx
