@@ -6,8 +6,9 @@
 // CHECK:         vector axis r0 lanes 64
 // CHECK:         scf.for
 // CHECK:           %[[ZERO:.*]] = tile.splat
-// CHECK:           %[[FIRST:.*]] = math.exp
-// CHECK:           %[[ACC:.*]] = arith.addf %[[ZERO]], %[[FIRST]]
+// CHECK:           %[[ACC:.*]] = scf.for {{.*}} iter_args(%[[SO_FAR:.*]] = %[[ZERO]])
+// CHECK:             %[[FULL:.*]] = math.exp
+// CHECK:             arith.addf %[[SO_FAR]], %[[FULL]]
 // CHECK:           tile.load {{.*}} valid[
 // CHECK:           %[[LAST:.*]] = math.exp
 // CHECK:           %[[IDENTITY:.*]] = tile.splat
@@ -16,9 +17,9 @@
 // CHECK:           %[[ALL:.*]] = arith.addf %[[ACC]], %[[MASKED]]
 // CHECK:           %[[SUM:.*]] = tile.reduce(%[[ALL]]) axis 0
 // CHECK:           tile.store %[[SUM]], {{.*}} strides [] : f32
-graph.func @sum(%x: !graph.tensor<[32, 100], f32>) -> !graph.tensor<[32], f32> attributes {symbols = []} {
-  %a = graph.loops [i0 = 32, reduce r0 = 100] -> (!graph.tensor<[32], f32>) {
-    %v = graph.load %x ["i0", "r0"] : !graph.tensor<[32, 100], f32> -> f32
+graph.func @sum(%x: !graph.tensor<[32, 300], f32>) -> !graph.tensor<[32], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 32, reduce r0 = 300] -> (!graph.tensor<[32], f32>) {
+    %v = graph.load %x ["i0", "r0"] : !graph.tensor<[32, 300], f32> -> f32
     %e = math.exp %v : f32
     graph.yield %e : f32
   } combine [0.0 : f32] {
@@ -34,15 +35,17 @@ graph.func @sum(%x: !graph.tensor<[32, 100], f32>) -> !graph.tensor<[32], f32> a
 // Two results fold together, the index in 32 bits.
 
 // CHECK-LABEL: graph.func @pair(
-// CHECK:         %[[V:.*]] = arith.select {{.*}} : tensor<64xi1>, tensor<64xf32>
-// CHECK:         %[[I:.*]] = arith.select {{.*}} : tensor<64xi1>, tensor<64xi32>
-// CHECK:         %[[R:.*]]:2 = tile.reduce(%[[V]], %[[I]]) axis 0
+// CHECK:         %[[ALL:.*]]:2 = scf.for
+// CHECK:           %[[V:.*]] = arith.select {{.*}} : tensor<64xi1>, tensor<64xf32>
+// CHECK:           %[[I:.*]] = arith.select {{.*}} : tensor<64xi1>, tensor<64xi32>
+// CHECK:           scf.yield %[[V]], %[[I]]
+// CHECK:         %[[R:.*]]:2 = tile.reduce(%[[ALL]]#0, %[[ALL]]#1) axis 0
 // CHECK:         tile.store %[[R]]#0
 // CHECK:         %[[WIDE:.*]] = arith.extsi %[[R]]#1 : i32 to i64
 // CHECK:         tile.store %[[WIDE]]
-graph.func @pair(%x: !graph.tensor<[32, 64], f32>) -> (!graph.tensor<[32], f32>, !graph.tensor<[32], i64>) attributes {symbols = []} {
-  %a:2 = graph.loops [i0 = 32, reduce r0 = 64] -> (!graph.tensor<[32], f32>, !graph.tensor<[32], i64>) {
-    %v = graph.load %x ["i0", "r0"] : !graph.tensor<[32, 64], f32> -> f32
+graph.func @pair(%x: !graph.tensor<[32, 256], f32>) -> (!graph.tensor<[32], f32>, !graph.tensor<[32], i64>) attributes {symbols = []} {
+  %a:2 = graph.loops [i0 = 32, reduce r0 = 256] -> (!graph.tensor<[32], f32>, !graph.tensor<[32], i64>) {
+    %v = graph.load %x ["i0", "r0"] : !graph.tensor<[32, 256], f32> -> f32
     %i = graph.index_value "r0"
     graph.yield %v, %i : f32, i64
   } combine [0xFF800000 : f32, 9223372036854775807 : i64] {
@@ -182,4 +185,22 @@ graph.func @groups(%x: !graph.tensor<[4, 3136, 64], f32>) -> !graph.tensor<[4, 8
     graph.yield %s : f32
   }
   graph.return %a : !graph.tensor<[4, 8], f32>
+}
+
+// -----
+
+// Rows of several registers, two side by side.
+
+// CHECK-LABEL: graph.func @two_rows(
+// CHECK:         lanes 128 row axis i0 rows 2
+graph.func @two_rows(%x: !graph.tensor<[32, 100], f32>) -> !graph.tensor<[32], f32> attributes {symbols = []} {
+  %a = graph.loops [i0 = 32, reduce r0 = 100] -> (!graph.tensor<[32], f32>) {
+    %v = graph.load %x ["i0", "r0"] : !graph.tensor<[32, 100], f32> -> f32
+    graph.yield %v : f32
+  } combine [0.0 : f32] {
+  ^bb0(%l: f32, %r: f32):
+    %s = arith.addf %l, %r : f32
+    graph.yield %s : f32
+  }
+  graph.return %a : !graph.tensor<[32], f32>
 }

@@ -3,7 +3,7 @@
 // What costs more to compute again than to store and load is kept in scratch memory.
 
 // CHECK-LABEL: graph.func @kept(
-// CHECK:         graph.launch {{.*}} scratch 768
+// CHECK:         graph.launch {{.*}} scratch 1536
 // CHECK:         scf.for
 // CHECK:           %[[E:.*]] = math.exp
 // CHECK:           %[[P:.*]] = tile.scratch
@@ -19,14 +19,14 @@
 // CHECK:           arith.mulf
 // CHECK:           tile.store
 // CHECK:         tile.return
-graph.func @kept(%x: !graph.tensor<[64, 128], f32>) -> !graph.tensor<[64, 128], f32> attributes {symbols = []} {
-  %y = graph.loops [i0 = 64, i1 = 128] -> (!graph.tensor<[64, 128], f32>) {
-    %v = graph.load %x ["i0", "i1"] : !graph.tensor<[64, 128], f32> -> f32
+graph.func @kept(%x: !graph.tensor<[64, 320], f32>) -> !graph.tensor<[64, 320], f32> attributes {symbols = []} {
+  %y = graph.loops [i0 = 64, i1 = 320] -> (!graph.tensor<[64, 320], f32>) {
+    %v = graph.load %x ["i0", "i1"] : !graph.tensor<[64, 320], f32> -> f32
     %e = math.exp %v : f32
     graph.yield %e : f32
   }
-  %s = graph.loops [i0 = 64, reduce r0 = 128] -> (!graph.tensor<[64], f32>) {
-    %v = graph.load %y ["i0", "r0"] : !graph.tensor<[64, 128], f32> -> f32
+  %s = graph.loops [i0 = 64, reduce r0 = 320] -> (!graph.tensor<[64], f32>) {
+    %v = graph.load %y ["i0", "r0"] : !graph.tensor<[64, 320], f32> -> f32
     graph.yield %v : f32
   } combine [0.0 : f32] {
   ^bb0(%l: f32, %r: f32):
@@ -38,13 +38,13 @@ graph.func @kept(%x: !graph.tensor<[64, 128], f32>) -> !graph.tensor<[64, 128], 
     %e = math.rsqrt %v : f32
     graph.yield %e : f32
   }
-  %o = graph.loops [i0 = 64, i1 = 128] -> (!graph.tensor<[64, 128], f32>) {
-    %v = graph.load %y ["i0", "i1"] : !graph.tensor<[64, 128], f32> -> f32
+  %o = graph.loops [i0 = 64, i1 = 320] -> (!graph.tensor<[64, 320], f32>) {
+    %v = graph.load %y ["i0", "i1"] : !graph.tensor<[64, 320], f32> -> f32
     %w = graph.load %i ["i0"] : !graph.tensor<[64], f32> -> f32
     %p = arith.mulf %v, %w : f32
     graph.yield %p : f32
   }
-  graph.return %o : !graph.tensor<[64, 128], f32>
+  graph.return %o : !graph.tensor<[64, 320], f32>
 }
 
 // -----
@@ -63,14 +63,14 @@ graph.func @kept(%x: !graph.tensor<[64, 128], f32>) -> !graph.tensor<[64, 128], 
 // CHECK:           arith.mulf
 // CHECK-NOT:     tile.scratch
 // CHECK:         tile.return
-graph.func @again(%x: !graph.tensor<[64, 128], f32>) -> !graph.tensor<[64, 128], f32> attributes {symbols = []} {
-  %y = graph.loops [i0 = 64, i1 = 128] -> (!graph.tensor<[64, 128], f32>) {
-    %v = graph.load %x ["i0", "i1"] : !graph.tensor<[64, 128], f32> -> f32
+graph.func @again(%x: !graph.tensor<[64, 320], f32>) -> !graph.tensor<[64, 320], f32> attributes {symbols = []} {
+  %y = graph.loops [i0 = 64, i1 = 320] -> (!graph.tensor<[64, 320], f32>) {
+    %v = graph.load %x ["i0", "i1"] : !graph.tensor<[64, 320], f32> -> f32
     %e = math.absf %v : f32
     graph.yield %e : f32
   }
-  %s = graph.loops [i0 = 64, reduce r0 = 128] -> (!graph.tensor<[64], f32>) {
-    %v = graph.load %y ["i0", "r0"] : !graph.tensor<[64, 128], f32> -> f32
+  %s = graph.loops [i0 = 64, reduce r0 = 320] -> (!graph.tensor<[64], f32>) {
+    %v = graph.load %y ["i0", "r0"] : !graph.tensor<[64, 320], f32> -> f32
     graph.yield %v : f32
   } combine [0.0 : f32] {
   ^bb0(%l: f32, %r: f32):
@@ -82,11 +82,11 @@ graph.func @again(%x: !graph.tensor<[64, 128], f32>) -> !graph.tensor<[64, 128],
     %e = math.rsqrt %v : f32
     graph.yield %e : f32
   }
-  %o = graph.loops [i0 = 64, i1 = 128] -> (!graph.tensor<[64, 128], f32>) {
-    %v = graph.load %y ["i0", "i1"] : !graph.tensor<[64, 128], f32> -> f32
+  %o = graph.loops [i0 = 64, i1 = 320] -> (!graph.tensor<[64, 320], f32>) {
+    %v = graph.load %y ["i0", "i1"] : !graph.tensor<[64, 320], f32> -> f32
     %w = graph.load %i ["i0"] : !graph.tensor<[64], f32> -> f32
     %p = arith.mulf %v, %w : f32
     graph.yield %p : f32
   }
-  graph.return %o : !graph.tensor<[64, 128], f32>
+  graph.return %o : !graph.tensor<[64, 320], f32>
 }
