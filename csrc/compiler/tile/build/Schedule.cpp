@@ -45,9 +45,9 @@ constexpr double halfTileCost = 1.15, partialTileCost = 10;
 constexpr int64_t transposedRowBytes = 128, transposedRun = 256, transposedSquare = 128,
                   squareBytes = int64_t(16) << 20;
 
-/// The longest rows of which several lie in registers side by side, how many at least, and how many operations on all of
-/// them. Measured with sums, maxima, softmax, norms and places of extrema of 33 to 128 numbers: two rows take 0.6 to 1.0
-/// of the time of one after the other.
+/// The longest rows of which several lie in registers side by side, how many at least, and how many operations on all
+/// of them. Measured with sums, maxima, softmax, norms and places of extrema of 33 to 128 numbers: two rows take 0.6
+/// to 1.0 of the time of one after the other.
 constexpr int64_t longestSideBySide = 128, fewestRows = 2, rowsWork = 512;
 
 /// Rows from which on columns are streamed, and bytes that are read in all: less stays in the caches.
