@@ -124,6 +124,25 @@ def test_bisect_names_graph_operator_and_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_bisect_names_random_numbers(tmp_path: Path) -> None:
+    text = """
+    import torch
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Dropout(0.5), torch.nn.Linear(16, 4))
+    x = torch.randn(8, 16)
+    torch.manual_seed(1)
+    expected = model(x)
+    torch.manual_seed(1)
+    torch.testing.assert_close(torch.compile(model, backend="tile")(x), expected, rtol=0, atol=1e-5)
+    """
+    done = run_bisect(tmp_path / "script.py", text)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "graph 1 of 1 is the first" in done.stdout and "pass random is the cause" in done.stdout, done.stdout
+    assert 'options={"disable_passes": "random"}' in done.stdout
+
+
+@pytest.mark.slow
 def test_bisect_where_nothing_is_wrong(tmp_path: Path) -> None:
     done = run_bisect(tmp_path / "right.py", "print('fine')")
     assert done.returncode == 2 and "nothing to find" in done.stdout
@@ -152,6 +171,36 @@ def test_first_operators_alone_are_compiled() -> None:
     function = compiled(f, only_first_graphs=0)
     torch.testing.assert_close(function(x), f(x))
     assert counters["graphs"] == 0 and counters["fallbacks"] == 0
+
+
+def test_graphs_beyond_the_first_run_as_in_eager_mode() -> None:
+    """With the random numbers of eager mode, forwards and backwards."""
+    from torch_tile.debug import limits
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(x, 0.5) + torch.rand_like(x)
+
+    results = []
+    for function in (f, compiled(f, only_first_graphs=0)):
+        limits._num_graphs = 0
+        torch.manual_seed(0)
+        x = torch.ones(1000, requires_grad=True)
+        y = function(x)
+        y.sum().backward()
+        results.append((y, x.grad))
+    torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
+
+
+def test_passes_of_the_user_can_be_left_out() -> None:
+    def wrong(graph: torch.fx.Graph) -> None:
+        for node in graph.nodes:
+            if node.target is torch.ops.aten.sin.default:
+                node.target = torch.ops.aten.cos.default
+
+    x = torch.linspace(-2, 2, 65)
+    assert not torch.allclose(compiled(torch.sin, post_grad_pass=wrong)(x), torch.sin(x))
+    fresh()
+    torch.testing.assert_close(compiled(torch.sin, post_grad_pass=wrong, disable_passes="user_passes")(x), torch.sin(x))
 
 
 def test_first_kernels_alone_are_compiled() -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Passes that may be left out, and what they do.
 PASSES = {
+    "user_passes": "passes that options give, such as post_grad_pass",
     "attention": "scaled_dot_product_attention stays whole",
     "circular_pads": "circular padding is concatenations",
     "complex_numbers": "chains of complex operators are arithmetic of their parts",
@@ -79,6 +80,16 @@ def is_graph_compiled(settings: Settings) -> bool:
     _report(settings, "graph", str(_num_graphs))
     limit = settings["only_first_graphs"]
     return bool(limit < 0 or limit >= _num_graphs)
+
+
+def is_beyond(settings: Settings) -> bool:
+    """Whether a graph of Dynamo's that is about to be traced lies beyond the first ones. It then runs as after a
+    failure: as Dynamo captured it, with the random numbers of eager mode.
+
+    One of which the forward graph is the last of the first ones is traced, and its backward graph alone is left out.
+    """
+    limit = settings["only_first_graphs"]
+    return 0 <= limit <= _num_graphs
 
 
 def limit_operators(gm: GraphModule, settings: Settings) -> None:

@@ -115,7 +115,7 @@ def compile_with_autograd(
         settings.argument_names = containment.argument_names(gm)
         containment.check_arguments(inputs, settings.argument_names)
         check_calls(gm)
-        refuse_views_of_copies(gm, _is_training(inputs))
+        refuse_views_of_copies(gm)
         check_level()
         choices = [interpolations.choose, affine_grids.choose]
         if limits.is_on(settings, "circular_pads"):
@@ -139,6 +139,8 @@ def compile_with_autograd(
 
     if settings["cudagraphs"] and "cudagraphs" in settings.asked_for and not _uses_cuda(gm, example_inputs):
         config.say_once("option 'cudagraphs' has no effect on graphs whose kernels run on the CPU")
+    if limits.is_beyond(settings):
+        return containment.as_captured(gm)
     with deterministic(settings["deterministic"]):
         return containment.contained(compile_any, gm, example_inputs, settings)
 

@@ -147,6 +147,11 @@ def contained(
             # breaks the graph at them instead.
             raise DataDependentOutputException(torch.ops.aten._local_scalar_dense.default) from error
         fall_back(_graph_name(), "graph", error, gm, inputs)
+    return as_captured(gm)
+
+
+def as_captured(gm: Any) -> Callable[..., Any]:
+    """A graph of Dynamo's in eager mode."""
     function: Callable[..., Any] = keeping_random_states(gm).forward
     return function
 

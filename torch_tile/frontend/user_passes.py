@@ -22,6 +22,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from torch_tile.config import Settings
+from torch_tile.debug import limits
 from torch_tile.errors import InvalidKernelError
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ def run_user_passes(name: str, gm: GraphModule, settings: Settings, is_inference
     Raises:
         InvalidKernelError: a pass raised, or left a graph that cannot run; names the pass.
     """
-    for function in settings.passes(name):
+    for function in settings.passes(name) if limits.is_on(settings, "user_passes") else ():
         before = list(gm.graph.nodes)
         try:
             _call(function, gm, is_inference)
