@@ -38,6 +38,19 @@ def entry_summary(folder: str) -> str:
     return f", {len(sizes)} entries of {_size(sum(sizes))}, limit {_size(limit) if limit else 'none'}"
 
 
+def layer_problems(layer: str) -> list[str]:
+    """Why a folder of `cache_layers`, or a part of it, is not used."""
+    if not os.path.isdir(layer):
+        return ["it is no folder"]
+    from torch_tile.disk_cache import of_layer
+
+    kinds: dict[str, list[str]] = {}
+    for kind, name, _bytes, _used, problem in _library().cache_entries(layer):
+        if problem and not name:
+            kinds.setdefault(of_layer(problem), []).append(kind)
+    return [f"{', '.join(found)}: {problem}" for problem, found in kinds.items()]
+
+
 def _age(used_at: float) -> str:
     seconds = max(0.0, time.time() - used_at)
     for length, unit in ((86400, "days"), (3600, "hours"), (60, "minutes")):
@@ -52,7 +65,8 @@ def _info(folder: str, _: argparse.Namespace) -> int:
     there = "" if os.path.isdir(folder) else "  (not there yet)"
     print(f"folder    {folder}{there}")
     for layer in config.resolve().cache_layers():
-        print(f"layer     {layer}")
+        problems = layer_problems(layer)
+        print(f"layer     {layer}{'  (not used: ' + '; '.join(problems) + ')' if problems else ''}")
     print(f"limit     {_size(limit) if limit else 'none'}")
     for kind in ("graphs", "kernels", "autograd", "language", "tuning"):
         sizes = [entry[2] for entry in entries if entry[0] == kind and entry[1]]
@@ -80,10 +94,28 @@ def _verify(folder: str, _: argparse.Namespace) -> int:
     for kind, name, _bytes, _used, problem in problems:
         print(f"{folder}/{kind}{'/' + name if name else ''}: {problem}")
     print(f"{len(entries)} entries, {len(problems)} that would not be used")
+    is_sound = not problems
+    for layer in config.resolve().cache_layers():
+        is_sound = _verify_layer(layer) and is_sound
     sizes = [num_bytes for _, num_bytes in _library().cache_leftovers(folder)]
     if sizes:
         print(f"{_leftovers(len(sizes), sum(sizes))}: `cache prune` removes what processes that ended left unfinished")
-    return 1 if problems else 0
+    return 0 if is_sound else 1
+
+
+def _verify_layer(layer: str) -> bool:
+    from torch_tile.disk_cache import of_layer
+
+    problems = layer_problems(layer)
+    for problem in problems:
+        print(f"layer {layer} is not used: {problem}")
+    entries: list[Entry] = [entry for entry in _library().cache_entries(layer, verify=True) if entry[1]]
+    damaged = [entry for entry in entries if entry[4]]
+    for kind, name, _bytes, _used, problem in damaged:
+        print(f"{layer}/{kind}/{name}: {of_layer(problem)}")
+    if not problems or entries:
+        print(f"{len(entries)} entries, {len(damaged)} that would not be used, in layer {layer}")
+    return not problems and not damaged
 
 
 def _prune(folder: str, arguments: argparse.Namespace) -> int:

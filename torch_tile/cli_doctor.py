@@ -136,6 +136,14 @@ def _gpu(found: Findings, extension: Any) -> None:
         found.problems.append(f"PTX cannot be assembled: {error}")
 
 
+def _layers(found: Findings) -> None:
+    from torch_tile.cli_cache import layer_problems
+
+    for layer in config.resolve().cache_layers():
+        found.say("cache layer", layer)
+        found.slow += [f"the cache layer {layer} is not used: {problem}" for problem in layer_problems(layer)]
+
+
 def _cache(found: Findings, extension: Any) -> None:
     folder = config.resolve().cache_dir()
     if folder is None:
@@ -209,6 +217,8 @@ def run(_: argparse.Namespace) -> int:
         _gpu(found, extension)
     try:
         _cache(found, extension)
+        if extension is not None:
+            _layers(found)
     except ValueError as error:
         found.problems.append(str(error))
     found.slow += _settings(found)

@@ -47,6 +47,9 @@ _ARGUMENTS = ("backend", "disable", "dynamic", "fullgraph", "mode", "options")
 
 _values: dict[str, Any] = {}
 _said: set[str] = set()
+# Folders of caches that somebody has named, and hears of where they cannot be used.
+_cache_dirs: set[str] = set()
+_cache_layers: set[str] = set()
 
 
 def _default_cache_dir() -> str | None:
@@ -298,7 +301,10 @@ class Settings(Mapping[str, Any]):
         """Folder of the disk cache; None if it is off, or if the user has no place for it."""
         if not self["cache"] or _torch_disables_caches():
             return None
-        folder = named_folder(self["cache_dir"]) or _default_cache_dir()
+        named = named_folder(self["cache_dir"])
+        folder = named or _default_cache_dir()
+        if named:
+            _cache_dirs.add(named)
         if folder is not None and not _is_text(folder):
             say_once(
                 f"the disk cache is off: the name of its folder is not UTF-8: {os.fsencode(folder)!r}; "
@@ -321,9 +327,24 @@ class Settings(Mapping[str, Any]):
                 )
                 continue
             folders.append(folder)
+            _cache_layers.add(folder)
             if not os.path.isdir(folder):
                 say_once(f"cache_layers (TORCH_TILE_CACHE_LAYERS) names {folder}, which is no folder; it is not used")
         return folders
+
+
+def is_named_cache(path: str) -> bool:
+    """Whether a path lies in a cache folder that somebody has named."""
+    return _is_within(path, _cache_dirs)
+
+
+def is_of_layer(path: str) -> bool:
+    """Whether a path lies in a disk cache that is only read."""
+    return _is_within(path, _cache_layers)
+
+
+def _is_within(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
 def _torch_is_deterministic() -> bool:

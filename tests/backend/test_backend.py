@@ -274,17 +274,20 @@ def test_without_the_disk_cache(cache_dir: Path) -> None:
     assert not cache_dir.exists() or not any(path.is_file() for path in cache_dir.rglob("*"))
 
 
-def test_unwritable_cache_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named_by", ["environment", "option"])
+def test_unwritable_cache_folder(tmp_path: Path, named_by: str) -> None:
     """It is said once, with what to do."""
     blocker = tmp_path / "file"
     blocker.write_text("")
-    program = """
+    options = {"strict": True, **({"cache_dir": str(blocker / "cache")} if named_by == "option" else {})}
+    program = f"""
 import torch
 for n in (2, 3):
-    f = torch.compile(lambda x: x * n, backend="tile", options={"strict": True})
+    f = torch.compile(lambda x: x * n, backend="tile", options={options})
     assert torch.equal(f(torch.ones(3)), torch.full((3,), float(n)))
 """
-    done = processes.run("-c", program, env={**os.environ, "TORCH_TILE_CACHE_DIR": str(blocker / "cache")})
+    environment = {"TORCH_TILE_CACHE_DIR": str(blocker / "cache")} if named_by == "environment" else {}
+    done = processes.run("-c", program, env={**os.environ, **environment})
     assert done.returncode == 0, done.stderr
     assert done.stderr.count(f"cache folder {blocker}/cache/") == 1, done.stderr
     assert (

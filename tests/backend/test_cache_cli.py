@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import pty
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 import torch
 
+from tests import processes
 from torch_tile import _C, cli
 
 from .test_autograd_cache import again
@@ -209,3 +212,77 @@ def test_limits_have_units(filled: Path, capsys: pytest.CaptureFixture[str]) -> 
         assert message in capsys.readouterr().err
     assert cli.main(["cache", "prune", "--limit-bytes", "1K"]) == 0
     assert not capsys.readouterr().out.startswith("removed 0 entries")
+
+
+READS = """
+import os
+import torch
+from torch_tile import config, disk_cache
+
+os.setgroups([])
+os.setresgid(65534, 65534, 65534)
+os.setresuid(65534, 65534, 65534)
+for kind in ("graphs", "kernels", "graphs"):
+    assert disk_cache.open_cache(config.resolve()).read(kind, bytes(32)) is None
+    disk_cache.report()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can be several users")
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [
+        (0o700, "ignored: Permission denied; this layer is not used: make it readable for this user (chmod -R a+rX)"),
+        (0o777, "writable by everyone (mode 0777); expected a layer that its owner alone can write (chmod -R go-w)"),
+    ],
+)
+def test_a_layer_that_is_not_used_is_said_once(mode: int, message: str) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o777)
+        layer = Path(folder) / "layer"
+        for kind in ("graphs", "kernels", "autograd", "language", "tuning"):
+            (layer / kind).mkdir(parents=True)
+        for path in (layer, *layer.iterdir()):
+            path.chmod(mode)
+        variables = {"TORCH_TILE_CACHE_DIR": f"{folder}/own", "TORCH_TILE_CACHE_LAYERS": str(layer)}
+        done = processes.run("-c", READS, env={**os.environ, **variables})
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(message) == 1 and done.stderr.count("ignored") == 1, done.stderr
+
+
+def test_layers_that_are_not_used_are_named(
+    filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sound, missing, writable = (tmp_path / name for name in ("sound", "missing", "writable"))
+    shutil.copytree(filled, sound)
+    shutil.copytree(filled, writable)
+    (writable / "graphs").chmod(0o777)
+    (entry,) = (sound / "kernels").iterdir()
+    entry.write_bytes(entry.read_bytes()[:-1])
+    monkeypatch.setenv("TORCH_TILE_CACHE_LAYERS", f"{sound}:{missing}:{writable}")
+    problem = "graphs: it is writable by everyone (mode 0777); expected a layer that its owner alone can write"
+    assert cli.main(["cache", "info"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:3] == [f"layer     {sound}", f"layer     {missing}  (not used: it is no folder)"]
+    assert lines[3].startswith(f"layer     {writable}  (not used: {problem}")
+    assert cli.main(["cache", "verify"]) == 1
+    said = capsys.readouterr().out
+    assert f"{sound}/kernels/{entry.name}: it is damaged" in said
+    assert f"3 entries, 1 that would not be used, in layer {sound}" in said
+    assert f"layer {missing} is not used: it is no folder" in said and f"layer {writable} is not used: {problem}" in said
+    cli.main(["doctor"])
+    said = capsys.readouterr().out
+    assert f"slow: the cache layer {missing} is not used: it is no folder" in said
+    assert f"slow: the cache layer {writable} is not used: {problem}" in said and f"the cache layer {sound}" not in said
+
+
+def test_a_pipe_in_place_of_an_entry_is_a_warning(filled: Path, caplog: pytest.LogCaptureFixture) -> None:
+    _C.cache_notices()
+    for kind in ("autograd", "graphs"):
+        (entry,) = (filled / kind).iterdir()
+        entry.unlink()
+        os.mkfifo(entry)
+    with caplog.at_level("WARNING", "torch_tile"):
+        again(lambda x: x.sin() + 1, torch.randn(4))
+    (message,) = [record.getMessage() for record in caplog.records if "cache entry" in record.getMessage()]
+    assert message.endswith("ignored: it is no regular file")
