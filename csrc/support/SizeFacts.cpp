@@ -38,6 +38,14 @@ void SizeFacts::setHint(std::string_view symbol, int64_t hint) { change(symbol).
 
 bool SizeFacts::knows(std::string_view symbol) const { return find(context.impl().symbolAtom(symbol)) != nullptr; }
 
+void SizeFacts::setNumber(std::string_view symbol) { change(symbol).isNumber = true; }
+
+bool SizeFacts::isNumber(SizeExpr symbol) const {
+  auto name = symbol.symbol();
+  const Fact *fact = name ? find(context.impl().symbolAtom(*name)) : nullptr;
+  return fact && fact->isNumber;
+}
+
 bool SizeFacts::isExtent(SizeExpr e) const {
   return std::any_of(facts.begin(), facts.end(), [&](const auto &fact) { return fact.second.extent == e; });
 }

@@ -31,7 +31,10 @@ public:
   void setExtent(std::string_view symbol, SizeExpr extent);
   /// A value seen, for cost estimates only: no proof uses it.
   void setHint(std::string_view symbol, int64_t hint);
+  /// It is no size: what a process can address does not bound it.
+  void setNumber(std::string_view symbol);
   bool knows(std::string_view symbol) const;
+  bool isNumber(SizeExpr symbol) const;
   /// Whether it is the extent of a loop variable.
   bool isExtent(SizeExpr e) const;
   void erase(std::string_view symbol);
@@ -60,6 +63,7 @@ private:
     int64_t divisor = 1;
     SizeExpr extent;
     std::optional<int64_t> hint;
+    bool isNumber = false;
   };
   friend class detail::SizeProver;
   friend class detail::SizeSimplifier;

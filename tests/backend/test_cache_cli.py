@@ -269,7 +269,9 @@ def test_layers_that_are_not_used_are_named(
     said = capsys.readouterr().out
     assert f"{sound}/kernels/{entry.name}: it is damaged" in said
     assert f"3 entries, 1 that would not be used, in layer {sound}" in said
-    assert f"layer {missing} is not used: it is no folder" in said and f"layer {writable} is not used: {problem}" in said
+    assert (
+        f"layer {missing} is not used: it is no folder" in said and f"layer {writable} is not used: {problem}" in said
+    )
     cli.main(["doctor"])
     said = capsys.readouterr().out
     assert f"slow: the cache layer {missing} is not used: it is no folder" in said

@@ -113,3 +113,24 @@ def test_number_of_a_call_beyond_the_dtype(name: str, dtype: torch.dtype, number
         FUNCTIONS[name](x, number)
     with pytest.raises(RuntimeError, match="without overflow"):
         function(x, number)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, n: ((torch.arange(8) * n) >= 0) & (x > 0),
+        lambda x, n: (torch.arange(8) * n) // n + x,
+        lambda x, n: (x + n * 4) - torch.arange(8) * n,
+    ],
+    ids=["compared", "divided", "multiplied"],
+)
+def test_integer_beyond_any_size(function: Any) -> None:
+    """An argument that is no size has no bound that memory sets; its products wrap, as in eager mode."""
+
+    def guarded(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x if n < 1 else function(x, n)
+
+    compiled = torch.compile(guarded, backend="tile", dynamic=True)
+    x = torch.ones(8, dtype=torch.int64)
+    for n in (5, 2**61 + 1):
+        assert torch.equal(compiled(x, n), guarded(x, n))

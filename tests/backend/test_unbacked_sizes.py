@@ -318,3 +318,33 @@ def test_numbers_of_a_tensor(function: Callable[..., Any]) -> None:
         n = torch.tensor(numbers)
         assert_same(other(x, n), function(x, n))
     assert count("fallbacks") == 0
+
+
+def _read_at(x: torch.Tensor, at: int) -> torch.Tensor:
+    return x[at] + 1
+
+
+def _written_at(x: torch.Tensor, at: int) -> torch.Tensor:
+    y = x.clone()
+    y[at] = 0
+    return y
+
+
+@pytest.mark.parametrize("function", [_read_at, _written_at], ids=["read", "written"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_index_that_depends_on_data(set_config: Any, function: Any, sign: int) -> None:
+    """No guard of torch's holds such an index within the tensor; of writes its trace asserts it."""
+    set_config(torch._dynamo.config, "capture_scalar_outputs", True)
+
+    def program(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        at = i.sum().item()
+        torch._check(at >= 0 if sign > 0 else at < 0)
+        return function(x, at)
+
+    compiled = torch.compile(program, backend="tile", options={"strict": True})
+    x = torch.randn(10, 8)
+    for at in (3, 9, 0) if sign > 0 else (-1, -10, -4):
+        assert torch.equal(compiled(x, torch.tensor([at])), program(x, torch.tensor([at])))
+    for at in (10, 1000000, 2**62) if sign > 0 else (-11, -1000000, -(2**62)):
+        with pytest.raises((IndexError, RuntimeError), match=r"out of range|Runtime assertion failed"):
+            compiled(x, torch.tensor([at]))

@@ -133,6 +133,7 @@ WITHIN_MEMORY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "short": lambda x: x[:6].view(3, 2),
     "all": lambda x: x.view(4, 5),
     "turned": lambda x: x.view(5, 4)[1:].t(),
+    "long": lambda x: x[2:17].view(3, 5),
 }
 
 
@@ -155,6 +156,17 @@ def _written_whole(x: torch.Tensor) -> Any:
     return x.as_strided((2, 2), (1, 1), 2) * 1
 
 
+def _written_whole_and_read_within(x: torch.Tensor) -> Any:
+    x.mul_(2)
+    return x.as_strided((2, 2), (1, 1), 8) * 1
+
+
+def _viewed_and_written_whole(x: torch.Tensor) -> Any:
+    y = x.as_strided((2, 2), (1, 1), 8)
+    x.mul_(2)
+    return y * 1
+
+
 def _written_through(x: torch.Tensor) -> Any:
     x.as_strided((2,), (1,), 8).mul_(3)
     return x * 2
@@ -169,7 +181,17 @@ def _written_by_index(x: torch.Tensor) -> Any:
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("layout", WITHIN_MEMORY)
-@pytest.mark.parametrize("function", [_written_whole, _written_through, _written_by_index, _from_the_first])
+@pytest.mark.parametrize(
+    "function",
+    [
+        _written_whole,
+        _written_whole_and_read_within,
+        _viewed_and_written_whole,
+        _written_through,
+        _written_by_index,
+        _from_the_first,
+    ],
+)
 def test_strided_views_count_from_the_storage(function: Any, layout: str, dynamic: bool, training: bool) -> None:
     """A view at an offset of the storage reaches what eager mode reaches, also where tracing copies the input."""
     results = []

@@ -213,3 +213,14 @@ def test_options_of_wrapped_kernels() -> None:
 
 def test_errors_are_those_of_the_package() -> None:
     assert issubclass(OutOfResources, TileError) and torch_tile.runtime.errors.OutOfResources is OutOfResources
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def test_launch_does_not_reach_what_is_copied_on_write() -> None:
+    x = torch.ones(100)
+    y = torch._lazy_clone(x)
+    double[(1,)](y, 100, B=128)
+    assert torch.equal(y, torch.full((100,), 2.0))
+    assert torch.equal(x, torch.ones(100))

@@ -338,3 +338,19 @@ def test_torch_without_a_device_for_triton_says_so() -> None:
             print(error)
     """
     assert "has_triton() says yes" in run_python(script)
+
+
+def test_integer_with_no_lower_bound() -> None:
+    """Its range decides between 32 and 64 bits, at both ends."""
+
+    def function(x: torch.Tensor, n: int) -> torch.Tensor:
+        if n >= 100:
+            return x
+        out = torch.empty_like(x)
+        kernels.fill_with[(1,)](out, n)
+        return out
+
+    call = compiled(function, dynamic=True)
+    x = torch.zeros(1, dtype=torch.int64)
+    for n in (5, -7, -(2**40)):
+        assert call(x, n).item() == n

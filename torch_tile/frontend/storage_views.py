@@ -1,7 +1,7 @@
 """`as_strided` of an input that the graph writes: it may reach what lies between the input's elements, or beyond them.
 
-In a graph without mutation the written input is a new tensor, which has the input's elements alone. In training
-AOTAutograd traces with a copy of the input, which begins at its storage's first element, but with offsets of the input.
+In a graph without mutation the written input is a new tensor, which has the input's elements alone and begins at its
+storage's first element, but the view keeps the offset that it has in the input's storage.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _reaches_elements_only(view: torch.Tensor, x: torch.Tensor) -> bool:
     return x.is_contiguous() and bool(first >= 0) and bool(last < x.numel())
 
 
-def refuse_views_of_copies(gm: Any, is_training: bool) -> None:
+def refuse_views_of_copies(gm: Any) -> None:
     """Looks at the calls of a graph of Dynamo's.
 
     Raises:
@@ -74,7 +74,7 @@ def refuse_views_of_copies(gm: Any, is_training: bool) -> None:
                 is_alone = sum(_storage(other) == _storage(x) for _, other in inputs) == 1
                 if _storage(x) != _storage(view) or _storage(x) not in written or not is_alone:
                     continue
-                is_moved = is_training and not statically_known_true(x.storage_offset() == 0)
+                is_moved = not statically_known_true(x.storage_offset() == 0)
                 if is_moved or not _reaches_elements_only(view, x):
                     raise UnsupportedError("import", f"as_strided of '{node.name}', which the graph writes")
 

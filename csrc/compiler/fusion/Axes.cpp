@@ -50,16 +50,25 @@ private:
   double ofAtom(SizeExpr atom) {
     if (auto it = known.find(atom.opaque()); it != known.end())
       return it->second;
-    double ofArguments = 0;
+    double ofArguments = 0, least = INFINITY;
+    bool mayWrap = false;
     std::optional<SizeCall> call = SizeContext::asCall(atom);
     if (call)
-      for (SizeExpr argument : call->args)
-        ofArguments = std::max(ofArguments, of(argument));
-    double largest = call ? ofArguments : 0x1p31;
+      for (SizeExpr argument : call->args) {
+        double each = of(argument);
+        ofArguments = std::max(ofArguments, each);
+        least = std::min(least, each);
+        mayWrap |= each >= 0x1p62 && !argument.symbol();
+      }
     SizeRange range = facts.range(atom);
     double bound = std::max(std::abs((double)range.min), std::abs((double)range.max));
+    if (facts.isNumber(atom))
+      return known[atom.opaque()] = bound;
+    double largest = call ? ofArguments : 0x1p31;
+    if (call && call->fn == SizeFn::Min && range.min >= 0 && !mayWrap)
+      largest = least;
     // Bounds of sizes beyond what a process can address come of multiples of them that must fit into 64 bits.
-    if (ofArguments < 0x1p62 && bound < largestSize)
+    if (largest < 0x1p62 && bound < largestSize)
       largest = bound;
     return known[atom.opaque()] = largest;
   }

@@ -8,6 +8,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
 #include <string>
 
 namespace torch_tile::runtime {
@@ -123,7 +124,7 @@ at::Tensor Call::restrided(const Program::InputCheck &check) {
     strides.push_back(values[id]);
   at::Tensor copy = at::empty_strided(tensor.sizes(), strides, tensor.options()).copy_(tensor);
   if (check.isWritten)
-    standIns.push_back({tensor, copy, true});
+    standIns.push_back({tensor, copy, /*isInput=*/true, /*isWritten=*/true});
   return copy;
 }
 
@@ -134,7 +135,7 @@ void Call::checkInputs() {
     auto fits = [&] {
       return tensor.defined() && isPlain(tensor) && tensor.scalar_type() == check.type && matches(tensor, check.shape);
     };
-    if (C10_LIKELY(fits()) || (resolve(tensor) && fits()))
+    if (C10_LIKELY(fits()) || (resolve(check) && fits()))
       continue;
     if (!check.mayBeCopied || !isRestrided(check) || (check.isWritten && !tensor.is_non_overlapping_and_dense()))
       failInput(check);
@@ -146,36 +147,67 @@ void Call::checkInputs() {
     slots[check->slot] = restrided(*check);
 }
 
+/// Whether nothing but this tensor reaches its memory: no view, no second argument that is the same tensor, and no
+/// second storage, as there may be over memory that torch has not allocated (NumPy's, DLPack's).
+static bool isExclusive(const at::Tensor &tensor) {
+  constexpr size_t ownReferences = 2; // the caller's and the slot's
+  const c10::Storage &storage = tensor.storage();
+  bool isOfTorch = storage.allocator() != nullptr;
+  return isOfTorch && storage.use_count() == 1 && tensor.use_count() <= ownReferences;
+}
+
+const at::Tensor &Call::given(const Program::InputCheck &check) const {
+  const at::Tensor &tensor = slots[check.slot];
+  for (const StandIn &each : standIns)
+    if (each.isInput && each.resolved.is_same(tensor))
+      return each.original;
+  return tensor;
+}
+
 void Call::checkOverlaps() const {
-  for (uint32_t written : program.writtenInputs) {
-    const at::Tensor &tensor = slots[program.tensorInputs[written].slot];
-    const c10::Storage &storage = tensor.storage();
-    if (C10_LIKELY(storage.use_count() == 1))
-      continue; // not shared
-    for (uint32_t other = 0; other < program.tensorInputs.size(); ++other) {
-      const at::Tensor &second = slots[program.tensorInputs[other].slot];
-      if (other != written && second.storage().unsafeGetStorageImpl() == storage.unsafeGetStorageImpl() &&
-          mayOverlap(tensor, second)) {
+  if (std::all_of(program.writtenInputs.begin(), program.writtenInputs.end(),
+                  [&](uint32_t number) { return C10_LIKELY(isExclusive(given(program.tensorInputs[number]))); }))
+    return;
+  struct Extent {
+    MemoryRange range;
+    const at::Tensor *tensor;
+    bool isWritten;
+  };
+  std::vector<Extent> extents;
+  extents.reserve(program.tensorInputs.size());
+  for (const Program::InputCheck &check : program.tensorInputs) {
+    const at::Tensor &tensor = given(check);
+    if (tensor.numel() != 0 && tensor.storage().data())
+      extents.push_back({memoryOf(tensor), &tensor, check.isWritten});
+  }
+  std::sort(extents.begin(), extents.end(),
+            [](const Extent &a, const Extent &b) { return a.range.begin < b.range.begin; });
+  for (auto first = extents.begin(); first != extents.end(); ++first)
+    for (auto second = first + 1; second != extents.end() && second->range.begin < first->range.end; ++second)
+      if ((first->isWritten || second->isWritten) && mayOverlap(*first->tensor, *second->tensor)) {
         TORCH_CHECK(!isNested, "a subgraph writes to an operand that shares memory with another one");
         throw OverlappingInputs();
       }
-    }
-  }
 }
 
-bool Call::resolve(at::Tensor &tensor) {
+bool Call::resolve(const Program::InputCheck &check) {
+  at::Tensor &tensor = slots[check.slot];
   if (!tensor.defined() || (!tensor.is_neg() && !tensor._is_zerotensor()))
     return false;
   c10::impl::ExcludeDispatchKeyGuard guard(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   if (tensor._is_zerotensor()) { // torch refuses to write to it, in eager mode too
-    at::Tensor zeros = allocate(tensor.sizes(), tensor.strides(), tensor.scalar_type());
-    tensor = zeros.zero_();
+    tensor = zerosLike(tensor);
     return true;
   }
   at::Tensor original = tensor;
   tensor = resolved(original);
-  standIns.push_back({std::move(original), tensor, true});
+  // Callables do not say what they write.
+  standIns.push_back({std::move(original), tensor, /*isInput=*/true, check.isWritten || !program.pyCalls.empty()});
   return true;
+}
+
+at::Tensor Call::zerosLike(const at::Tensor &zeroTensor) {
+  return at::empty_strided(zeroTensor.sizes(), zeroTensor.strides(), zeroTensor.options()).zero_();
 }
 
 at::Tensor Call::resolved(const at::Tensor &negative) {
@@ -212,7 +244,7 @@ static at::Tensor viewOfOriginal(const at::Tensor &original, const at::Tensor &r
   return view.is_conj() == result.is_conj() ? view : at::_conj(view);
 }
 
-/// Programs write to inputs without saying to which. Results that view an input, or what a call returned, lie in its
+/// What the program may have written goes back. Results that view an input, or what a call returned, lie in its
 /// own memory: AOTAutograd reads where they begin, and later writes show in them.
 void Call::writeStandIns() {
   c10::impl::ExcludeDispatchKeyGuard guard(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
@@ -228,7 +260,7 @@ void Call::writeStandIns() {
       }
   }
   for (const StandIn &each : standIns)
-    if (each.isInput && at::has_internal_overlap(each.original) != at::MemOverlap::Yes)
+    if (each.isInput && each.isWritten && at::has_internal_overlap(each.original) != at::MemOverlap::Yes)
       each.original.copy_(each.resolved);
 }
 

@@ -87,6 +87,8 @@ Program::Program(Artifact artifact, std::vector<std::shared_ptr<const LoadedKern
     }
   }
   writtenInputs = findWrittenInputs();
+  for (uint32_t written : writtenInputs)
+    tensorInputs[written].isWritten = true;
   findCopyableInputs();
   findViewsWithinBounds();
   if (!usesGpu)
@@ -122,7 +124,6 @@ void Program::findCopyableInputs() {
     return;
   for (uint32_t i = 0; i < tensorInputs.size(); ++i) {
     InputCheck &check = tensorInputs[i];
-    check.isWritten = std::find(writtenInputs.begin(), writtenInputs.end(), i) != writtenInputs.end();
     bool isViewed =
         std::any_of(aliases.begin(), aliases.end(), [&](const AliasStep &step) { return step.source == check.slot; });
     bool isReturned = std::any_of(source.outputs.begin(), source.outputs.end(), [&](const Output &output) {

@@ -109,8 +109,9 @@ private:
     uint32_t number, slot;
     at::ScalarType type;
     Shape shape;
+    bool isWritten = false; // perhaps
     /// Nothing but kernels reads or writes it: a copy serves as well, if what is written to it is copied back.
-    bool mayBeCopied = false, isWritten = false;
+    bool mayBeCopied = false;
   };
   struct AllocStep {
     uint32_t slot;
@@ -251,12 +252,15 @@ private:
   at::Tensor restrided(const Program::InputCheck &check);
   /// Throws OverlappingInputs where a written input shares memory with another one.
   void checkOverlaps() const;
+  /// What the caller has passed for an input, of which the slot may have a copy.
+  const at::Tensor &given(const Program::InputCheck &check) const;
   bool isPlain(const at::Tensor &tensor) const;
   /// The numbers that a tensor which is the negative of its memory stands for, in memory of their own.
   static at::Tensor resolved(const at::Tensor &negative);
-  /// Gives a tensor that is the negative of its memory, or zeros without memory, memory of its own; false if it is
+  /// Gives an input that is the negative of its memory, or zeros without memory, memory of its own; false if it is
   /// neither.
-  bool resolve(at::Tensor &tensor);
+  bool resolve(const Program::InputCheck &check);
+  static at::Tensor zerosLike(const at::Tensor &zeroTensor);
   /// Writes inputs back, and results of calls that the call of `step` has written.
   void writeStandIns();
   void writeStandIns(const Program::ExternStep &step);
@@ -318,6 +322,7 @@ private:
   struct StandIn {
     at::Tensor original, resolved;
     bool isInput; // or a result of a call
+    bool isWritten = true;
   };
   std::vector<StandIn> standIns;
 };

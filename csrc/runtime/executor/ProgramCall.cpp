@@ -322,10 +322,10 @@ void Call::setResults(const std::vector<Result> &results, const Program::LateSym
     slot = value.toTensor();
     // Kernels read memory as it is, and a tangent that is zero has none.
     if (C10_UNLIKELY(slot.defined() && slot._is_zerotensor())) {
-      resolve(slot);
+      slot = zerosLike(slot);
     } else if (C10_UNLIKELY(slot.defined() && slot.is_neg())) {
       slot = resolved(slot);
-      standIns.push_back({value.toTensor(), slot, false});
+      standIns.push_back({value.toTensor(), slot, /*isInput=*/false});
     }
   }
   defineSymbols(results, late, flat);

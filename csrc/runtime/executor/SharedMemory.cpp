@@ -36,12 +36,6 @@ std::vector<Dim> dimsOf(const at::Tensor &tensor) {
   return dims;
 }
 
-int64_t extentBytes(const std::vector<Dim> &dims, int64_t itemBytes) {
-  for (const Dim &dim : dims)
-    itemBytes += dim.stride * (dim.size - 1);
-  return itemBytes;
-}
-
 /// Whether boxes of a common grid, such as columns of one matrix, lie apart. `distance` is that of their beginnings.
 bool areApart(const std::vector<Dim> &first, const std::vector<Dim> &second, int64_t distance, int64_t itemBytes) {
   // What is between the strides of both leaves a remainder that no element of either bridges.
@@ -83,18 +77,27 @@ bool areApart(const std::vector<Dim> &first, const std::vector<Dim> &second, int
 
 } // namespace
 
+MemoryRange memoryOf(const at::Tensor &tensor) {
+  auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+  auto bytes = static_cast<uintptr_t>(tensor.element_size());
+  for (int64_t k = 0; k < tensor.dim(); ++k)
+    bytes += static_cast<uintptr_t>((tensor.size(k) - 1) * tensor.stride(k)) * tensor.element_size();
+  return {begin, begin + bytes};
+}
+
 bool mayOverlap(const at::Tensor &a, const at::Tensor &b) {
   if (a.numel() == 0 || b.numel() == 0)
     return false;
-  auto itemA = static_cast<int64_t>(a.element_size()), itemB = static_cast<int64_t>(b.element_size());
-  const std::vector<Dim> dimsA = dimsOf(a), dimsB = dimsOf(b);
-  int64_t beginA = a.storage_offset() * itemA, beginB = b.storage_offset() * itemB;
-  if (beginA + extentBytes(dimsA, itemA) <= beginB || beginB + extentBytes(dimsB, itemB) <= beginA)
+  MemoryRange rangeA = memoryOf(a), rangeB = memoryOf(b);
+  if (rangeA.end <= rangeB.begin || rangeB.end <= rangeA.begin)
     return false;
+  auto itemA = static_cast<int64_t>(a.element_size()), itemB = static_cast<int64_t>(b.element_size());
   if (itemA != itemB)
     return true;
-  return beginA <= beginB ? !areApart(dimsA, dimsB, beginB - beginA, itemA)
-                          : !areApart(dimsB, dimsA, beginA - beginB, itemA);
+  const std::vector<Dim> dimsA = dimsOf(a), dimsB = dimsOf(b);
+  return rangeA.begin <= rangeB.begin
+             ? !areApart(dimsA, dimsB, static_cast<int64_t>(rangeB.begin - rangeA.begin), itemA)
+             : !areApart(dimsB, dimsA, static_cast<int64_t>(rangeA.begin - rangeB.begin), itemA);
 }
 
 } // namespace torch_tile::runtime

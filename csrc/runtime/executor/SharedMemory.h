@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <exception>
 #include <vector>
 
@@ -23,7 +24,15 @@ private:
   std::vector<std::vector<Place>> ofSlots;
 };
 
-/// Whether two tensors of one storage may have an element in common. Exact for views of one tensor that slices make.
+/// Addresses, from the first byte to behind the last.
+struct MemoryRange {
+  uintptr_t begin, end;
+};
+
+/// From the first element of a tensor to its last, whatever storage it has. It has elements.
+MemoryRange memoryOf(const at::Tensor &tensor);
+
+/// Whether two tensors may have an element in common. Exact for views of one tensor that slices make.
 bool mayOverlap(const at::Tensor &a, const at::Tensor &b);
 
 /// An input that the program writes has memory in common with another one. Nothing has been run or written yet.

@@ -287,7 +287,8 @@ const char *Importer::importControl(py::handle node, const std::string &op) {
                                    mutates.empty() ? "" : dimsAttr("mutates", mutates), dimsAttr("aliases", aliases),
                                    isOrdered ? "effect" : ""});
     hasEffect |= isOrdered;
-    writesMemory |= writes;
+    if (writes)
+      noteWrite();
     emitOutside("extern", arguments.operands, attrs, values.leaves);
     define(node, std::move(values));
     return nullptr;

@@ -178,7 +178,8 @@ void Importer::importExtern(py::handle node, const OpInfo &op, std::span<const p
     values.leaves.clear();
   std::vector<int64_t> mutates(written.begin(), written.end());
   bool isOrdered = op.isSeeded || node.attr(names().meta).contains("has_effect");
-  writesMemory |= !mutates.empty();
+  if (!mutates.empty())
+    noteWrite();
   hasEffect |= isOrdered;
   std::string attrs = joinAttrs({stringAttr("op", op.name), stringAttr("overload", op.overload),
                                  "args = [" + args + "]", mutates.empty() ? "" : dimsAttr("mutates", mutates),
@@ -217,7 +218,8 @@ void Importer::importKernel(py::handle node, py::handle target) {
   std::string attrs = joinAttrs({stringAttr("op", "torch_tile::kernel"), stringAttr("overload", name),
                                  "args = [" + args + "]", written.empty() ? "" : dimsAttr("mutates", written)});
   emitOutside("extern", printer.operands, attrs, values.leaves);
-  writesMemory |= !written.empty();
+  if (!written.empty())
+    noteWrite();
   if (root->kernels.find(text) == std::string::npos)
     root->kernels += text + "\n";
   define(node, std::move(values));
@@ -239,7 +241,8 @@ void Importer::importPyCall(py::handle node, const std::string &callee, const ch
   NodeValues values = valuesOf(metaOf(node));
   std::string attrs =
       joinAttrs({intAttr("callable", static_cast<int64_t>(root->result.pycalls.size())), "args = [" + args + "]"});
-  writesMemory = hasEffect = true;
+  hasEffect = true;
+  noteWrite();
   emitOutside("pycall", printer.operands, attrs, values.leaves);
   root->result.pycalls.append(node);
   root->result.externs.emplace_back(nodeName, callee, reason);

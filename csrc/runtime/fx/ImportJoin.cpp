@@ -1,6 +1,5 @@
 // Tensors that are put together of others: concatenations, padding, repetition, and writes of slices, which are
 // concatenations of what is before, in and behind the slice.
-#include "runtime/fx/OpCall.h"
 #include "runtime/fx/TypePromotion.h"
 #include "runtime/fx/ViewParts.h"
 
@@ -293,7 +292,7 @@ const char *importSelectScatter(Call &call) {
   if (!isWithoutOverlap(call.importer, call.type()))
     return kMayOverlap;
   int64_t dim = call.dim(2, x->type.rank());
-  SizeExpr size = x->type.sizes[static_cast<size_t>(dim)], index = clampPosition(call.importer, call.size(3), size);
+  SizeExpr size = x->type.sizes[static_cast<size_t>(dim)], index = checkedIndex(call, call.size(3), size, dim);
   if (!index)
     return "the sign of the index is not known";
   if (source->type.rank() + 1 != x->type.rank() || call.importer.sizes.facts().less(index, size) == Proof::No)

@@ -31,7 +31,8 @@ std::vector<Value> Importer::emitMany(std::string_view op, std::span<const Value
                                       std::vector<TensorType> types) {
   std::vector<Value> results(types.size());
   std::string name;
-  writesMemory |= op == "copy_";
+  if (op == "copy_")
+    noteWrite();
   startLine(name, types.size());
   body.append("graph.").append(op);
   if (!operands.empty())
@@ -160,7 +161,9 @@ std::string Importer::header() const {
     const Sizes::Symbol &symbol = sizes.symbols()[i];
     out.append(i ? ", " : "").append("#graph.symbol<\"").append(symbol.name);
     out.append("\", min = ").append(std::to_string(symbol.min)).append(", max = ").append(std::to_string(symbol.max));
-    out.append(", hint = ").append(std::to_string(symbol.hint)).append(">");
+    out.append(", hint = ")
+        .append(std::to_string(symbol.hint))
+        .append(sizes.isNumber(symbol) ? ", number = true>" : ">");
   }
   return out + "]} {\n";
 }

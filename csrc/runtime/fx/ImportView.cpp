@@ -3,6 +3,7 @@
 
 #include "runtime/fx/OpCall.h"
 #include "runtime/fx/TypePromotion.h"
+#include "support/CheckMessage.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -27,6 +28,30 @@ SizeExpr clampPosition(Importer &importer, SizeExpr position, SizeExpr size) {
   if (facts.lessEqual(position, size) != Proof::Yes)
     position = context.min(position, size);
   return position;
+}
+
+static bool dependsOnData(SizeExpr e) {
+  auto names = e.symbols();
+  return std::any_of(names.begin(), names.end(), [](std::string_view name) { return name.starts_with('u'); });
+}
+
+SizeExpr checkedIndex(Call &call, SizeExpr index, SizeExpr size, int64_t dim) {
+  SizeContext &context = call.importer.sizes.context;
+  const SizeFacts &facts = call.importer.sizes.facts();
+  SizeExpr zero = context.constant(0), one = context.constant(1), beyond, given = index;
+  if (facts.less(index, zero) == Proof::Yes) {
+    index = context.add(index, size);
+    beyond = context.add(index, one);
+  } else if (facts.lessEqual(zero, index) == Proof::Yes) {
+    beyond = context.sub(size, index);
+  } else {
+    return SizeExpr();
+  }
+  if (dependsOnData(given) && facts.less(zero, beyond) != Proof::Yes)
+    call.importer.emitCheck(context.min(one, context.max(zero, beyond)),
+                            std::string(indexErrorPrefix) + "select(): index " + given.str() +
+                                " out of range for dimension " + std::to_string(dim) + " of size " + size.str());
+  return index;
 }
 
 Value slice(Importer &importer, const Value &x, int64_t dim, SizeExpr start, SizeExpr step, TensorType type) {
@@ -140,12 +165,8 @@ const char *importSelect(Call &call) {
     return kNoTensor;
   int64_t dim = call.dim(1, x->type.rank());
   SizeExpr size = x->type.sizes[static_cast<size_t>(dim)];
-  SizeContext &context = call.importer.sizes.context;
-  const SizeFacts &facts = call.importer.sizes.facts();
-  SizeExpr index = call.size(2);
-  if (facts.less(index, context.constant(0)) == Proof::Yes)
-    index = context.add(index, size);
-  else if (facts.lessEqual(context.constant(0), index) != Proof::Yes)
+  SizeExpr index = checkedIndex(call, call.size(2), size, dim);
+  if (!index)
     return "the sign of the index is not known";
   std::string attrs = joinAttrs({intAttr("dim", dim), sizeAttr("index", index)});
   call.setView(call.importer.emit("select", {*x}, attrs, call.type()), *x);

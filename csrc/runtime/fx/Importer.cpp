@@ -131,6 +131,8 @@ TensorType Importer::makeType(at::ScalarType dtype, std::vector<SizeExpr> dims, 
   type.strides = std::move(strides);
   type.device = device;
   type.text = tensorTypeText(sizes.context, type);
+  sizes.addOfTensor(type.sizes);
+  sizes.addOfTensor(type.strides);
   return type;
 }
 
@@ -238,6 +240,11 @@ static const char *refuseType(const Value &value, Dtypes taken, c10::Device devi
   bool isTaken = isGenerated(value.type.dtype) || taken == Dtypes::Any ||
                  (taken == Dtypes::Converted && isConverted(value.type.dtype));
   return isTaken ? nullptr : "no kernels are generated for this dtype";
+}
+
+void Importer::noteWrite() {
+  writesMemory = true;
+  deviceCopies.clear(); // of numbers as they were
 }
 
 const NodeValues *Importer::onDevice(const NodeValues &values) {

@@ -144,6 +144,8 @@ private:
   void importNode(pybind11::handle node);
   /// A number in a CPU tensor without dimensions, as eager takes it beside tensors of a device: copied there.
   const NodeValues *onDevice(const NodeValues &values);
+  /// Something is written that values before this stand for.
+  void noteWrite();
   const char *importWithRule(Call &call, pybind11::handle node);
   void importPlaceholder(pybind11::handle node);
   void importConstant(pybind11::handle node);

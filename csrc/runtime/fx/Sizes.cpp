@@ -176,6 +176,13 @@ SizeExpr Sizes::defineFloat(py::handle value) {
   return it->second;
 }
 
+void Sizes::addOfTensor(const std::vector<SizeExpr> &dims) {
+  for (SizeExpr size : dims)
+    if (!size.isConstant())
+      for (std::string_view name : size.symbols())
+        ofTensors.emplace(name);
+}
+
 bool Sizes::define(SizeExpr size) {
   auto name = size.symbol();
   return name && name->starts_with('u') && defined.emplace(*name).second;

@@ -47,6 +47,10 @@ public:
   const Symbol *find(std::string_view torchName) const;
   SizeExpr constant(int64_t value) { return context.constant(value); }
   const std::vector<Symbol> &symbols() const { return list; }
+  /// Sizes or strides of a tensor, whose symbols memory bounds.
+  void addOfTensor(const std::vector<SizeExpr> &dims);
+  /// Whether no tensor has the symbol in a size or a stride.
+  bool isNumber(const Symbol &symbol) const { return !ofTensors.contains(symbol.name); }
   const SizeFacts &facts() const { return factsOfSymbols; }
 
   SizeContext context;
@@ -63,7 +67,7 @@ private:
   std::unordered_map<std::string, SizeExpr> byTorchName;
   std::unordered_map<PyObject *, SizeExpr> byExpression;
   std::vector<pybind11::object> held; // keeps the keys of byExpression alive
-  std::unordered_set<std::string> defined;
+  std::unordered_set<std::string> defined, ofTensors;
   int numBacked = 0, numUnbacked = 0;
 };
 

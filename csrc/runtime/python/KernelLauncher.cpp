@@ -121,10 +121,11 @@ struct Arguments {
         TORCH_CHECK_VALUE(tensor.device().is_cpu(), "pointer argument ", next - 1, " is on ", tensor.device(),
                           ", expected a tensor in CPU memory");
       checkMemory(tensor);
+      void *pointer = tensor.mutable_data_ptr(); // memory of its own, where that is copied on write
       const at::Storage &storage = tensor.storage();
       auto begin = reinterpret_cast<uintptr_t>(storage.data());
       addRange({begin, begin + storage.nbytes()});
-      pointers.push_back(const_cast<void *>(tensor.const_data_ptr()));
+      pointers.push_back(pointer);
       if (C10_UNLIKELY(keepsTensors))
         tensors.emplace_back(tensor);
       return;

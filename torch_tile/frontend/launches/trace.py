@@ -13,11 +13,15 @@ from torch_tile.frontend.launches.launch import Launch, NotNative, run
 from torch_tile.frontend.sizes import hint_of
 
 
-def _bound(value: torch.SymInt) -> int | None:
+def _fits_in_32_bits(value: int | torch.SymInt) -> bool:
+    """Whether all values that a size or a number may take do."""
+    if not isinstance(value, torch.SymInt):
+        return -(1 << 31) <= value < 1 << 31
     try:
-        return int(value.node.shape_env.bound_sympy(value.node.expr).upper)
+        bounds = value.node.shape_env.bound_sympy(value.node.expr)
+        return int(bounds.lower) >= -(1 << 31) and int(bounds.upper) < 1 << 31
     except (AttributeError, TypeError, OverflowError, ValueError):
-        return None
+        return False
 
 
 def _type_of(name: str, value: Any) -> str:
@@ -29,8 +33,7 @@ def _type_of(name: str, value: Any) -> str:
         if isinstance(meta, torch.Tensor):
             kind = tracing.pointer_to(meta.dtype)
         elif isinstance(meta, (int, torch.SymInt)) and not isinstance(meta, bool):
-            upper = _bound(meta) if isinstance(meta, torch.SymInt) else abs(meta)
-            kind = "i32" if upper is not None and upper < 1 << 31 else "i64"
+            kind = "i32" if _fits_in_32_bits(meta) else "i64"
     elif isinstance(value, bool):
         kind = tracing.boolean_type()
     elif isinstance(value, int):

@@ -80,6 +80,8 @@ torch_tile::SizeFacts FuncOp::facts() {
     for (SymbolAttr symbol : list.getAsRange<SymbolAttr>()) {
       facts.setRange(symbol.getName().getValue(), symbol.getMin(), symbol.getMax());
       facts.setHint(symbol.getName().getValue(), symbol.getHint());
+      if (symbol.getNumber())
+        facts.setNumber(symbol.getName().getValue());
     }
   return facts;
 }

@@ -46,9 +46,15 @@ def Graph_AxisAttr : Graph_Attr<"Axis", "axis"> {
 
 def Graph_SymbolAttr : Graph_Attr<"Symbol", "symbol"> {
   let summary = "a size symbol with its range and the value seen when the graph was traced";
-  let description = "`#graph.symbol<\"s0\", min = 2, max = 4096, hint = 8>`. The hint serves cost estimates only.";
-  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$min, "int64_t":$max, "int64_t":$hint);
-  let assemblyFormat = "`<` $name `,` `min` `=` $min `,` `max` `=` $max `,` `hint` `=` $hint `>`";
+  let description = [{
+    `#graph.symbol<"s0", min = 2, max = 4096, hint = 8>`. The hint serves cost estimates only. `number = true` says that
+    it is no size or stride of a tensor: memory sets it no bounds.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$min, "int64_t":$max, "int64_t":$hint,
+                    DefaultValuedParameter<"bool", "false">:$number);
+  let assemblyFormat = [{
+    `<` $name `,` `min` `=` $min `,` `max` `=` $max `,` `hint` `=` $hint (`,` `number` `=` $number^)? `>`
+  }];
 }
 
 def Graph_OperandAttr : Graph_Attr<"Operand", "operand"> {
