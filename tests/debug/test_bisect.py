@@ -255,6 +255,29 @@ def test_every_pass_can_be_left_out() -> None:
         torch.compile(f, backend="tile", options={"disable_passes": "fuson"})
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("aten.gluu.default", "; the nearest is 'aten.glu.default'"),
+        ("aten.glu", "; the nearest is 'aten.glu.default'"),
+        ("glu.default", "; the nearest is 'aten.glu.default'"),
+        ("aten.glu.nosuch", "; the nearest is 'aten.glu.default'"),
+        ("aten.", ""),
+        ("a.b.c", ""),
+        ("fusion,torch.nn.Linear", ""),
+    ],
+)
+def test_operators_that_do_not_exist_cannot_be_left_out(name: str, hint: str) -> None:
+    with pytest.raises(ValueError, match="option 'disable_passes' expected .* or operators like aten.glu.default") as e:
+        torch.compile(torch.sin, backend="tile", options={"disable_passes": name})
+    assert f"got {name.split(',')[-1]!r}" in str(e.value) and hint in str(e.value)
+
+
+def test_an_operator_without_a_decomposition_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    torch.compile(torch.sin, backend="tile", options={"disable_passes": "aten.mm.default"})
+    assert "names aten.mm.default, which has no decomposition here: it has no effect" in caplog.text
+
+
 # torch's minifier
 
 

@@ -401,3 +401,10 @@ def test_names_the_reason_where_no_graph_is_compiled() -> None:
     assert text == "no graph was compiled: an argument is a sparse tensor, which Dynamo leaves to eager mode"
     text = str(torch_tile.explain(lambda x: x, 3))
     assert text == "no graph was compiled: nothing in the call is torch's, or Dynamo gave it up"
+
+
+def test_options_are_those_of_torch_compile() -> None:
+    with pytest.raises(torch_tile.OptionError, match="expected a mode or options, got both.*list_mode_options.'lite'"):
+        torch_tile.explain(torch.sin, torch.ones(2), mode="lite", options={"fusion": True})
+    with pytest.raises(torch_tile.OptionError, match="got 'aten.nosuch.default'"):
+        torch_tile.explain(torch.sin, torch.ones(2), options={"disable_passes": "aten.nosuch.default"})

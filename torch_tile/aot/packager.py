@@ -21,6 +21,7 @@ from torch_tile.aot import structures
 from torch_tile.aot.lower import Lowered, lower
 from torch_tile.config import Settings
 from torch_tile.errors import OptionError, UnsupportedError
+from torch_tile.frontend.options import check_left_out
 from torch_tile.package_file import Source, Variant, Writer
 from torch_tile.targets import gpu_targets
 
@@ -58,6 +59,7 @@ def package(
             "call torch.export.export(model, args) first"
         )
     settings = config.resolve(options=options)
+    check_left_out(settings)
     _check_options(options or {})
     wanted = _names(targets)
     path = _checked(path)

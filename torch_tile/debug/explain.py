@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from torch_tile import config
 from torch_tile.debug import places, record
 from torch_tile.debug.dynamo_state import (
     Breaks,
@@ -19,6 +18,7 @@ from torch_tile.debug.dynamo_state import (
     untouched,
     without_own_compile,
 )
+from torch_tile.errors import OptionError
 
 _NUM_SHOWN_CALLS = 3
 _DECISION = re.compile(r"(yes|no) +(\w+)(?: line (\d+))?(?: with line (\d+))?: (.*)")
@@ -231,14 +231,20 @@ def explain(
         calls outside with reasons, graph breaks.
 
     Raises:
-        torch_tile.errors.OptionError: an unknown mode or option.
+        torch_tile.errors.OptionError: an unknown mode or option, or both a mode and options.
         TypeError: `fn` cannot be called.
     """
     import torch
 
     from torch_tile.debug import memory
     from torch_tile.frontend.aot import compile_with_autograd
+    from torch_tile.frontend.options import settings_of
 
+    if mode is not None and options is not None:
+        raise OptionError(
+            f"explain expected a mode or options, got both, which torch.compile refuses: "
+            f"options={{**torch_tile.list_mode_options({mode!r}), ...}} holds those of the mode"
+        )
     if not callable(fn):
         raise TypeError(
             f"fn expected a function or module, got {type(fn).__name__}: call it as explain(fn, *arguments)"
@@ -251,7 +257,7 @@ def explain(
         elif mode is None and options is None:
             mode, options = known_for.mode, known_for.options
         dynamic = known_for.dynamic if dynamic is None else dynamic
-    settings = config.resolve(mode, options)
+    settings = settings_of(mode, options)
     captured: list[tuple[torch.fx.GraphModule, list[Any], bool]] = []
 
     def backend(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
