@@ -98,7 +98,7 @@ def _source(arguments: argparse.Namespace, of_script: Sequence[str]) -> Path:
         ValueError: it is not, or has arguments and is no script.
     """
     source: Path = arguments.source or Path(os.environ.get("TORCH_TRACE") or ".")
-    if not (os.path.isfile(source) if source.suffix == ".py" else os.path.exists(source)):
+    if not (os.path.isfile(source) or (source.suffix != ".py" and os.path.isdir(source))):
         raise ValueError(f"there is no file {source}")
     if of_script and source.suffix != ".py":
         raise ValueError(f"{source} is no script (a .py file) that takes arguments: {' '.join(of_script)}")

@@ -181,6 +181,11 @@ tile_status tile_model_load(const char *path, const tile_load_options *given, ti
     if (engine.deviceType != 1 && engine.deviceType != 2)
       return fail(TILE_INVALID_ARGUMENT,
                   "device type expected 1 (CPU) or 2 (CUDA), got " + std::to_string(engine.deviceType));
+    // Some thousands of threads are more than a process may have, which OpenMP answers by ending it.
+    constexpr int32_t mostThreads = 1024;
+    if (engine.numThreads < 0 || engine.numThreads > mostThreads)
+      return fail(TILE_INVALID_ARGUMENT, "num_threads expected 0 to " + std::to_string(mostThreads) + ", got " +
+                                             std::to_string(engine.numThreads));
     auto made = std::make_unique<tile_model>();
     if (Status status = PackageFile::open(path, made->file); !status.isOk())
       return toTileStatus(status, TILE_INVALID_PACKAGE);

@@ -124,6 +124,9 @@ int showErrors(const std::string &path) {
   options.struct_bytes = sizeof options;
   options.device_type = 7;
   expectError("device", [&] { torch_tile::Model other(path, &options); });
+  options.device_type = 1;
+  options.num_threads = 100000;
+  expectError("threads", [&] { torch_tile::Model other(path, &options); });
   std::printf("status %d\n", tile_model_load(nullptr, nullptr, nullptr));
   tile_input_info info = model.inputInfo(1);
   std::printf("input %s %d %d %d %ld %ld\n", model.inputName(1).c_str(), info.dtype_code, info.dtype_bits, info.ndim,

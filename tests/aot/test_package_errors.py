@@ -326,3 +326,13 @@ def test_integer_arguments(tmp_path: Path) -> None:
     ):
         with pytest.raises(error, match=f"^{message}$"):
             loaded(X, n)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for read in (torch_tile.aot.load, torch_tile.aot.verify):
+        with pytest.raises(torch_tile.PackageError, match="no regular file"):
+            read(pipe)
+    with pytest.raises(torch_tile.ArtifactError, match="neither a file nor a folder"):
+        torch_tile.CompiledArtifact.load(path=pipe)

@@ -208,6 +208,7 @@ def test_what_is_refused(pointwise: tuple[Pointwise, str], tmp_path: Path) -> No
         "file": f"2 cannot open package '{pointwise[1]}.not': No such file or directory",
         "options": "1 tile_load_options has 0 bytes, expected 32",
         "device": "1 device type expected 1 (CPU) or 2 (CUDA), got 7",
+        "threads": "1 num_threads expected 0 to 1024, got 100000",
     }
     assert ran.stdout.splitlines()[-2:] == ["status 1", "input y 2 32 2 0 64"]
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -217,6 +218,32 @@ def test_perf_map(dumped: tuple[Path, subprocess.CompletedProcess[str]]) -> None
     entries = [re.fullmatch(r"([0-9a-f]+) ([0-9a-f]+) tile::(\S+)", line) for line in lines]
     assert entries and all(entries)
     assert any(entry[3].startswith("fused_") and int(entry[2], 16) > 50 for entry in entries if entry)
+
+
+def test_perf_map_follows_no_link_and_waits_for_no_pipe(tmp_path: Path) -> None:
+    """Everybody may make files in /tmp, under the name of any process."""
+    script = """
+        import os, sys, torch
+        place, target = f"/tmp/perf-{os.getpid()}.map", sys.argv[1]
+        os.symlink(target, place) if target else os.mkfifo(place)
+        try:
+            assert torch.compile(lambda x: x + 1, backend="tile")(torch.ones(9)).sum() == 18
+        finally:
+            os.unlink(place)
+    """
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(script))
+    target = tmp_path / "target"
+    target.write_text("")
+    for argument in (str(target), ""):
+        done = subprocess.run(
+            [sys.executable, str(path), argument],
+            cwd=ROOT, capture_output=True, text=True, timeout=100,
+            env={**os.environ, "TORCH_TILE_PERF_MAP": "1", "TORCH_TILE_CACHE": "0", "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "kernels have no names in perf" in done.stderr
+    assert target.read_text() == ""
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

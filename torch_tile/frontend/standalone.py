@@ -170,6 +170,8 @@ class CompiledArtifact(SerializableCallable):
         if format == "binary":
             if (place / _HEADER).is_file():
                 raise ArtifactError("load", f"{place} is a folder: load it with format='unpacked'")
+            if place.exists() and not place.is_file():
+                raise ArtifactError("load", f"{place} is neither a file nor a folder that `save` wrote")
             place.open("rb").close()  # an OSError where it cannot be read
             return _from_file(place, str(place))
         if place.is_file():

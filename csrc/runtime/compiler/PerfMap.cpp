@@ -1,7 +1,11 @@
 #include "runtime/compiler/PerfMap.h"
 
+#include <c10/util/Exception.h>
+
 #include <elf.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,6 +24,21 @@ struct Map {
   pid_t writer = 0;
   size_t numWritten = 0;
 };
+
+/// To append to. Everybody may make files in /tmp, so what lies there already must be a file of this user.
+FILE *openOwn(const std::string &path) {
+  int descriptor =
+      ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, S_IRUSR | S_IWUSR);
+  if (descriptor < 0)
+    return nullptr;
+  struct stat facts;
+  FILE *file = nullptr;
+  if (fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_uid == geteuid() && facts.st_nlink == 1)
+    file = fdopen(descriptor, "a");
+  if (!file)
+    close(descriptor);
+  return file;
+}
 
 Map &map() {
   // Never destroyed: kernels may be loaded until the end.
@@ -99,10 +118,13 @@ void addToPerfMap(const void *function, const std::string &symbol, const std::st
   }
   m.lines += lines;
   std::string path = "/tmp/perf-" + std::to_string(m.writer) + ".map";
-  if (FILE *file = std::fopen(path.c_str(), "ae")) {
+  if (FILE *file = openOwn(path)) {
     std::fwrite(m.lines.data() + m.numWritten, 1, m.lines.size() - m.numWritten, file);
     std::fclose(file);
     m.numWritten = m.lines.size();
+  } else {
+    TORCH_WARN_ONCE("torch_tile: kernels have no names in perf: ", path,
+                    " cannot be written, or is a link, a pipe or another user's file");
   }
 }
 

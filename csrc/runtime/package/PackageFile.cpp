@@ -41,7 +41,8 @@ PackageFile::~PackageFile() {
 }
 
 Status PackageFile::open(const std::string &path, std::shared_ptr<const PackageFile> &file) {
-  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe is refused below, not waited for.
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0)
     return bad("cannot open package '" + path + "': " + std::strerror(errno));
   struct stat facts;

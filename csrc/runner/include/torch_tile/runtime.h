@@ -59,7 +59,7 @@ typedef struct {
   uint32_t struct_bytes; /* sizeof(tile_load_options) */
   int32_t device_type;   /* 0 or 1: CPU, 2: CUDA */
   int32_t device_id;
-  int32_t num_threads; /* that one call may use; 0: as many as the machine or OMP_NUM_THREADS has */
+  int32_t num_threads; /* that one call may use, at most 1024; 0: as many as the machine or OMP_NUM_THREADS has */
   int32_t force_torch; /* 1: LibTorch runs programs that need not it, too */
   int32_t reserved[3];
 } tile_load_options;
