@@ -191,16 +191,18 @@ def test_graphs_beyond_the_first_run_as_in_eager_mode() -> None:
     torch.testing.assert_close(results[1], results[0], rtol=0, atol=0)
 
 
-def test_passes_of_the_user_can_be_left_out() -> None:
-    def wrong(graph: torch.fx.Graph) -> None:
-        for node in graph.nodes:
-            if node.target is torch.ops.aten.sin.default:
-                node.target = torch.ops.aten.cos.default
+def _cosine_for_sine(graph: torch.fx.Graph) -> None:
+    for node in graph.nodes:
+        if node.target is torch.ops.aten.sin.default:
+            node.target = torch.ops.aten.cos.default
 
+
+def test_passes_of_the_user_can_be_left_out() -> None:
     x = torch.linspace(-2, 2, 65)
-    assert not torch.allclose(compiled(torch.sin, post_grad_pass=wrong)(x), torch.sin(x))
+    assert not torch.allclose(compiled(torch.sin, post_grad_pass=_cosine_for_sine)(x), torch.sin(x))
     fresh()
-    torch.testing.assert_close(compiled(torch.sin, post_grad_pass=wrong, disable_passes="user_passes")(x), torch.sin(x))
+    function = compiled(torch.sin, post_grad_pass=_cosine_for_sine, disable_passes="user_passes")
+    torch.testing.assert_close(function(x), torch.sin(x))
 
 
 def test_first_kernels_alone_are_compiled() -> None:
@@ -315,6 +317,25 @@ def test_accuracy_minifier_finds_a_wrong_operator(minifier: Path, after: str, mo
         runpy.run_path(str(script), run_name="__main__")
     smallest = (minifier / "repro.py").read_text()
     assert "relu" in smallest and "tanh" not in smallest and "cos" not in smallest, smallest
+
+
+@pytest.mark.parametrize("needs_gradients", [False, True])
+@pytest.mark.parametrize("is_right", [False, True])
+def test_accuracy_minifier_behind_dynamo(minifier: Path, needs_gradients: bool, is_right: bool) -> None:
+    x = torch.linspace(-2, 2, 65, requires_grad=needs_gradients)
+    model = torch.nn.Sequential(torch.nn.Linear(65, 8)).requires_grad_(needs_gradients)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(model(x)) + 1
+
+    options = {} if is_right else {"post_grad_pass": _cosine_for_sine}
+    with torch._dynamo.config.patch(repro_after="dynamo"):
+        if is_right:
+            torch.testing.assert_close(compiled(f)(x), f(x))
+        else:
+            with pytest.raises(Exception, match="Bad accuracy detected"):
+                compiled(f, **options)(x)
+    assert len(list(minifier.rglob("minifier_launcher.py"))) == (0 if is_right else 1)
 
 
 def test_minifier_says_nothing_about_what_is_right(minifier: Path) -> None:

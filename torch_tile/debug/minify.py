@@ -1,4 +1,5 @@
-"""torch's minifier behind AOTAutograd: TORCHDYNAMO_REPRO_AFTER=aot, with levels 1 to 4, as torch has it for Inductor.
+"""torch's minifier. Behind AOTAutograd it is ours: TORCHDYNAMO_REPRO_AFTER=aot, with levels 1 to 4, as torch has it for
+Inductor. Behind Dynamo it is torch's, which asks something of backends.
 
 A graph that fails, or (level 4) differs from eager mode, is written as a script that makes it smaller until nothing
 more can go. The script is the one of torch's minifier for Dynamo's graphs, which works for any backend: operators of
@@ -23,6 +24,27 @@ Compile = Callable[[GraphModule, Sequence[Any]], Callable[..., Any]]
 def is_wanted() -> bool:
     """Whether graphs are to be looked at behind AOTAutograd."""
     return torch._dynamo.config.repro_after == "aot"
+
+
+def are_run_at_once() -> bool:
+    """Whether torch runs what the backend returns, forward and backward, before the graph of Dynamo's is done:
+    TORCHDYNAMO_REPRO_AFTER=dynamo. A backward graph that is compiled in its first call is too late then: torch counts
+    compilations one after the other."""
+    return torch._dynamo.config.repro_after == "dynamo"
+
+
+def as_module(compiled: Callable[..., Any], gm: Any) -> Callable[..., Any]:
+    """What torch can compare with `gm` where it runs compiled graphs at once: it asks both for their parameters."""
+    if not are_run_at_once() or not isinstance(gm, GraphModule):
+        return compiled
+
+    def call(*arguments: Any) -> Any:
+        return compiled(*arguments)
+
+    for name in ("zero_grad", "named_parameters", "named_buffers"):
+        setattr(call, name, getattr(gm, name))
+    call._boxed_call = getattr(compiled, "_boxed_call", False)  # type: ignore[attr-defined]
+    return call
 
 
 def _write(gm: GraphModule, inputs: Sequence[Any], is_minified: bool) -> None:

@@ -142,7 +142,7 @@ def compile_with_autograd(
     if limits.is_beyond(settings):
         return containment.as_captured(gm)
     with deterministic(settings["deterministic"]):
-        return containment.contained(compile_any, gm, example_inputs, settings)
+        return minify.as_module(containment.contained(compile_any, gm, example_inputs, settings), gm)
 
 
 def _uses_cuda(gm: Any, example_inputs: Sequence[Any]) -> bool:
@@ -331,6 +331,8 @@ def _compile(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], settings: 
         cached = _compile_by_cache(settings)
         # Tokens that order effects are made within the graph; they are no inputs and outputs of ours.
         patches = {"unlift_effect_tokens": True}
+        if minify.are_run_at_once():
+            patches["force_non_lazy_backward_lowering"] = True
         if _by_storage(example_inputs):
             # Results that view arguments over one storage: to replay their views on the storage may end the process.
             patches["view_replay_for_aliased_outputs"] = False
