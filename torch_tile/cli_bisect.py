@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -24,12 +26,26 @@ _SWITCHES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the passes that can be left out, and end")
-    parser.add_argument("--timeout", type=float, default=600, help="seconds of one run; beyond it the run fails")
+    parser.add_argument("--timeout", type=_seconds, default=600.0, help="seconds of one run; beyond it the run fails")
     parser.add_argument(
         "script", nargs="?", help="a Python script that ends with another status than 0 when it is wrong"
     )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="of the script")
     parser.set_defaults(run=run)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= threading.TIMEOUT_MAX:
+        raise argparse.ArgumentTypeError(f"expected seconds, a number above 0, got {text!r}")
+    return value
+
+
+class OutOfTimeError(Exception):
+    """A run has exceeded the limit, which is not how the script fails."""
 
 
 def smallest(fails: Callable[[int], bool], most: int) -> int | None:
@@ -67,6 +83,10 @@ class Script:
     timeout: float
     report: Path
     num_runs: int = 0
+    is_out_of_time: bool = False
+    """Whether the last run has exceeded the limit."""
+    hangs: bool = False
+    """Whether the failure that is looked for is to exceed it."""
 
     def fails(
         self,
@@ -76,7 +96,11 @@ class Script:
         operators: int | None = None,
         is_shown: bool = False,
     ) -> bool:
-        """Whether it fails with these passes left out, and these numbers of graphs, kernels and operators compiled."""
+        """Whether it fails with these passes left out, and these numbers of graphs, kernels and operators compiled.
+
+        Raises:
+            OutOfTimeError: it has exceeded the limit, and does not with everything compiled.
+        """
         environment = {name: value for name, value in os.environ.items() if name not in _SWITCHES}
         environment["TORCH_TILE_DISABLE_PASSES"] = ",".join(without)
         environment["TORCH_TILE_BISECT_REPORT"] = str(self.report)
@@ -88,9 +112,15 @@ class Script:
             environment["TORCH_TILE_ONLY_FIRST_OPERATORS"] = str(operators)
         self.report.write_text("", encoding="utf-8")
         self.num_runs += 1
+        self.is_out_of_time = False
         try:
             done = subprocess.run(self.command, env=environment, capture_output=True, text=True, timeout=self.timeout)
         except subprocess.TimeoutExpired:
+            self.is_out_of_time = True
+            if self.num_runs == 1:
+                self.hangs = True
+            elif not self.hangs:
+                raise OutOfTimeError from None
             return True
         if is_shown and done.returncode:
             print("".join(f"    {line}\n" for line in done.stderr.strip().splitlines()[-3:]), end="")
@@ -127,7 +157,15 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     with tempfile.TemporaryDirectory(prefix="torch-tile-bisect-") as folder:
         command = [sys.executable, arguments.script, *arguments.arguments]
-        return bisect(Script(command, arguments.timeout, Path(folder) / "report"))
+        script = Script(command, arguments.timeout, Path(folder) / "report")
+        try:
+            return bisect(script)
+        except OutOfTimeError:
+            print(
+                f"run {script.num_runs} took more than {script.timeout:g} seconds, the first did not: nothing can be "
+                "said; --timeout gives each run more"
+            )
+            return 1
 
 
 def _unusable(script: str) -> str | None:
@@ -147,8 +185,16 @@ def bisect(script: Script) -> int:
     if not script.fails(is_shown=True):
         print("the script ends with status 0: there is nothing to find")
         return 2
+    if script.hangs:
+        print(f"    it takes more than {script.timeout:g} seconds (--timeout), which counts as a failure")
     num_graphs = len(script.reported("graph"))
     if script.fails(graphs=0):
+        if script.is_out_of_time:
+            print(
+                f"with every graph in eager mode it takes more than {script.timeout:g} seconds, too: nothing can be "
+                "said; --timeout gives each run more"
+            )
+            return 1
         print("the script fails with every graph in eager mode, too: torch_tile is not the cause")
         return 1
     graph = smallest(lambda n: script.fails(graphs=n), num_graphs)

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from tests.compiling import ROOT, compiled, fresh, tile_only
+from torch_tile import cli
 from torch_tile.cli_bisect import Script, bisect, culprit, smallest
 from torch_tile.debug import faults
 
@@ -76,6 +77,38 @@ def test_what_bisection_says(capsys: pytest.CaptureFixture[str]) -> None:
     assert "pass epilogues is the cause: without it the script succeeds" in said
     assert 'options={"disable_passes": "epilogues"} or TORCH_TILE_DISABLE_PASSES=epilogues' in said
     assert script.num_runs < 25
+
+
+def bisect_file(path: Path, text: str, timeout: str) -> int:
+    path.write_text(textwrap.dedent(text))
+    return cli.main(["bisect", "--timeout", timeout, str(path)])
+
+
+def test_a_script_that_takes_longer_than_the_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bisect_file(tmp_path / "slow.py", "import time\ntime.sleep(30)", "0.5") == 1
+    said = capsys.readouterr().out
+    assert "it takes more than 0.5 seconds (--timeout), which counts as a failure" in said
+    assert "with every graph in eager mode it takes more than 0.5 seconds, too: nothing can be said" in said
+    assert "torch_tile is not the cause" not in said
+
+
+def test_one_run_that_takes_longer_than_the_limit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """
+    import os, time
+    if os.environ.get("TORCH_TILE_ONLY_FIRST_GRAPHS") == "0":
+        time.sleep(30)
+    raise SystemExit(1)
+    """
+    assert bisect_file(tmp_path / "slow.py", text, "3") == 1
+    said = capsys.readouterr().out
+    assert "run 2 took more than 3 seconds, the first did not: nothing can be said; --timeout gives" in said
+
+
+@pytest.mark.parametrize("timeout", ["-3", "0", "nan", "inf", "1e300", "long"])
+def test_limits_that_are_no_seconds(timeout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["bisect", f"--timeout={timeout}", str(tmp_path / "none.py")])
+    assert f"expected seconds, a number above 0, got '{timeout}'" in capsys.readouterr().err
 
 
 SCRIPT = """
