@@ -7,6 +7,7 @@ import errno
 import json
 import logging
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -336,3 +337,13 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
             read(pipe)
     with pytest.raises(torch_tile.ArtifactError, match="neither a file nor a folder"):
         torch_tile.CompiledArtifact.load(path=pipe)
+
+
+def test_the_guide_quotes_the_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "aot.md").read_text()
+    (quoted,) = re.findall(r"^ValueError: (argument `input`: .*)$", guide, re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    exec(guide.partition("```python\n")[2].partition("```")[0].replace('["x86-64-v3", "x86-64-v4"]', '"host"'), {})
+    with pytest.raises(ValueError) as error:
+        torch_tile.aot.load("model.tile")(torch.randn(200, 64))
+    assert str(error.value) == quoted

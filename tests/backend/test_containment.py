@@ -256,6 +256,19 @@ def test_no_folder_for_the_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "no script could be written" in str(said[0].message)
 
 
+def test_a_folder_for_the_script_that_takes_no_files(
+    tmp_path: Path, set_config: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    set_config(torch._dynamo.config, "debug_dir_root", str(blocker / "debug"))
+    x = torch.randn(3)
+    result, _, said = run_with_fault("import", "exception", lambda: torch.compile(torch.sin, backend="tile")(x))
+    assert_same(result, torch.sin(x), exact=True)
+    assert "; no script could be written; " in str(said[0].message) and "90-run.py" not in str(said[0].message)
+    assert f"stages are not written to {blocker / 'debug'}" in capsys.readouterr().err
+
+
 def test_recording_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CUDA graph that cannot be set up: the program runs as it is. Nothing of this needs a device."""
     from torch.fx.experimental.proxy_tensor import make_fx

@@ -138,6 +138,7 @@ def test_script_of_a_frozen_graph_has_its_constants(tmp_path: Path) -> None:
     assert torch.equal(torch.load(folder / "inputs.pt")[0], torch.full((2, 8), 3.0))
     constants = torch.load(folder / "constants.pt")
     assert all(value.abs().max() > 0 for value in constants.values())
+    assert {(folder / name).stat().st_mode & 0o777 for name in ("inputs.pt", "constants.pt")} == {0o600}
     page = (folder / "index.md").read_text()
     assert "`constants.pt`" in page and "`inputs.pt`" in page
     done = run_script(folder)

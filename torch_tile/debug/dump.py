@@ -7,6 +7,7 @@ import contextvars
 import functools
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -207,7 +208,7 @@ class Dump:
         if not is_plain or sum(storages.values()) > _MOST_INPUT_BYTES:
             return
         try:
-            with _disable_current_modes(), (self.folder / file).open("wb") as opened:
+            with _disable_current_modes(), open(self.folder / file, "wb", opener=_for_this_user) as opened:
                 # A storage is kept with what lies outside of the view, and views of one storage stay such.
                 items = [x.detach() if isinstance(x, torch.Tensor) else x for x in items]
                 torch.save(items if names is None else dict(zip(names, items, strict=True)), opened)
@@ -215,6 +216,13 @@ class Dump:
             _say_unwritten(self.folder.parent, error)
         except Exception as error:
             log.warning("%s is not written: %s", self.folder / file, error)
+
+
+def _for_this_user(path: str, flags: int) -> int:
+    """Opens a file that other users cannot read, whatever the umask: it holds data of the user's program."""
+    descriptor = os.open(path, flags, 0o600)
+    os.fchmod(descriptor, 0o600)  # of a file that was there
+    return descriptor
 
 
 def _arguments_of(gm: GraphModule) -> list[Any] | None:

@@ -62,7 +62,8 @@ def fall_back(name: str, kind: str, error: Exception, gm: Any, inputs: Sequence[
     record.add(record.GraphRecord(name=name, kind=kind, fallback=True, notes=[why]))
     log.debug("%s is not compiled", name, exc_info=error)
     dump = getattr(error, "torch_tile_dump", None) or dump_failure(gm, name, error, inputs)
-    script = f"a script that shows it is {dump.folder / '90-run.py'}" if dump else "no script could be written"
+    path = dump.folder / "90-run.py" if dump else None
+    script = f"a script that shows it is {path}" if path and _is_file(path) else "no script could be written"
     if isinstance(error, UnsupportedError):
         what = "is not supported"
     elif _is_of_tracing(error):
@@ -73,6 +74,13 @@ def fall_back(name: str, kind: str, error: Exception, gm: Any, inputs: Sequence[
         f"torch_tile: graph {name} {what} and runs in eager mode: {why}; {script}; options={{'strict': True}} raises",
         stacklevel=2,
     )
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # in a folder that cannot be searched
+        return False
 
 
 _PACKAGE, _AOT_AUTOGRAD = (str(Path(file).parent) + os.sep for file in (torch_tile.__file__, aot_autograd.__file__))
