@@ -11,6 +11,7 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from torch.autograd import forward_ad
 
 import torch_tile
 from tests.aot.models import Tied, export
+from torch_tile.aot import loader
 from torch_tile.errors import OptionError, UnsupportedError
 from torch_tile.package_file import Writer
 
@@ -347,3 +349,87 @@ def test_the_guide_quotes_the_message(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(ValueError) as error:
         torch_tile.aot.load("model.tile")(torch.randn(200, 64))
     assert str(error.value) == quoted
+
+
+_WITHOUT_CHILDREN = '[1, {"type": "builtins.tuple", "context": "null"}]'
+
+
+def _without(name: str) -> Any:
+    return lambda known: {key: value for key, value in known.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda known: 3, "expected a JSON object, got int"),
+        (_without("in_spec"), "'in_spec' is missing"),
+        (_without("literals"), "'literals' is missing"),
+        (lambda known: {**known, "in_spec": {"text": _WITHOUT_CHILDREN, "named": []}}, "'children_spec' is missing"),
+        (lambda known: {**known, "in_spec": {"text": "[1,", "named": []}}, "Expecting value"),
+        (lambda known: {**known, "in_spec": known["out_spec"]}, "expected a structure of positional and named"),
+        (lambda known: {**known, "literals": {"0": 5}}, "expected a structure of 2 arguments"),
+        (lambda known: {**known, "literals": {"7": 5}}, "expected places of literals among the arguments"),
+        (lambda known: {**known, "outputs": []}, "expected a structure of 0 results"),
+        (lambda known: {**known, "outputs": [["program", "0"]]}, "expected results of the program, and literals"),
+        (lambda known: {**known, "steps": [[9, 0, 2, 0]]}, "expected steps of sizes"),
+        (lambda known: {**known, "steps": [[0, 0, 0, 0]]}, "expected steps of sizes"),
+        (lambda known: {**known, "argument_names": 3}, "object is not iterable"),
+    ],
+)  # fmt: skip
+def test_a_description_of_arguments_that_is_damaged(
+    change: Any, message: str, exported: torch.export.ExportedProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = Writer.finish
+
+    def changed(self: Writer, producer: str, metadata: str, *rest: Any) -> None:
+        finish(self, producer, json.dumps(change(json.loads(metadata))), *rest)
+
+    monkeypatch.setattr(Writer, "finish", changed)
+    torch_tile.aot.package(exported, tmp_path / "m.tile")
+    with pytest.raises(torch_tile.PackageError) as error:
+        torch_tile.aot.load(tmp_path / "m.tile")
+    assert str(error.value).startswith(f"load: {str(tmp_path / 'm.tile')!r}: the package is damaged: ")
+    assert message in str(error.value)
+
+
+def test_a_text_that_is_no_json(
+    exported: torch.export.ExportedProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = Writer.finish
+    monkeypatch.setattr(
+        Writer, "finish", lambda self, producer, metadata, *rest: finish(self, producer, metadata[:-9], *rest)
+    )
+    torch_tile.aot.package(exported, tmp_path / "m.tile")
+    with pytest.raises(torch_tile.PackageError, match="is damaged: its description of arguments: "):
+        torch_tile.aot.load(tmp_path / "m.tile")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (RuntimeError(""), "the package is damaged: a program of it cannot be loaded"),
+        (RuntimeError("kernel 'k' for cp cannot run on device cpu"), "damaged: kernel 'k' for cp cannot run on device"),
+        (UnicodeDecodeError("utf-8", b"kernel '\xe3'", 8, 9, "invalid"), "a text of the package is no UTF-8: kernel '"),
+    ],
+)
+def test_programs_that_the_extension_refuses(error: Exception, message: str, path: str) -> None:
+    class File:
+        metadata, inputs = torch_tile._C.open_package(path).metadata, torch_tile._C.open_package(path).inputs
+
+        def choose(self, capability: int) -> int:
+            return 0
+
+        def load(self, *_: Any) -> Any:
+            raise error
+
+    refused = pytest.raises(torch_tile.PackageError, match=message)
+    with mock.patch.object(loader, "_open", lambda path: File()), refused:
+        torch_tile.aot.load(path)
+
+
+def test_an_operator_that_nobody_has_defined_is_no_damage(path: str) -> None:
+    with mock.patch.object(
+        loader.LoadedModel, "__init__", side_effect=RuntimeError("'a::b' is not registered; import")
+    ):
+        with pytest.raises(RuntimeError, match="is not registered"):
+            torch_tile.aot.load(path)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 from torch_tile import _C, config
-from torch_tile.aot import structures
+from torch_tile.aot import metadata, structures
 from torch_tile.aot.size_guards import SizeGuards
 from torch_tile.errors import InvalidKernelError, PackageError, UnsupportedError
 from torch_tile.repeated_arguments import with_own_tensors
@@ -23,21 +24,17 @@ class LoadedModel:
 
     def __init__(self, file: _C.PackageFile, variant: int, device: str, path: str = "") -> None:
         self._path = path
-        self._metadata = json.loads(file.metadata)
         self._file = file
+        known = metadata.read(file.metadata, len(file.inputs))
         self._model = file.load(variant, device, config.get("matmul_library"))
         self._number = variant
-        in_spec = structures.loaded(self._metadata["in_spec"])
-        self._in_spec: Any = None if in_spec is None else structures.with_tuples(in_spec)
-        self._out_spec = structures.loaded(self._metadata["out_spec"])
-        self._num_values = len(self._file.inputs) + len(self._metadata["literals"])
-        self._literals = {int(place): value for place, value in self._metadata["literals"].items()}
-        # Earlier versions wrote no names but those of inputs.
-        self._literal_names = {int(place): name for place, name in self._metadata.get("literal_names", {}).items()}
-        self._argument_names: list[str] = self._metadata.get("argument_names", [])
-        self._outputs = self._metadata["outputs"]
-        self._steps = self._metadata.get("steps", [])  # earlier versions wrote none of these
-        self._guards = SizeGuards(self._metadata.get("guards", []))
+        self._in_spec, self._out_spec = known.in_spec, known.out_spec
+        self._num_values = known.num_values
+        self._literals, self._literal_names = known.literals, known.literal_names
+        self._argument_names = known.argument_names
+        self._outputs = known.outputs
+        self._steps = known.steps
+        self._guards = SizeGuards(known.guards)
 
     @property
     def target(self) -> str:
@@ -73,7 +70,12 @@ class LoadedModel:
         """
         values = with_own_tensors(self._flat(args, kwargs))
         results = self._model.run(values, self._note_step)
-        flat = [results[value] if kind == "program" else value for kind, value in self._outputs]
+        try:
+            flat = [results[value] if kind == "program" else value for kind, value in self._outputs]
+        except IndexError:
+            raise PackageError(
+                "run", f"{self._path!r}: the package is damaged: its program has {len(results)} results"
+            ) from None
         return flat if self._out_spec is None else pytree.tree_unflatten(flat, self._out_spec)
 
     def _note_step(self, error: BaseException, step: str, lines: list[list[int]]) -> BaseException | None:
@@ -294,16 +296,34 @@ def load(path: str | os.PathLike[str], device: str | torch.device = "cpu") -> Lo
         ValueError: `device` is another kind of device.
     """
     file = _open(path)
-    if "artifact" in json.loads(file.metadata or "{}"):
+    with _named(path):
+        is_artifact = "artifact" in metadata.parsed(file.metadata)
+    if is_artifact:
         raise PackageError(
             "load",
             f"{os.fspath(path)!r} is an artifact of standalone_compile: torch_tile.CompiledArtifact.load loads it",
         )
     chosen, capability = _found(device)
-    try:
+    with _named(path):
         return LoadedModel(file, file.choose(capability), str(chosen), os.fsdecode(path))
-    except InvalidKernelError as error:
+
+
+@contextlib.contextmanager
+def _named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Errors about a package say its path, and are PackageErrors whatever the extension found wrong."""
+    try:
+        yield
+    except (InvalidKernelError, PackageError) as error:
         raise PackageError(error.stage, f"{os.fspath(path)!r}: {error.text}") from None
+    except UnicodeDecodeError as error:
+        text = bytes(error.object).decode(errors="replace")
+        raise PackageError("load", f"{os.fspath(path)!r}: a text of the package is no UTF-8: {text}") from None
+    except RuntimeError as error:
+        # Others are about this process: memory, the device, an operator that nobody has defined.
+        if type(error) is not RuntimeError or (str(error) and "cannot run on device" not in str(error)):
+            raise
+        what = str(error) or "a program of it cannot be loaded"
+        raise PackageError("load", f"{os.fspath(path)!r}: the package is damaged: {what}") from None
 
 
 def verify(path: str | os.PathLike[str]) -> None:
@@ -312,7 +332,6 @@ def verify(path: str | os.PathLike[str]) -> None:
     Raises:
         PackageError: something is not what was written.
     """
-    try:
-        _open(path).verify()
-    except InvalidKernelError as error:
-        raise PackageError(error.stage, f"{os.fspath(path)!r}: {error.text}") from None
+    file = _open(path)
+    with _named(path):
+        file.verify()
