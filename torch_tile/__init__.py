@@ -112,10 +112,20 @@ def cdiv(x: Any, y: Any) -> Any:
 
 
 def cmake_prefix_path() -> str:
-    """Where CMake's `find_package(TorchTile)` finds the runner of packaged models."""
+    """Where CMake's `find_package(TorchTile)` finds the runner of packaged models.
+
+    Raises:
+        FileNotFoundError: in a checkout that was not built; says how to.
+    """
     from pathlib import Path
 
-    return str(Path(__file__).parent / "cmake")
+    folder = Path(__file__).parent / "cmake"
+    if not (folder / "TorchTileConfig.cmake").is_file():
+        raise FileNotFoundError(
+            f"{folder} holds no CMake package of torch-tile: `make build` in the checkout installs it, and so does "
+            "`pip install .`"
+        )
+    return str(folder)
 
 
 def empty_cache() -> None:

@@ -41,9 +41,14 @@ def _versions(found: Findings) -> Any:
         return None
     try:
         from torch_tile._build import TORCH
+
+        built = f"this torch-tile was built for {TORCH}"
     except ImportError:
-        TORCH = "another build"
-    found.say("torch", f"{torch.__version__}; this torch-tile was built for {TORCH}")
+        built = (
+            "which torch this torch-tile was built for is not known, as the build has written no _build.py: "
+            "build it again after an update of torch"
+        )
+    found.say("torch", f"{torch.__version__}; {built}")
     try:
         from torch_tile import _C
     except Exception as error:

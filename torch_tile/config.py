@@ -57,10 +57,7 @@ def _default_cache_dir() -> str | None:
     given = os.environ.get("XDG_CACHE_HOME", "")
     if sys.platform != "darwin" and os.path.isabs(given):
         return os.path.join(given, "torch_tile")
-    try:
-        home = Path.home()
-    except RuntimeError:
-        home = Path()
+    home = Path(_home())
     if not home.is_absolute():
         why = "HOME is not set, and the user has no entry in the list of users"
         if os.environ.get("HOME"):
@@ -70,9 +67,24 @@ def _default_cache_dir() -> str | None:
     return str(home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "torch_tile")
 
 
+def _home() -> str:
+    """The user's home as HOME says, otherwise as the list of users does; "" if neither does."""
+    if given := os.environ.get("HOME"):
+        return given
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except (ImportError, KeyError):
+        return ""
+
+
 def named_folder(name: str | None) -> str:
     """The folder that a setting names, "" for none; a relative name means the same one all the time."""
-    path = os.path.expanduser(name or "")
+    path = name or ""
+    if (path == "~" or path.startswith("~/")) and (home := _home()):
+        path = home + path[1:]
+    path = os.path.expanduser(path)
     return _absolute(path) if path else ""
 
 

@@ -78,6 +78,10 @@ class Knob:
             is_right = is_right and not (self.type is int and isinstance(value, bool))
         if is_right and self.minimum is not None:
             is_right = self.minimum <= value <= self.maximum
+        if is_right and isinstance(value, str) and "\0" in value:
+            raise OptionError(
+                f"option {(given_as or self.name)!r} expected a text without null characters, got {value!r}"
+            )
         if not is_right:
             raise OptionError(f"option {(given_as or self.name)!r} expected {self.expected()}, got {value!r}")
         return value

@@ -127,9 +127,14 @@ def test_guards_on_dynamic_sizes(tmp_path: Path, is_fake: bool) -> None:
 def test_example_inputs_that_do_not_fit() -> None:
     gm = captured(all_but_last, X)
     inputs: Any
-    for inputs, got in (([], "0"), ([X, X], "2"), (X, "a tensor")):
+    for inputs, got in (
+        *(([], "0"), ([X, X], "2"), (X, "a tensor")),
+        *((None, "NoneType"), (3, "int"), ({"x": X}, "dict"), ("x", "str")),
+    ):
         with pytest.raises(ValueError, match=rf"example_inputs expected a list of 1 values \(x_1\), got {got}"):
             torch_tile.standalone_compile(gm, inputs)
+    with pytest.raises(ValueError, match=r"example_inputs expected a list of 1 values .*, got NoneType"):
+        torch_tile.standalone_compile(gm, None, dynamic_shapes="from_example_inputs")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="example input `x_1` expected a tensor, got str"):
         torch_tile.standalone_compile(gm, ["x"])
 

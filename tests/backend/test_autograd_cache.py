@@ -336,6 +336,19 @@ def test_without_a_home_there_is_no_disk_cache(
     ]
 
 
+def test_an_empty_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_CACHE_HOME", "TORCH_TILE_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    folders = []
+    for value in (None, ""):
+        monkeypatch.delenv("HOME", raising=False)
+        if value is not None:
+            monkeypatch.setenv("HOME", value)
+        folders += [torch_tile.config.resolve().cache_dir(), torch_tile.config.named_folder("~/cache")]
+    assert folders[:2] == folders[2:]
+    assert folders[1] == f"{pwd.getpwuid(os.getuid()).pw_dir}/cache"
+
+
 def test_a_relative_home_is_named(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("XDG_CACHE_HOME", "TORCH_TILE_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)

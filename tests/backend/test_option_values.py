@@ -41,6 +41,8 @@ BACKENDS = "expected names of ATEN, TRITON, CUTLASS, CUTEDSL, NVGEMM, CK, CKTILE
         ("mode", "default", "'mode' is an argument of torch.compile"),
         ("target", "sm_90", "expected a processor, got the GPU 'sm_90': graphs are compiled for the GPU that"),
         ("target", "sm_50", "expected a processor, got the GPU 'sm_50'"),
+        ("cache_dir", "a\0b", "expected a text without null characters, got 'a\\x00b'"),
+        ("cache_layers", "\0", "expected a text without null characters"),
         ("target", "cuda", "torch_tile.aot.package(..., targets=[...])"),
     ],
 )  # fmt: skip

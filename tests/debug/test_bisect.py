@@ -303,7 +303,7 @@ def test_every_pass_can_be_left_out() -> None:
     ],
 )
 def test_operators_that_do_not_exist_cannot_be_left_out(name: str, hint: str) -> None:
-    with pytest.raises(ValueError, match="option 'disable_passes' expected .* or operators like aten.glu.default") as e:
+    with pytest.raises(ValueError, match=r"option 'disable_passes' expected .* or operators like aten") as e:
         torch.compile(torch.sin, backend="tile", options={"disable_passes": name})
     assert f"got {name.split(',')[-1]!r}" in str(e.value) and hint in str(e.value)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import torch_tile
 from tests.compiling import IS_TILE, ROOT
 from torch_tile import cli, cli_doctor, config
 
@@ -50,6 +51,24 @@ def test_doctor(capsys: pytest.CaptureFixture[str], cache_dir: Path) -> None:
     assert "LLVM" in library and "+" not in library.partition("LLVM")[2] and len(library) < 120
     status, text = run(capsys, "doctor")
     assert f"cache             {cache_dir}, mode 0700, " in text and " entries of " in text
+
+
+def test_doctor_of_a_build_that_does_not_say_its_torch(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch_tile._build", None)  # an import of it fails
+    text = run(capsys, "doctor")[1]
+    assert "which torch this torch-tile was built for is not known" in text
+    assert "build it again after an update of torch" in text and "another build" not in text
+
+
+def test_cmake_package_of_a_checkout_that_was_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch_tile, "__file__", str(tmp_path / "__init__.py"))
+    with pytest.raises(FileNotFoundError, match="cmake holds no CMake package of torch-tile: `make build` in the"):
+        torch_tile.cmake_prefix_path()
+    (tmp_path / "cmake").mkdir()
+    (tmp_path / "cmake" / "TorchTileConfig.cmake").write_text("")
+    assert torch_tile.cmake_prefix_path() == str(tmp_path / "cmake")
 
 
 def test_doctor_says_what_is_slow(

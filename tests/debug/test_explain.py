@@ -404,7 +404,7 @@ def test_names_the_reason_where_no_graph_is_compiled() -> None:
 
 
 def test_options_are_those_of_torch_compile() -> None:
-    with pytest.raises(torch_tile.OptionError, match="expected a mode or options, got both.*list_mode_options.'lite'"):
+    with pytest.raises(torch_tile.OptionError, match=r"a mode or options, got both.*list_mode_options\('lite'\)"):
         torch_tile.explain(torch.sin, torch.ones(2), mode="lite", options={"fusion": True})
-    with pytest.raises(torch_tile.OptionError, match="got 'aten.nosuch.default'"):
+    with pytest.raises(torch_tile.OptionError, match=r"got 'aten\.nosuch\.default'"):
         torch_tile.explain(torch.sin, torch.ones(2), options={"disable_passes": "aten.nosuch.default"})

@@ -32,9 +32,10 @@ def check_inputs(gm: GraphModule, inputs: Any) -> None:
         ValueError: another number of inputs, or another value where the graph has a tensor.
     """
     placeholders = gm.graph.find_nodes(op="placeholder")
-    if isinstance(inputs, torch.Tensor) or len(placeholders) != len(inputs):
+    is_list = isinstance(inputs, Sequence) and not isinstance(inputs, (str, bytes))
+    if not is_list or len(placeholders) != len(inputs):
         names = ", ".join(str(node.target) for node in placeholders) or "none"
-        got = "a tensor" if isinstance(inputs, torch.Tensor) else len(inputs)
+        got = len(inputs) if is_list else "a tensor" if isinstance(inputs, torch.Tensor) else type(inputs).__name__
         raise ValueError(f"example_inputs expected a list of {len(placeholders)} values ({names}), got {got}")
     for node, value in zip(placeholders, inputs, strict=True):
         if isinstance(_known(node), torch.Tensor) and not isinstance(value, torch.Tensor):

@@ -375,7 +375,6 @@ def compile_artifact(gm: GraphModule, example_inputs: Sequence[Any], settings: S
 
 def _inputs_of(gm: GraphModule, inputs: Sequence[Any], dynamic_shapes: str, mode: Any) -> list[Any]:
     """Example inputs as they are traced: which of their sizes are symbols is what `dynamic_shapes` says."""
-    check_inputs(gm, inputs)
     if dynamic_shapes == "from_graph":
         return fake_inputs(gm, inputs, mode)
     if dynamic_shapes == "from_example_inputs":
@@ -431,6 +430,7 @@ def standalone_compile(
         )
     gm = copy.deepcopy(gm)
     out_spec = _flatten_outputs(gm)
+    check_inputs(gm, example_inputs)
     mode = _fake_mode(gm, example_inputs, dynamic_shapes)
     inputs = _inputs_of(gm, example_inputs, dynamic_shapes, mode)
     settings.real_inputs = example_inputs
