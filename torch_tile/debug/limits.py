@@ -89,7 +89,7 @@ def is_beyond(settings: Settings) -> bool:
     One of which the forward graph is the last of the first ones is traced, and its backward graph alone is left out.
     """
     limit = settings["only_first_graphs"]
-    return 0 <= limit <= _num_graphs
+    return bool(0 <= limit <= _num_graphs)
 
 
 def limit_operators(gm: GraphModule, settings: Settings) -> None:
