@@ -2,6 +2,9 @@
 #include "compiler/tile/transforms/StripMiner.h"
 
 #include "mlir/IR/Matchers.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::tile;
@@ -140,6 +143,22 @@ std::optional<StripMiner::Stride> StripMiner::lastStride(Value value) {
   RankedTensorType type = tileOf(value);
   if (!type || type.getRank() == 0 || type.getShape().back() == 1)
     return Stride{};
+  std::optional<Stride> stride = evenStride(value);
+  auto integer = dyn_cast<IntegerType>(type.getElementType());
+  if (!stride || !integer || integer.getWidth() >= 64)
+    return stride;
+  // Narrow integers wrap, and masks of the same values count on it: evenly spaced are those that a row steps over
+  // without going around.
+  if (!stride->more.empty())
+    return std::nullopt;
+  stride->known = llvm::SignExtend64((uint64_t)stride->known, integer.getWidth());
+  int64_t length = type.getShape().back();
+  bool goesAround = std::abs((double)stride->known) * (double)(length - 1) >= std::ldexp(1.0, integer.getWidth() - 1);
+  return goesAround ? std::nullopt : stride;
+}
+
+std::optional<StripMiner::Stride> StripMiner::evenStride(Value value) {
+  RankedTensorType type = tileOf(value);
   Operation *op = value.getDefiningOp();
   if (!op)
     return std::nullopt;

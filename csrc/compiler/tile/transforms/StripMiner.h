@@ -84,6 +84,7 @@ private:
     SmallVector<Value, 1> more; // i64 scalars to add
   };
   std::optional<Stride> lastStride(Value value);
+  std::optional<Stride> evenStride(Value value); // in unbounded numbers
   /// The scalar that all elements of a tile are; null if they differ.
   Value uniformValue(Value value);
   /// The first address of a row access and its stride; fails where addresses are not evenly spaced.
