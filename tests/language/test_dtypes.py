@@ -89,3 +89,17 @@ def test_integers_of_a_launch_beyond_32_bits(n: int, way: str) -> None:
     else:
         o = (torch.compile(run, backend="tile") if way == "in a graph" else run)(o)
     assert torch.equal(o, torch.arange(8) * n)
+
+
+@torch_tile.jit
+def count_of_true(x_ptr, out_ptr, B: tl.constexpr):
+    c = tl.sum(tl.load(x_ptr + tl.arange(0, B)) > 0)
+    tl.store(out_ptr, (c - 5).to(tl.int64))
+
+
+def test_truth_values_are_unsigned() -> None:
+    """As in Triton: sums of them are uint32."""
+    assert tl.int1.is_int_unsigned() and not tl.int1.is_int_signed()
+    out = torch.zeros(1, dtype=torch.int64)
+    count_of_true[(1,)](torch.tensor([1.0, 1.0, -1.0, -1.0]), out, B=4)
+    assert out.item() == 2**32 - 3

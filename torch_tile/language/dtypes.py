@@ -63,7 +63,7 @@ class dtype:
         self.memory: Any = np.dtype(memory) if memory is not None else None
         self.torch: torch.dtype | None = getattr(torch, torch_name, None)
         self.fp_mantissa_width = mantissa
-        self.is_signed = name.startswith("int")
+        self.is_signed = name.startswith("int") and name != "int1"
         is_float = name.startswith(("fp", "bf"))
         self._kind = self.KIND.FLOATING if is_float else self.KIND.BOOLEAN if name == "int1" else self.KIND.INTEGRAL
         self.is_narrow_float = is_float and bits < 32
@@ -167,7 +167,7 @@ class dtype:
         return -(1 << (self.primitive_bitwidth - 1)) if self.is_signed_number() else 0
 
     def is_signed_number(self) -> bool:
-        return self.is_signed and self.name != "int1"
+        return self.is_signed
 
     def with_element_ty(self, element_ty: Any) -> Any:
         return element_ty
