@@ -43,6 +43,11 @@ def _set_at(x: torch.Tensor, index: torch.Tensor, value: torch.Tensor) -> torch.
     return y
 
 
+def _set_within(x: torch.Tensor) -> torch.Tensor:
+    x[torch.arange(8)] = x[1:]
+    return x
+
+
 REFUSED: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
     "copy": (_copied, (torch.randn(9),)),
     "add": (_added, (torch.randn(9),)),
@@ -54,6 +59,13 @@ REFUSED: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
     "bool_alpha": (lambda x: torch.add(x, x, alpha=True), (torch.randn(9),)),
     "product_into_integers": (lambda x: x.clone().mul_(torch.ones(9) / 2), (INTEGERS,)),
     "small_targets": (lambda x: F.cross_entropy(x, torch.zeros(9, dtype=torch.int32)), (torch.randn(9, 2),)),
+    "relu_into_expanded": (lambda x: F.relu(x.expand(3, 9), inplace=True), (torch.randn(9),)),
+    "set_by_itself": (lambda x: _set_within(x.clone()), (torch.randn(9),)),
+    "short_sums_of_bools": (lambda x: x.view(3, 3).cumsum(-1, dtype=torch.bool), (torch.randn(9),)),
+    "short_products_of_uint16": (lambda x: x.view(3, 3).cumprod(-1, dtype=torch.uint16), (torch.randn(9),)),
+    "distances_of_halves": (F.pdist, (torch.randn(9, 2).half(),)),
+    "airy_of_halves": (torch.special.airy_ai, (torch.randn(9).half(),)),
+    "polynomial_of_halves": (lambda x: torch.special.chebyshev_polynomial_t(x, x), (torch.randn(9).half(),)),
     "hardshrink": (F.hardshrink, (INTEGERS,)),
     "hardshrink_of_bools": (lambda x: x.hardshrink(), (INTEGERS > 0,)),
     "pad_of_nothing": (lambda x: F.pad(x[:0], (-1, 1)) + 1, (torch.randn(9),)),
@@ -453,3 +465,82 @@ def test_values_that_do_not_fit_a_mask(count: int, accumulate: bool) -> None:
     for function in (put, compiled(put)):
         with pytest.raises(RuntimeError, match="shape mismatch"):
             function(*arguments)
+
+
+# --- operands of one memory -------------------------------------------------------------------------------------------
+
+LISTS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "crossed": lambda x, y: torch._foreach_copy_([x, y], [y, x]),
+    "twice": lambda x, y: torch._foreach_add_([x, x], 1),
+    "crossed_factors": lambda x, y: torch._foreach_addcmul_([x, y], [y, x], [y, x]),
+    "pieces": lambda x, y: torch._foreach_add_([x[:2], x[2:]], [y[:2], y[2:]]),
+    "shifted_pieces": lambda x, y: torch._foreach_add_([x[:2], x[2:]], [x[2:], x[:2]]),
+    "each_by_itself": lambda x, y: torch._foreach_mul_([x, y], [x, y]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch_tile. graph")
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_over_one_memory(name: str) -> None:
+    """Eager mode goes through lists element by element."""
+    results = []
+    for call in (torch.compile(LISTS[name], backend=BACKEND), LISTS[name]):
+        x, y = torch.arange(4.0), torch.arange(4.0) + 5
+        call(x, y)
+        results.append((x, y))
+    assert_same(*results)
+
+
+@pytest.mark.filterwarnings("ignore:torch_tile. graph")
+def test_one_tensor_as_mean_and_variance() -> None:
+    x = torch.randn(4, 3)
+    results = []
+    for call in (torch.compile(F.batch_norm, backend=BACKEND), F.batch_norm):
+        statistics = torch.ones(3)
+        results.append((call(x, statistics, statistics, training=True), statistics))
+    assert_same(*results)
+
+
+@pytest.mark.filterwarnings("ignore:torch_tile. graph")
+def test_normalised_rows_of_an_expanded_weight() -> None:
+    def look_up(weight: torch.Tensor) -> torch.Tensor:
+        return F.embedding(torch.arange(3), weight.expand(4, 3), max_norm=0.5)
+
+    results = []
+    for call in (torch.compile(look_up, backend=BACKEND), look_up):
+        weight = torch.tensor([[1.0, 2.0, 3.0]])
+        results.append((call(weight), weight))
+    assert_same(*results)
+
+
+def test_mask_of_more_batches_than_the_queries() -> None:
+    def attend(q: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, q, q, torch.ones(3, 1, 16, 16, dtype=torch.bool))
+
+    assert torch.compile(attend, backend=BACKEND)(torch.randn(1, 2, 16, 8)).shape == (3, 2, 16, 8)
+
+
+# --- NaN --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("p", [0.0, math.inf])
+def test_distances_of_nan(p: float) -> None:
+    a, b = torch.tensor([[1, math.nan], [math.inf, 2]]), torch.tensor([[1.0, 2], [math.inf, 0]])
+    assert_same(
+        compiled(lambda a, b: (torch.cdist(a, b, p), F.pdist(a, p)))(a, b), (torch.cdist(a, b, p), F.pdist(a, p))
+    )
+
+
+def test_leaky_relu_without_slope_behind_a_product() -> None:
+    x, w = torch.full((512, 64), math.nan), torch.ones(64, 64)
+    with torch.no_grad():
+        assert compiled(lambda x, w: F.leaky_relu(F.linear(x, w), 0.0))(x, w).isnan().all()
+
+
+def test_zeros_of_mixed_dtypes() -> None:
+    a, b = torch.tensor([0.0, -0.0]), torch.tensor([-0.0, 0.0]).bfloat16()
+
+    def signs(a: torch.Tensor, b: torch.Tensor) -> Any:
+        return 1 / torch.fmax(a, b), 1 / torch.fmin(a, b)
+
+    assert_same(compiled(signs)(a, b), signs(a, b))

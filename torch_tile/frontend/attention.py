@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_tile.debug import faults
@@ -173,6 +174,16 @@ def keep_attention(gm: GraphModule) -> Callable[[], None] | None:
     return restore
 
 
+def _enlarges(mask: Node, given: dict[str, Any]) -> bool:
+    """Whether the mask may have batches or heads that the queries do not have."""
+    shapes = [x.meta["example_value"].shape[:-2] for x in (mask, given["query"])]
+    ours, queries = shapes
+    return len(ours) > len(queries) or not all(
+        statically_known_true(size == 1) or statically_known_true(size == other)
+        for size, other in zip(reversed(ours), reversed(queries), strict=False)
+    )
+
+
 def _rewrite(gm: GraphModule, before: list[tuple[Node, Any, Any, Any]]) -> None:
     """Rewrites each attention that should be; `before` gets what each node was."""
     chosen: dict[str, Callable[..., torch.Tensor] | None] = {}
@@ -185,7 +196,7 @@ def _rewrite(gm: GraphModule, before: list[tuple[Node, Any, Any, Any]]) -> None:
         mask = given.get("attn_mask")
         if isinstance(mask, Node) and mask not in meanings:
             meanings[mask] = meaning_of(mask)
-        meaning = meanings.get(mask) if isinstance(mask, Node) else None
+        meaning = meanings.get(mask) if isinstance(mask, Node) and not _enlarges(mask, given) else None
         if meaning is not None:
             before.append(original)
         if meaning is not None and not given.get("is_causal", False):

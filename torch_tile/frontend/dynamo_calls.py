@@ -34,6 +34,8 @@ def written_by(node: Node) -> Any:
     """The operands that the call of a node writes, if its name says so."""
     if "out" in node.kwargs:
         return node.kwargs["out"]
+    if node.kwargs.get("inplace") is True:
+        return node.args[:1] or node.kwargs.get("input", ())
     name = name_of(node)
     is_operator = getattr(node.target, "__module__", "") == "_operator"  # and_, or_ write nothing
     if (name.endswith("_") and not name.endswith("__") and not is_operator) or node.target in _OPERATORS:

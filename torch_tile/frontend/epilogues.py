@@ -110,7 +110,8 @@ def _activation(node: Node, x: Node) -> Activation | None:
         condition, scaled = args[0], args[2]
         slope = _number(scaled.args[1])  # type: ignore[union-attr]
         is_positive = _is(condition, aten.gt.Scalar) and condition.args == (x, 0)  # type: ignore[union-attr]
-        if is_positive and scaled.args[0] is x and slope is not None:  # type: ignore[union-attr]
+        # oneDNN's form with slope 0 is that of relu, which takes NaN for 0.
+        if is_positive and scaled.args[0] is x and slope:  # type: ignore[union-attr]
             return "leaky_relu", [slope], ""
     return None
 

@@ -22,7 +22,11 @@ from torch_tile.frontend import interpolations
 from torch_tile.frontend.dynamo_calls import graphs_of, name_of, tensors_in, written_by
 
 _FLOATS_ONLY = ("hardshrink",)
-_MISTAKEN = ("multilabel_margin_loss",)
+_MISTAKEN = ("multilabel_margin_loss", "multilabel_margin_loss_forward")
+# Positions of operands that a call writes without saying so in its name: running statistics, weights that are
+# normalised where they are looked up.
+_STATISTICS = {"running_mean": 1, "running_var": 2}
+_LOOKED_UP = frozenset(("embedding", "embedding_bag"))
 _SUBTRACTIONS = frozenset(("sub", "isub", "rsub", "subtract"))
 _ADDITIONS = _SUBTRACTIONS | {"add"}
 _PLACES_IN = frozenset(("cross_entropy", "nll_loss"))
@@ -156,6 +160,68 @@ def check_calls(gm: Any) -> None:
                 _check_call(node)
 
 
+def _sets_by_tensors(node: Node, name: str) -> bool:
+    """Whether it is `x[indices] = values`, which writes x itself and not a view of it."""
+    if name != "setitem":
+        return False
+    indices = node.args[1] if isinstance(node.args[1], (list, tuple)) else [node.args[1]]
+    return all(any(x.dim() > 0 for x in tensors_in(index)) for index in indices)
+
+
+def _named(node: Node, names: dict[str, int]) -> list[Any]:
+    found = [node.kwargs.get(name, node.args[at] if at < len(node.args) else None) for name, at in names.items()]
+    return [each.meta.get("example_value") for each in found if isinstance(each, Node)]
+
+
+def _span(x: torch.Tensor) -> tuple[int, int] | None:
+    """First and last byte that a tensor may have; None of symbols."""
+    sizes = [*x.shape, *x.stride(), x.storage_offset()]
+    if not all(isinstance(number, int) for number in sizes):
+        return None
+    first = int(x.storage_offset()) * x.element_size()
+    steps = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
+    return first, first + (int(steps) + 1) * x.element_size()
+
+
+def _writes_what_others_read(node: Node) -> bool:
+    """Of a call over lists that writes the first of them: whether an element lies in memory of another place's. Eager
+    mode goes through the lists element by element."""
+    places: dict[int, list[tuple[int, bool, torch.Tensor]]] = {}
+    for number, argument in enumerate(node.args):
+        if not isinstance(argument, (list, tuple)):
+            continue
+        for place, x in enumerate(next(tensors_in(each), None) for each in argument):
+            if x is not None and x.numel() != 0 and not torch._C._functorch.is_functorch_wrapped_tensor(x):
+                places.setdefault(x.untyped_storage()._cdata, []).append((place, number == 0, x))
+    for shared in places.values():
+        if len({place for place, _, _ in shared}) < 2 or not any(is_written for _, is_written, _ in shared):
+            continue
+        spans = [(_span(x), place, is_written) for place, is_written, x in shared]
+        if any(span is None for span, _, _ in spans):
+            return True
+        spans.sort(key=lambda each: each[0] or (0, 0))
+        end, last, was_written = 0, -1, False  # of what reaches furthest so far
+        for span, place, is_written in spans:
+            assert span is not None
+            if span[0] < end and (place != last or last < 0) and (is_written or was_written):
+                return True
+            if span[1] > end:
+                end, last, was_written = span[1], place, is_written
+            else:
+                was_written |= is_written
+    return False
+
+
+def _check_hidden_writes(node: Node, name: str) -> None:
+    if name in ("batch_norm", "instance_norm"):
+        statistics = _named(node, _STATISTICS)
+        if len(statistics) == 2 and statistics[0] is statistics[1] and statistics[0] is not None:
+            raise UnsupportedError("import", f"{name} whose mean and variance are one tensor")
+    has_limit = node.kwargs.get("max_norm", node.args[3] if len(node.args) > 3 else None) is not None
+    if name in _LOOKED_UP and has_limit and any(_is_expanded(x) for x in _named(node, {"weight": 1})):
+        raise UnsupportedError("import", f"{name} writes elements that share memory")
+
+
 def _check_call(node: Node) -> None:
     name = name_of(node)
     if name in _FLOATS_ONLY and any(not x.dtype.is_floating_point for x in tensors_in(node.args[:1])):
@@ -170,11 +236,14 @@ def _check_call(node: Node) -> None:
         raise UnsupportedError("import", f"{name} of or to a size of 0, which eager mode refuses")
     if interpolations.keeps_a_size(node) and interpolations.choose(node) is None:
         raise UnsupportedError("import", f"{name} by a factor that keeps a size, which eager mode does not sample")
+    if name.startswith("_foreach_") and name.endswith("_") and _writes_what_others_read(node):
+        raise UnsupportedError("import", f"{name} writes memory of other elements of its lists")
+    _check_hidden_writes(node, name)
     changed = node.args[:1] if name == "setitem" else written_by(node)
     if name not in _CHANGES_OF_VIEWS and any(_is_expanded(x) for x in tensors_in(changed)):
         # Functionalization adds up what was written, even where eager mode takes the write.
         raise UnsupportedError("import", f"{name} writes elements that share memory")
     read = [x for x in tensors_in((node.args, node.kwargs)) if x.dim() > 0 or name not in _READ_NUMBERS]
-    for written in tensors_in(written_by(node)):
+    for written in tensors_in(node.args[:1] if _sets_by_tensors(node, name) else written_by(node)):
         if any(_overlap_in_part(written, x) for x in read):
             raise UnsupportedError("import", f"{name} reads part of the memory that it writes")

@@ -15,7 +15,7 @@ def _norm(difference: torch.Tensor, p: float) -> torch.Tensor:
     """Over the last dimension."""
     size = difference.abs()
     if p == 0:
-        return (difference != 0).to(difference.dtype).sum(-1)
+        return size.ceil().clamp(max=1).sum(-1)  # NaN stays
     if p == 1:
         return size.sum(-1)
     if p == 2:
@@ -32,7 +32,10 @@ def _cdist(a: torch.Tensor, b: torch.Tensor, p: float, compute_mode: int | None)
     # As products of matrices, which ATen prefers for many rows.
     if p == 2 and (compute_mode == 1 or (compute_mode in (None, 0) and (rows > 25 or others > 25))):
         return NotImplemented
-    return _norm(a.unsqueeze(-2) - b.unsqueeze(-3), p)
+    difference = a.unsqueeze(-2) - b.unsqueeze(-3)
+    if p == math.inf:  # a comparison, which drops NaN
+        difference = torch.where(torch.isnan(difference), 0, difference)
+    return _norm(difference, p)
 
 
 def _pdist(x: torch.Tensor, p: float = 2.0) -> Any:

@@ -28,12 +28,12 @@ def _promoted(*operands: torch.Tensor) -> torch.dtype:
 def _fmax(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     # torch.maximum where neither is NaN; a comparison with NaN is false. Of zeros ATen takes the first, or in bfloat16
     # the second.
-    is_first = a > b if torch.bfloat16 in (a.dtype, b.dtype) else a >= b
+    is_first = a > b if _promoted(a, b) is torch.bfloat16 else a >= b
     return torch.where(is_first | torch.isnan(b), a, b)
 
 
 def _fmin(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    is_first = a < b if torch.bfloat16 in (a.dtype, b.dtype) else a <= b
+    is_first = a < b if _promoted(a, b) is torch.bfloat16 else a <= b
     return torch.where(is_first | torch.isnan(b), a, b)
 
 

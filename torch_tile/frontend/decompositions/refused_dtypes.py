@@ -43,6 +43,7 @@ def _is_not_single_or_double(dtype: torch.dtype) -> bool:
 # Overload -> whether ATen may refuse the promoted dtype of the operands. What it does not refuse is its own to compute.
 _LEFT: dict[Any, Callable[[torch.dtype], bool]] = {
     aten._cdist_forward.default: _is_not_single_or_double,
+    aten._pdist_forward.default: _is_not_single_or_double,
     aten._prelu_kernel.default: _is_not_float,
     aten.addcdiv.default: _is_not_float,
     aten.addmv.default: _is_bool,
@@ -97,6 +98,40 @@ _LEFT: dict[Any, Callable[[torch.dtype], bool]] = {
     aten.xlogy.Tensor: _is_complex,
 }
 
+# Special functions of which ATen has no kernels of 16 bits: `aten.special_` and the name.
+_NOT_OF_HALVES = [
+    "airy_ai",
+    "bessel_y0",
+    "bessel_y1",
+    "modified_bessel_i0",
+    "modified_bessel_i1",
+    "modified_bessel_k0",
+    "modified_bessel_k1",
+    "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1",
+    "spherical_bessel_j0",
+    "log_ndtr",
+    "erfcx",
+    "chebyshev_polynomial_t",
+    "chebyshev_polynomial_u",
+    "chebyshev_polynomial_v",
+    "chebyshev_polynomial_w",
+    "shifted_chebyshev_polynomial_t",
+    "shifted_chebyshev_polynomial_u",
+    "shifted_chebyshev_polynomial_v",
+    "shifted_chebyshev_polynomial_w",
+]
+
+
+def _has_no_kernel(dtype: torch.dtype) -> bool:
+    return dtype.is_complex or dtype in (torch.float16, torch.bfloat16)
+
+
+def _special_of_no_halves() -> list[Any]:
+    packets = [getattr(aten, f"special_{name}") for name in _NOT_OF_HALVES]
+    return [getattr(packet, overload) for packet in packets for overload in packet.overloads() if "out" not in overload]
+
+
 # Overloads whose kernels take operands of one dtype, or, the norms, a 16-bit input with float32 parameters.
 _OF_ONE = (
     aten._cdist_forward.default,
@@ -142,10 +177,25 @@ def _except_for(refuses: Callable[[torch.dtype], bool], function: Callable[..., 
     return decomposition
 
 
+_INTEGRAL = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def _unless_divided_as_integers(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def addcdiv(x: torch.Tensor, above: torch.Tensor, below: torch.Tensor, **kwargs: Any) -> Any:
+        is_division = not all(x.dtype in _INTEGRAL for x in (above, below))
+        return function(x, above, below, **kwargs) if is_division else NotImplemented
+
+    return addcdiv
+
+
 def without_refused_dtypes(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
     """The decompositions among `table` whose operators ATen refuses for some dtypes, which they then leave whole."""
     left = {**dict.fromkeys((*special_functions(), *bessel_functions()), _is_complex), **_LEFT}
+    left |= dict.fromkeys(_special_of_no_halves(), _has_no_kernel)
     found = {op: _except_for(refuses, table[op]) for op, refuses in left.items() if op in table}
+    if aten.addcdiv.default in found:
+        found[aten.addcdiv.default] = _unless_divided_as_integers(found[aten.addcdiv.default])
     for op in (*_OF_ONE, *_AT_PLACES, *_NORMS):
         if op in table:
             found[op] = _unless_mixed(op, found.get(op, table[op]))

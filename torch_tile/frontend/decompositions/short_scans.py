@@ -33,6 +33,8 @@ def _scan(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
             return NotImplemented
         is_integral = not x.dtype.is_floating_point
         result = dtype if dtype is not None else torch.int64 if is_integral else x.dtype
+        if result is torch.bool or (result.itemsize > 1 and not result.is_signed):  # which ATen does not scan
+            return NotImplemented
         columns = [column.to(_wide(result)) for column in x.to(result).unbind(-1)]
         if combine is operator.add and result.is_floating_point:
             columns[0] = columns[0] + 0.0  # sums begin with 0, so the first is no -0
