@@ -146,3 +146,65 @@ def test_sources_run_without_triton(tmp_path: Path) -> None:
     code = f"{block}; import runpy; sys.modules.pop('triton'); runpy.run_path({str(path)!r})"
     done = processes.run("-c", code, imports=False)
     assert done.returncode == 0, done.stderr
+
+
+ARGUMENTS = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def converted(x, o, D: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + i, tl.load(x + i).to(D))
+
+
+@triton.jit
+def annotated(x, o, n: tl.int64, B: tl.constexpr):
+    tl.store(o + tl.arange(0, B), n * 1000000)
+
+
+@triton.jit
+def doubled(v):
+    return v * 2
+
+
+@triton.jit
+def applied(x, o, F: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + i, F[0](tl.load(x + i)))
+
+
+@triton.jit
+def counted(x, o, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(o + i, (tl.sum(tl.load(x + i) > 0) - B < 0).to(tl.int32))
+"""
+
+
+@pytest.mark.skipif(not HAS_TRITON, reason="needs Triton")
+def test_arguments_of_triton_are_interpreted_as_ours(tmp_path: Path) -> None:
+    """Its dtypes, annotations and functions mean what they mean in compiled kernels."""
+    path = tmp_path / "kernels_of_arguments.py"
+    path.write_text(ARGUMENTS)
+    spec = importlib.util.spec_from_file_location("kernels_of_arguments", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["kernels_of_arguments"] = module
+    spec.loader.exec_module(module)
+    import triton.language
+
+    x = torch.tensor([1.0, 1.0, -1.0, -1.0])
+    half = torch.zeros(4)
+    torch_tile.interpret(module.converted)[(1,)](x / 3, half, D=triton.language.float16, B=4)
+    assert torch.equal(half, (x / 3).half().float())
+    wide = torch.zeros(4, dtype=torch.int64)
+    torch_tile.interpret(module.annotated)[(1,)](x, wide, 5000000, B=4)
+    assert torch.equal(wide, torch.full((4,), 5000000 * 1000000))
+    twice = torch.zeros(4)
+    torch_tile.interpret(module.applied)[(1,)](x, twice, F=(module.doubled,), B=4)
+    assert torch.equal(twice, 2 * x)
+    negative = torch.ones(4, dtype=torch.int32)
+    torch_tile.interpret(module.counted)[(1,)](x, negative, B=4)
+    assert torch.equal(negative, torch.zeros(4, dtype=torch.int32))

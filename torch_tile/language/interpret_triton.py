@@ -22,7 +22,15 @@ def interpret(kernel: Any) -> Interpreted:
     Example:
         >>> torch_tile.interpret(triton_kernel)[grid](x, y, n, BLOCK=1024)
     """
-    return Interpreted(_wrapped(kernel))
+    return InterpretedTriton(_wrapped(kernel))
+
+
+class InterpretedTriton(Interpreted):
+    def translated(self, value: Any) -> Any:
+        if isinstance(value, (tuple, list)):
+            items = [self.translated(each) for each in value]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        return translate(value)
 
 
 def _wrapped(kernel: Any) -> Any:
@@ -69,7 +77,7 @@ def convert(function: types.FunctionType) -> JITFunction:
 
 
 def _annotation(value: Any) -> Any:
-    return constexpr if getattr(value, "__name__", "") == "constexpr" else value
+    return constexpr if getattr(value, "__name__", "") == "constexpr" else translate(value)
 
 
 class _Globals(dict[str, Any]):

@@ -294,7 +294,11 @@ class Interpreted:
         self.check = (check,) if isinstance(check, str) else tuple(check or ())
 
     def __call__(self, programs: Iterable[Any] | None = None, check: Any = ()) -> Interpreted:
-        return Interpreted(self.kernel, programs, check)
+        return type(self)(self.kernel, programs, check)
+
+    def translated(self, value: Any) -> Any:
+        """What an argument means in this language, where it may be of another."""
+        return value
 
     def __getitem__(self, grid: Any) -> Callable[..., Any]:
         return functools.partial(self.run, grid=grid)
@@ -307,7 +311,7 @@ class Interpreted:
             RaceError: on request; see `check`.
         """
         kernel = self.kernel
-        bound = kernel.bind(args, kwargs)
+        bound = {name: self.translated(value) for name, value in kernel.bind(args, kwargs).items()}
         sizes = evaluate_grid(grid, kernel.meta(bound), kernel.fn.__name__)
         regions: list[Region] = []
         interpreter = Interpreter(regions, sizes, self.check)
