@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from torch_tile import _C
+from torch_tile.aot.changed_forms import refuse_changed_forms
 from torch_tile.aot.derived_sizes import Step, tell_sizes
 from torch_tile.aot.equal_operators import use_operators_of_aten
 from torch_tile.aot.size_checks import add_checks
@@ -278,6 +279,7 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
     Raises:
         UnsupportedError: something that a program without Python cannot do; names it.
     """
+    refuse_changed_forms(exported)
     given, exported = exported, _decomposed(exported, device)
     least = least_sizes([given, exported])
     gm = GraphModule(exported.graph_module, copy.deepcopy(exported.graph_module.graph))
