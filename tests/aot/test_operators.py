@@ -1,4 +1,5 @@
-"""Operators of packages: complex numbers as arguments, and operators of libraries that are defined in Python."""
+"""Operators of packages: complex numbers as arguments, operators of libraries that are defined in Python, and operators
+that export keeps whole."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import torch_tile
 from tests.compiling import assert_same, compiled, count, fresh
@@ -113,3 +115,45 @@ def test_grouped_products_that_aten_does_not_take(tmp_path: Path) -> None:
     exported = torch.export.export(Grouped(5, 7, False), (torch.randn(10, 5), ends_of(3, 3, 10)))
     with pytest.raises(UnsupportedError, match="transformers::grouped_mm_fallback is defined in Python"):
         torch_tile.aot.package(exported, tmp_path / "m.tile")
+
+
+LABELS = torch.tensor([[1, 2, -1, 0], [3, -1, 2, 2], [0, 1, 2, 3]])
+COMPOSITES: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], tuple[int, ...]]] = {
+    "multilabel_margin_loss": (lambda x: F.multilabel_margin_loss(x, LABELS), (3, 4)),
+    "linear": (lambda x: F.interpolate(x, scale_factor=1.1, mode="linear"), (1, 1, 8)),
+    "linear, enlarged": (lambda x: F.interpolate(x, scale_factor=1.5, mode="linear"), (1, 1, 8)),
+    "bilinear": (lambda x: F.interpolate(x, scale_factor=1.05, mode="bilinear"), (1, 3, 8, 8)),
+    "bilinear by two factors": (lambda x: F.interpolate(x, scale_factor=(1.1, 2.0), mode="bilinear"), (1, 3, 8, 8)),
+    "bilinear, corners": (
+        lambda x: F.interpolate(x, scale_factor=1.3, mode="bilinear", align_corners=True), (1, 3, 8, 8)
+    ),
+    "bilinear to a size": (lambda x: F.interpolate(x, size=(8, 5), mode="bilinear"), (1, 3, 8, 8)),
+    "trilinear": (lambda x: F.interpolate(x, scale_factor=1.1, mode="trilinear"), (1, 1, 4, 4, 4)),
+    "affine_grid": (lambda x: F.affine_grid(x, (2, 3, 1, 5), align_corners=False), (2, 2, 3)),
+    "affine_grid, corners": (lambda x: F.affine_grid(x, (2, 3, 4, 1), align_corners=True), (2, 2, 3)),
+    "affine_grid of volumes": (lambda x: F.affine_grid(x, (2, 3, 4, 1, 5), align_corners=False), (2, 3, 4)),
+    "affine_grid of more points": (lambda x: F.affine_grid(x, (2, 3, 4, 5), align_corners=False), (2, 2, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPOSITES)
+def test_composites(name: str, tmp_path: Path) -> None:
+    """Operators that export keeps whole, and that torch takes apart by other formulas than ATen's."""
+    function, shape = COMPOSITES[name]
+    model, x = Applied(function), torch.randn(shape)
+    loaded = torch_tile.aot.load(torch_tile.aot.package(torch.export.export(model, (x,)), tmp_path / "m.tile"))
+    torch.testing.assert_close(loaded(x), model(x), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("traced", [8, 25])
+def test_factors_that_keep_some_sizes(dims: int, traced: int, tmp_path: Path) -> None:
+    """By 1.1, eager mode copies 8 points and samples 25."""
+    mode = ("linear", "bilinear", "trilinear")[dims - 1]
+    model = Applied(lambda x: F.interpolate(x, scale_factor=1.1, mode=mode))
+    examples = {size: torch.randn(1, 2, size, *[8] * (dims - 1)) for size in (8, 25)}
+    dynamic = ({2: torch.export.Dim("n", min=4, max=64)},)
+    program = torch.export.export(model, (examples[traced],), dynamic_shapes=dynamic)
+    loaded = torch_tile.aot.load(torch_tile.aot.package(program, tmp_path / "m.tile"))
+    for x in examples.values():
+        torch.testing.assert_close(loaded(x), model(x), rtol=1e-6, atol=1e-6)

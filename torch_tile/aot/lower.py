@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from torch_tile import _C
 from torch_tile.aot.changed_forms import refuse_changed_forms
+from torch_tile.aot.composites import as_by_aten
 from torch_tile.aot.derived_sizes import Step, tell_sizes
 from torch_tile.aot.equal_operators import use_operators_of_aten
 from torch_tile.aot.size_checks import add_checks
@@ -92,7 +93,7 @@ def _decompositions(device: str) -> dict[Any, Any]:
     composite = {op: rule for op, rule in default_decompositions().items() if _is_cia_op(op)}  # type: ignore[no-untyped-call]
     if device == "cuda":  # torch chooses a kernel where the tensors are
         composite.pop(aten.scaled_dot_product_attention.default, None)
-    return {**composite, **decomposition_table(False, False)}
+    return as_by_aten({**composite, **decomposition_table(False, False)}, device)
 
 
 def _decomposed(exported: ExportedProgram, device: str) -> ExportedProgram:
