@@ -34,7 +34,7 @@ def refuse_changed_forms(exported: ExportedProgram) -> None:
 
 def _refuse_calls(exported: ExportedProgram, names: dict[Node, str]) -> None:
     """Looks at the calls of a program that writes in place. A form that is changed and restored is none."""
-    same, last = {node: node for node in names}, {node: node for node in names}
+    same, last = {node: node for node in names}, dict[Node, Node]()
     for node in exported.graph.nodes:
         source = node.args[0] if node.args and isinstance(node.args[0], Node) else None
         if source not in same or not isinstance(node.target, torch._ops.OpOverload):
