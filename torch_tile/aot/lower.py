@@ -16,7 +16,6 @@ from torch.utils import _pytree as pytree
 
 from torch_tile import _C
 from torch_tile.aot.changed_forms import refuse_changed_forms
-from torch_tile.aot.composites import as_by_aten
 from torch_tile.aot.derived_sizes import Step, tell_sizes
 from torch_tile.aot.equal_operators import use_operators_of_aten
 from torch_tile.aot.size_checks import add_checks
@@ -31,6 +30,7 @@ from torch_tile.frontend.channels_last import put_channels_last
 from torch_tile.frontend.constant_folding import Constants, Report, fold, freeze_inputs, outside_of_tracing
 from torch_tile.frontend.convolution_biases import separate_biases
 from torch_tile.frontend.decompositions import decomposition_table
+from torch_tile.frontend.decompositions.composites import as_by_aten
 from torch_tile.frontend.definitions import runs_in_python
 from torch_tile.frontend.epilogues import fuse_epilogues
 from torch_tile.frontend.freezing import optimize, scale_weights

@@ -1,7 +1,7 @@
 """Operators of exported programs that torch takes apart by formulas that are not those of ATen's kernels.
 
-Export keeps calls whole that the compile path replaces before it traces (`frontend/interpolations.py`,
-`frontend/affine_grids.py`), or that run in eager mode there (`frontend/refused_calls.py`).
+Export keeps calls whole that `torch.compile` replaces before it traces (`frontend/interpolations.py`,
+`frontend/affine_grids.py`), or runs in eager mode (`frontend/refused_calls.py`).
 """
 
 from __future__ import annotations
