@@ -18,6 +18,7 @@ from torch_tile import _C
 from torch_tile.aot.changed_forms import refuse_changed_forms
 from torch_tile.aot.derived_sizes import Step, tell_sizes
 from torch_tile.aot.equal_operators import use_operators_of_aten
+from torch_tile.aot.refused_calls import refuse_calls
 from torch_tile.aot.size_checks import add_checks
 from torch_tile.aot.size_guards import guards_of
 from torch_tile.aot.size_ranges import as_accepted, range_of
@@ -281,6 +282,7 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
         UnsupportedError: something that a program without Python cannot do; names it.
     """
     refuse_changed_forms(exported)
+    refuse_calls(exported)
     given, exported = exported, _decomposed(exported, device)
     least = least_sizes([given, exported])
     gm = GraphModule(exported.graph_module, copy.deepcopy(exported.graph_module.graph))

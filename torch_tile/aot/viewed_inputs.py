@@ -62,14 +62,14 @@ def is_read_by_strides(node: Node) -> bool:
 def _source_of(node: Node) -> Node:
     """What a value was written to or may view, as the schemas of operators say it."""
     while node.op == "call_function":
-        source = node.args[0] if node.target is operator.getitem else _aliased(node)
+        source = node.args[0] if node.target is operator.getitem else aliased(node)
         if not isinstance(source, Node):
             break
         node = source
     return node
 
 
-def _aliased(node: Node) -> object:
+def aliased(node: Node) -> object:
     """The argument that a call returns, written or not, or a view of it."""
     if not isinstance(node.target, torch._ops.OpOverload) or not node.target._schema.returns:
         return None
