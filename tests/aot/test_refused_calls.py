@@ -31,6 +31,10 @@ def and_all(x: torch.Tensor, *changes: Callable[[torch.Tensor], Any]) -> torch.T
     return x * 2
 
 
+def normalized_with(statistics: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return F.batch_norm(x, statistics, statistics, training=True)
+
+
 REFUSED: dict[str, tuple[Callable[[torch.Tensor], Any], torch.Tensor, str]] = {
     "neighbours": (lambda x: x[1:].add_(x[:-1]), square(), "add_ reads part of the memory that it writes"),
     "copy of neighbours": (lambda x: x[1:].copy_(x[:-1]), square(), "copy_ reads part"),
@@ -44,6 +48,10 @@ REFUSED: dict[str, tuple[Callable[[torch.Tensor], Any], torch.Tensor, str]] = {
     "list of views": (lambda x: x.split(1)[0].add_(x.view(-1)[1:4]), square(), "add_ reads part"),
     "expanded": (lambda x: x.expand(2, 3, 3).add_(1), square(), "add_ writes elements that share memory"),
     "lists": (lambda x: torch._foreach_copy_([x[0], x[1]], [x[1], x[0]]), square(), "_foreach_copy_ writes memory"),
+    "statistics": (
+        lambda x: normalized_with(x.sum(0), x), square(),
+        "batch_norm whose mean and variance are one tensor",
+    ),
     "hardshrink of integers": (F.hardshrink, square(torch.int64), "hardshrink of a tensor that has no floating"),
     "sub of a bool": (lambda x: x - True, square(), "sub of a bool"),
     "rsub of a bool": (lambda x: torch.rsub(x, True), square(), "sub of a bool"),
@@ -106,6 +114,8 @@ TAKEN: dict[str, Callable[[torch.Tensor], Any]] = {
     "a number": lambda x: x.fill_(x[0, 0]),
     "expanded indices": lambda x: F.embedding(PLACES.expand(3, 2), x),
     "sub": lambda x: torch.sub(x, x, alpha=2) - 1.5,
+    "statistics": lambda x: F.batch_norm(x, x.sum(0), x.sum(1), training=True),
+    "no statistics": lambda x: F.batch_norm(x, None, None, training=True),
     "targets": lambda x: F.cross_entropy(x, PLACES.new_zeros(3)),
     "view of a written input": lambda x: (x.add_(1), x.as_strided((2,), (1,), 3) * 2)[1],
 }

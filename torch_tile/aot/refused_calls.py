@@ -19,8 +19,11 @@ from torch_tile.errors import UnsupportedError
 from torch_tile.frontend.refused_calls import check_calls
 from torch_tile.frontend.storage_views import refuse_views_of_copies
 
-# Calls that write nothing: the overloads of ATen that take what functions of torch with these names take.
-_NAMES = {name: name for name in ("add", "as_strided", "hardshrink", "rsub", "sub", "subtract")}
+# Positions of operands that a normalisation writes without saying so; functions of torch have them elsewhere.
+_STATISTICS = {"running_mean": 3, "running_var": 4}
+_NORMALISATIONS = ("batch_norm", "instance_norm")
+# Calls that do not say that they write: the overloads of ATen that take what functions of torch with these names take.
+_NAMES = {name: name for name in (*_NORMALISATIONS, "add", "as_strided", "hardshrink", "rsub", "sub", "subtract")}
 _NAMES |= {name: name for name in ("multilabel_margin_loss_forward", "quantize_per_channel", "quantize_per_tensor")}
 _NAMES |= {"cross_entropy_loss": "cross_entropy", "nll_loss_forward": "nll_loss", "nll_loss_nd": "nll_loss"}
 _MEMORY_BYTES = 1 << 60  # no memory is allocated
@@ -60,7 +63,11 @@ def _as_of_dynamo(graph: Graph) -> GraphModule:
         if node.op == "placeholder":
             made[node] = copied.placeholder(node.name)
         else:
-            made[node] = copied.create_node("call_method", _name_of(node), args, kwargs)
+            name = _name_of(node)
+            if name in _NORMALISATIONS:
+                places = _STATISTICS.items()
+                kwargs = {key: kwargs.get(key, args[at] if at < len(args) else None) for key, at in places}
+            made[node] = copied.create_node("call_method", name, args, kwargs)
         value = _value_of(node, args, kwargs)
         if value is not None:
             made[node].meta["example_value"] = value
