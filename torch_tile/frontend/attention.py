@@ -176,7 +176,11 @@ def keep_attention(gm: GraphModule) -> Callable[[], None] | None:
 
 def _enlarges(mask: Node, given: dict[str, Any]) -> bool:
     """Whether the mask may have batches or heads that the queries do not have."""
-    shapes = [x.meta["example_value"].shape[:-2] for x in (mask, given["query"])]
+    query = given.get("query")
+    values = [x.meta.get("example_value") if isinstance(x, Node) else x for x in (mask, query)]
+    shapes = [value.shape[:-2] for value in values if isinstance(value, torch.Tensor)]
+    if len(shapes) < 2:
+        return True
     ours, queries = shapes
     return len(ours) > len(queries) or not all(
         statically_known_true(size == 1) or statically_known_true(size == other)

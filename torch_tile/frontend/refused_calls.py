@@ -8,6 +8,7 @@ of `multilabel_margin_loss` counts labels behind the first -1, and those of `ups
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ _MISTAKEN = ("multilabel_margin_loss", "multilabel_margin_loss_forward")
 # Positions of operands that a call writes without saying so in its name: running statistics, weights that are
 # normalised where they are looked up.
 _STATISTICS = {"running_mean": 1, "running_var": 2}
+_OPERATOR_STATISTICS = {"running_mean": 3, "running_var": 4}
 _LOOKED_UP = frozenset(("embedding", "embedding_bag"))
 _SUBTRACTIONS = frozenset(("sub", "isub", "rsub", "subtract"))
 _ADDITIONS = _SUBTRACTIONS | {"add"}
@@ -38,18 +40,26 @@ _CHANGES_OF_VIEWS = frozenset(("set_", "resize_", "resize_as_", "requires_grad_"
 _CHANGES_OF_VIEWS |= {"transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"}
 
 
-def _reach(x: torch.Tensor) -> tuple[int, int] | None:
-    """First and last byte of a tensor that fills its memory; None of any other, whose overlap ATen does not check."""
+def _span(x: torch.Tensor) -> tuple[int, int] | None:
+    """First and last byte of a tensor's elements; None of symbols, and of no elements."""
     sizes = [*x.shape, *x.stride(), x.storage_offset()]
     if not all(isinstance(number, int) for number in sizes) or x.numel() == 0:
         return None
-    expected = 1
+    first = int(x.storage_offset()) * x.element_size()
+    steps = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
+    return first, first + (int(steps) + 1) * x.element_size()
+
+
+def _reach(x: torch.Tensor) -> tuple[int, int] | None:
+    """The span of a tensor that fills it; None of any other, whose overlap ATen does not check."""
+    span, expected = _span(x), 1
+    if span is None:
+        return None
     for stride, size in sorted((stride, size) for stride, size in zip(x.stride(), x.shape, strict=True) if size != 1):
         if stride != expected:
             return None
         expected *= size
-    first = int(x.storage_offset()) * x.element_size()
-    return first, first + int(x.numel()) * x.element_size()
+    return span
 
 
 def _overlap_in_part(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -173,16 +183,6 @@ def _named(node: Node, names: dict[str, int]) -> list[Any]:
     return [each.meta.get("example_value") for each in found if isinstance(each, Node)]
 
 
-def _span(x: torch.Tensor) -> tuple[int, int] | None:
-    """First and last byte that a tensor may have; None of symbols."""
-    sizes = [*x.shape, *x.stride(), x.storage_offset()]
-    if not all(isinstance(number, int) for number in sizes):
-        return None
-    first = int(x.storage_offset()) * x.element_size()
-    steps = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
-    return first, first + (int(steps) + 1) * x.element_size()
-
-
 def _writes_what_others_read(node: Node) -> bool:
     """Of a call over lists that writes the first of them: whether an element lies in memory of another place's. Eager
     mode goes through the lists element by element."""
@@ -191,34 +191,39 @@ def _writes_what_others_read(node: Node) -> bool:
         if not isinstance(argument, (list, tuple)):
             continue
         for place, x in enumerate(next(tensors_in(each), None) for each in argument):
-            if x is not None and x.numel() != 0 and not torch._C._functorch.is_functorch_wrapped_tensor(x):
+            if x is None or guard_or_false(x.numel() == 0):
+                continue
+            if not torch._C._functorch.is_functorch_wrapped_tensor(x):
                 places.setdefault(x.untyped_storage()._cdata, []).append((place, number == 0, x))
-    for shared in places.values():
-        if len({place for place, _, _ in shared}) < 2 or not any(is_written for _, is_written, _ in shared):
-            continue
-        spans = [(_span(x), place, is_written) for place, is_written, x in shared]
-        if any(span is None for span, _, _ in spans):
-            return True
-        spans.sort(key=lambda each: each[0] or (0, 0))
-        end, last, was_written = 0, -1, False  # of what reaches furthest so far
-        for span, place, is_written in spans:
-            assert span is not None
-            if span[0] < end and (place != last or last < 0) and (is_written or was_written):
+    return any(_are_written_across(shared) for shared in places.values())
+
+
+def _are_written_across(shared: list[tuple[int, bool, torch.Tensor]]) -> bool:
+    """Of tensors over one storage, each with its place and whether it is written: whether one is written that has
+    memory in common with another place's. Symbols are taken to have."""
+    if len({place for place, _, _ in shared}) < 2 or not any(is_written for _, is_written, _ in shared):
+        return False
+    known = [(span, place, is_written) for place, is_written, x in shared if (span := _span(x))]
+    if len(known) < len(shared):
+        return True
+    known.sort(key=lambda each: each[0])
+    for number, (span, place, is_written) in enumerate(known):
+        for other, another_place, is_other_written in itertools.islice(known, number + 1, None):
+            if other[0] >= span[1]:
+                break
+            if place != another_place and (is_written or is_other_written):
                 return True
-            if span[1] > end:
-                end, last, was_written = span[1], place, is_written
-            else:
-                was_written |= is_written
     return False
 
 
 def _check_hidden_writes(node: Node, name: str) -> None:
     if name in ("batch_norm", "instance_norm"):
-        statistics = _named(node, _STATISTICS)
+        statistics = _named(node, _OPERATOR_STATISTICS if node.target is torch.batch_norm else _STATISTICS)
         if len(statistics) == 2 and statistics[0] is statistics[1] and statistics[0] is not None:
             raise UnsupportedError("import", f"{name} whose mean and variance are one tensor")
-    has_limit = node.kwargs.get("max_norm", node.args[3] if len(node.args) > 3 else None) is not None
-    if name in _LOOKED_UP and has_limit and any(_is_expanded(x) for x in _named(node, {"weight": 1})):
+    if name not in _LOOKED_UP or not any(_is_expanded(x) for x in _named(node, {"weight": 1})):
+        return
+    if node.kwargs.get("max_norm", node.args[3] if len(node.args) > 3 else None) is not None:
         raise UnsupportedError("import", f"{name} writes elements that share memory")
 
 

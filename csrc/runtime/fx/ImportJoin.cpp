@@ -60,6 +60,14 @@ static const char *refuseMany(const Call &call, const std::vector<Value> &parts,
   return questions > mostQuestions ? "it has more operands than one kernel should choose among, for its size" : nullptr;
 }
 
+static const char *setJoined(Call &call, const std::vector<Value> &parts, int64_t dim) {
+  if (parts.size() == 1)
+    call.set(call.importer.emit("clone", parts, "", call.type()));
+  else
+    call.set(call.importer.emit("cat", parts, intAttr("dim", dim), call.type()));
+  return nullptr;
+}
+
 const char *importCat(Call &call) {
   std::vector<Value> parts;
   size_t rank = call.type().rank();
@@ -76,11 +84,7 @@ const char *importCat(Call &call) {
   int64_t dim = call.dim(1, rank);
   if (const char *reason = refuseMany(call, parts, dim))
     return reason;
-  if (parts.size() == 1)
-    call.set(call.importer.emit("clone", parts, "", call.type()));
-  else
-    call.set(call.importer.emit("cat", parts, intAttr("dim", dim), call.type()));
-  return nullptr;
+  return setJoined(call, parts, dim);
 }
 
 const char *importStack(Call &call) {
@@ -94,11 +98,7 @@ const char *importStack(Call &call) {
   }
   if (const char *reason = refuseMany(call, parts, dim))
     return reason;
-  if (parts.size() == 1)
-    call.set(call.importer.emit("clone", parts, "", call.type()));
-  else
-    call.set(call.importer.emit("cat", parts, intAttr("dim", dim), call.type()));
-  return nullptr;
+  return setJoined(call, parts, dim);
 }
 
 static Value pad(Call &call, const Value &x, const std::vector<SizeExpr> &low, const std::vector<SizeExpr> &high,
@@ -261,11 +261,7 @@ static const char *setScattered(Call &call, const Value &x, const Value &source,
   parts.push_back(importer.cast(source, x.type.dtype));
   if (!rest.isConstant(0))
     parts.push_back(sliceRange(importer, x, dim, end, rest));
-  if (parts.size() == 1)
-    call.set(importer.emit("clone", parts, "", call.type()));
-  else
-    call.set(importer.emit("cat", parts, intAttr("dim", dim), call.type()));
-  return nullptr;
+  return setJoined(call, parts, dim);
 }
 
 const char *importSliceScatter(Call &call) {

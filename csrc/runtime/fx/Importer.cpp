@@ -11,8 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cmath>
-#include <cstdlib>
 
 namespace py = pybind11;
 

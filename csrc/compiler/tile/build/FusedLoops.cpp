@@ -4,16 +4,11 @@
 #include "compiler/fusion/FusionCost.h"
 #include "compiler/graph/ir/Marks.h"
 
-#include "mlir/IR/Matchers.h"
-
-#include <numeric>
-
 using namespace mlir;
 using namespace mlir::graph;
 using torch_tile::fusion::Axis;
 using torch_tile::fusion::AxisSubstitution;
 using torch_tile::fusion::linearOffset;
-using torch_tile::fusion::strideAlong;
 
 namespace torch_tile::tile_build {
 
