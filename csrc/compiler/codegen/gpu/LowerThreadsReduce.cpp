@@ -102,14 +102,8 @@ FailureOr<RowLowering::Tuple> ThreadLowering::reduceAll(tile::ReduceOp op, Ranke
 
 //===-- rows side by side ---------------------------------------------------------------------------------------===//
 
-/// Whether the elements along the last axis are those of neighbouring threads of one warp, or whole pieces of the only
-/// warp.
 bool ThreadLowering::areSegments(RankedTensorType type, int64_t axis) const {
-  int64_t lanes = lanesOf(type), size = type.getShape().back();
-  if (axis + 1 == type.getRank() && numThreads == warpSize && size % (warpSize * lanes) == 0)
-    return true;
-  return axis + 1 == type.getRank() && size % lanes == 0 && llvm::isPowerOf2_64(size / lanes) &&
-         size / lanes <= warpSize && type.getNumElements() % (numThreads * lanes) == 0;
+  return axis + 1 == type.getRank() && tile::areRowsInWarps(type.getShape(), numThreads, lanesOf(type));
 }
 
 /// Whether a row's result is wanted only by the threads that hold the row.

@@ -173,6 +173,8 @@ static FailureOr<LaunchOp> buildKernel(ModuleOp module, FusionOp fusion, const S
         read.push_back(access.buffer);
     schedule.isBackwards = directions.isBackwards(read);
   }
+  if (options.isGpu && !isInOrder)
+    schedule.hasRowsInWarps = areRowsInWarps(schedule, widestAlongLanes(loops, schedule));
   KernelEmitter emitter(loops, schedule, options, module, fusion.getLoc());
   FailureOr<tile::KernelOp> kernel = emitter.run(name);
   if (failed(kernel))

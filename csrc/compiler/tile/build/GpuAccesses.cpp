@@ -36,6 +36,8 @@ static constexpr double crowd = 32, updateWait = 0.5;
 static constexpr double divisionWork = 24;
 /// Likewise for a weight, which an approximate reciprocal gives.
 static constexpr double weightWork = 8;
+/// Row and lane of an element by a division that is a product, and by a shift; its address included.
+static constexpr double rowDivisionWork = 8, shiftWork = 2;
 
 /// The argument of a minimum or a maximum that most points take: a bound that is a number is met at the border alone.
 static SizeExpr usualArgument(const SizeFacts &facts, const SizeCall &call) {
@@ -273,8 +275,9 @@ double GpuModel::newShare(const Stream &stream, ArrayRef<const Stream *> others,
       distance = std::abs(distance - steps * stride);
       common *= std::max(0.0, 1 - (double)steps / (double)count);
     }
+    // Where the other is masked it reads less.
     if (distance < sectorBytes)
-      share = std::min(share, 1 - common);
+      share = std::min(share, 1 - common * std::min(1.0, other->share / stream.share));
   }
   return share;
 }
@@ -313,21 +316,31 @@ double GpuModel::sectorsOf(const Stream &stream, const Box &box, int64_t sectorB
   }
   llvm::sort(dims);
   double run = (double)stream.elementBytes;
-  bool isAligned = true;
   for (auto [stride, points] : dims) {
-    if (stride <= sectorBytes || (double)stride <= run) {
+    // Between runs that are less than a sector apart no sector is left out.
+    if ((double)stride < run + (double)sectorBytes)
       run = std::max(run, (double)stride * (double)(points - 1) + run);
-    } else {
+    else
       count *= (double)points;
-      isAligned = isAligned && stride % sectorBytes == 0;
-    }
   }
+  // A run begins at a sector if all steps from run to run are whole sectors, also those between boxes.
+  bool isAligned = true;
+  auto addSteps = [&](int64_t stride, int64_t points, int64_t extent) {
+    bool isInRun = points > 1 && (double)stride < run;
+    if (extent > 1 && !(isInRun && points >= extent))
+      isAligned = isAligned && stride * (isInRun ? points : 1) % sectorBytes == 0;
+  };
+  for (auto [k, stride] : llvm::enumerate(stream.strides))
+    if (stride)
+      addSteps(*stride, box[k], extents[k]);
+  for (auto [stride, extent] : llvm::zip(stream.digits, flatExtents))
+    addSteps(std::abs(stride), std::abs(stride) < run ? extent : 1, extent);
   // Neighbours that are chosen one by one may share a sector.
   double share = std::min(1.0, run / (double)sectorBytes);
   count *= std::min(chosen, parts * std::max(1.0, stream.chosen * share));
   // A run that begins anywhere crosses one boundary more than one that begins at a sector.
   double sectors = std::ceil(run / (double)sectorBytes);
-  if (count > 1 && !isAligned)
+  if (!isAligned)
     sectors = run / (double)sectorBytes + 1;
   // Indices may choose an element again.
   bool isChosen = llvm::is_contained(stream.isIndirect, true);
@@ -423,7 +436,10 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
   // Through shared memory, an element at a time on one side.
   double turned = isTransposed ? (double)(lanes * rows) / warpSize * 2 / count : 0;
   bool hasParts = (double)(warpSize * width * joined * element) < mostlyWhole * (double)(sectors.size() * sectorBytes);
-  return {count, (double)sectors.size() * waits, (double)lines.size() + turned, isGathered, hasParts};
+  // A piece of elements of one row has one place; a row of any length divides.
+  double placeWork = rows == 1 ? 0 : llvm::isPowerOf2_64(lanes) ? shiftWork : rowDivisionWork;
+  placeWork /= lanes % vector == 0 ? (double)vector : 1;
+  return {count, (double)sectors.size() * waits, (double)lines.size() + turned, isGathered, hasParts, placeWork};
 }
 
 SmallVector<SmallVector<int>> GpuModel::gridOrders() const {

@@ -18,6 +18,10 @@ static constexpr double accessWork = 2, addressWork = 4, gatherWork = 8;
 static constexpr double maskedWork = 4;
 /// Of a load's latency that one after the other costs, where compilers cannot issue several together.
 static constexpr double maskedLoadShare = 0.3;
+/// Of a thread that begins and ends: where its program is, and what it needs before the first load.
+static constexpr double programWork = 8;
+/// Of an element that goes from thread to thread through shared memory: its places there, a store and a load.
+static constexpr double exchangeWork = 4;
 /// Writing a part of a sector takes the cache as long as so many sectors: it is put together with what was there.
 static constexpr double partWeight = 2;
 /// Registers of a thread beside the elements it holds.
@@ -41,9 +45,7 @@ double GpuModel::foldNs(const Schedule &schedule, int64_t threads, int64_t vecto
   if (isRowReduced)
     steps += stepsOf(schedule.lanes, std::max<int64_t>(1, threads * vector / schedule.lanes));
   if (isVectorReduced && r >= 0 && !isRowReduced) {
-    int64_t holding = schedule.lanes / vector;
-    bool isInWarp = (holding <= warpSize && llvm::isPowerOf2_64(std::max<int64_t>(holding, 1))) || threads == warpSize;
-    if (!isInWarp)
+    if (!areRowsInWarps(schedule, widestAlong(v)))
       steps += stepsOf(schedule.rows, schedule.lanes) + (double)(schedule.lanes * schedule.rows / threads);
   }
   return (threads == warpSize && r < 0 ? machine.warpFoldNs : machine.foldNs) +
@@ -77,8 +79,8 @@ double GpuModel::foldWork(const Schedule &schedule, int64_t threads, int64_t vec
   if (!isVectorReduced)
     return work;
   int64_t holding = std::clamp<int64_t>(schedule.lanes / vector, 1, threads);
-  if (r >= 0 && !isRowReduced && (!llvm::isPowerOf2_64(schedule.lanes) || holding > warpSize))
-    return work + (double)points * step;
+  if (r >= 0 && !isRowReduced && !areRowsInWarps(schedule, widestAlong(v)))
+    return work + (double)points * (step + exchangeWork * (double)numValues);
   int64_t results =
       isRowReduced ? 1 : std::max<int64_t>(1, points / (schedule.lanes * std::max<int64_t>(1, threads / holding)));
   return work + (double)(threads * results) * llvm::Log2_64_Ceil((uint64_t)holding) * step;
@@ -307,7 +309,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
       double tiles = programs * (stream.isFull ? iterations : 1) * share;
       cycles += tiles * request.count * std::max(request.lines, 1.0) * repeats;
       instructions += tiles * slots *
-                      ((isMaskedIn(stream, schedule) ? maskedWork : 0) + accessWork / (double)vector +
+                      ((isMaskedIn(stream, schedule) ? maskedWork : 0) + accessWork / (double)vector + request.placeWork +
                        (request.isGathered  ? gatherWork
                         : request.lines > 8 ? addressWork
                                             : 0));
@@ -371,17 +373,21 @@ double GpuModel::predictNs(const Schedule &schedule) {
   double rate = (double)machine.multiprocessors * machine.cyclesPerNs;
   double busy = std::min(1.0, running / (double)machine.multiprocessors);
   double memory = memoryBytes / machine.memoryRate, cache = cacheBytes / machine.cacheRate;
-  double local = cycles / (rate * busy), compute = instructions / (rate * busy * (double)machine.lanes);
+  double issued = rate * busy * (double)machine.lanes * machine.issueShare; // of instructions in a nanosecond
+  double local = cycles / (rate * busy), compute = instructions / issued;
   // A program waits for each of its tiles, unless several are under way.
   bool folds = numReduced > 0 && ((v >= 0 && !isParallel(v)) || (r >= 0 && !isParallel(r)));
   double steps = iterations * (schedule.isOnline && schedule.heldBytes == 0 ? numStages - 1 : holdsRow ? 1 : numStages);
-  // Threads that share rows of a tile all compute what follows of their results.
-  if (v >= 0 && r >= 0 && !isParallel(v) && isParallel(r))
-    compute += programs * (double)(rows * std::min(threads, std::max<int64_t>(1, schedule.lanes / vector))) *
-               resultWork / (rate * busy * (double)machine.lanes);
+  // Threads of a row all compute what follows of its result, but where rows go through shared memory.
+  if (v >= 0 && !isParallel(v)) {
+    int64_t sharing = r < 0 ? threads : std::min(threads, std::max<int64_t>(1, schedule.lanes / vector));
+    if (r >= 0 && !areRowsInWarps(schedule, widestBytes))
+      sharing = 1;
+    compute += programs * (double)(rows * sharing) * (r < 0 || isParallel(r) ? resultWork : 0) / issued;
+  }
   if (folds)
-    compute += programs * foldWork(schedule, threads, vector) * std::max(1, numStages - 1) /
-               (rate * busy * (double)machine.lanes);
+    compute += programs * foldWork(schedule, threads, vector) * std::max(1, numStages - 1) / issued;
+  compute += programs * (double)threads * programWork / issued;
   double latency = machine.blockNs + (folds ? foldNs(schedule, threads, vector) * std::max(1, numStages - 1) : 0) +
                    steps / (double)std::max<int64_t>(1, schedule.unroll) * machine.loadNs;
   // Masked elements of a piece are loaded one after the other, each behind a branch.
@@ -390,8 +396,10 @@ double GpuModel::predictNs(const Schedule &schedule) {
     if (isMasked && stream.isLoad && stream.isFull && vector > 1 &&
         requestsOf(stream, schedule, vector).count * warpSize >= (double)points)
       latency += iterations * (double)perThread * maskedLoadShare * machine.loadNs;
+  // Others on the multiprocessor hide most of it, if there are any.
+  double unhidden = machine.waitShare + (1 - machine.waitShare) / perProcessor;
   double rounds = programs / resident;
-  double waiting = (rounds < 4 ? std::ceil(rounds) : rounds) * latency;
+  double waiting = (rounds < 4 ? std::ceil(rounds) : rounds) * latency * unhidden;
   if (compute < std::max({memory, cache, local, waiting}))
     for (double *each : {&memory, &cache, &local, &waiting})
       *each *= idleness(schedule, running);

@@ -96,6 +96,7 @@ private:
   struct Request {
     double count, sectors, lines;
     bool isGathered, hasParts; // parts: some sectors are not covered as a whole
+    double placeWork = 0;      // instructions that find the place of an element in a tile of two axes
   };
   Request requestsOf(const Stream &stream, const Schedule &schedule, int64_t vector) const;
 

@@ -277,8 +277,11 @@ private:
     KernelEmitter &emitter;
   };
 
-  /// Short rows side by side, on a processor: what lives on the parallel axes alone is a tile of one lane per row.
-  bool hasColumns() const { return !options.isGpu && schedule.rowAxis >= 0 && isVectorReduced() && !isRowReduced(); }
+  /// Short rows side by side: what lives on the parallel axes alone is a tile of one lane per row. Where a row lies in
+  /// one warp of a GPU, all threads of the row have it instead.
+  bool hasColumns() const {
+    return schedule.rowAxis >= 0 && isVectorReduced() && !isRowReduced() && !(options.isGpu && schedule.hasRowsInWarps);
+  }
   /// While it lives, the rows of such tiles are the lanes.
   class ColumnGuard {
   public:

@@ -12,7 +12,7 @@ namespace torch_tile::tile_build {
 
 /// What is predicted must be so much shorter than under the rules before it takes their place: they know more of rows.
 /// Of plain nests without rows the model knows enough, and of other pieces of the same tile, which differ in little.
-static constexpr double worthwhile = 0.85, worthwhileKnown = 0.9;
+static constexpr double worthwhile = 0.85, worthwhileKnown = 0.95;
 /// Likewise for one axis that follows the results of a plain nest.
 static constexpr double worthwhileFlat = 0.95;
 /// Likewise for a tile of other sizes over the axes that the rules chose in a plain nest.

@@ -61,6 +61,8 @@ struct Schedule {
   int64_t pieceLanes = 0;
   /// Shared memory, on GPU, for rows that are read again; 0: they are read from memory again, or stay in registers.
   int64_t heldBytes = 0;
+  /// Whether the threads that hold a row that is reduced along its lanes are of one warp, on GPU (areRowsInWarps).
+  bool hasRowsInWarps = false;
   /// Estimated cost of one program.
   int64_t programCostNs = 0;
   /// Of the whole kernel, on GPU, and the least that its memory takes.
@@ -89,6 +91,11 @@ Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes)
 /// stay in registers or shared memory (of which a multiprocessor has `sharedBytes`) from one stage to the next where
 /// they fit, enough loads under way to hide the memory's latency.
 Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes);
+/// Bytes of the widest element in memory that lies along the lanes.
+int64_t widestAlongLanes(FusedLoops &loops, const Schedule &schedule);
+/// Whether the threads of a GPU that hold a row of a tile are of one warp: tile.reduce then combines rows by shuffles,
+/// otherwise through shared memory. `widestBytes` is of an element that lies along the lanes.
+bool areRowsInWarps(const Schedule &schedule, int64_t widestBytes);
 /// All that are considered, in no order, with predictions; some more than once.
 std::vector<Schedule> gpuSchedules(FusedLoops &loops, int64_t sharedBytes);
 /// The first one that is considered.

@@ -85,6 +85,17 @@ LinearAttr tile::sliceLayout(LinearAttr layout, ArrayRef<int64_t> shape, int64_t
   return LinearAttr::get(layout.getContext(), registers, threads);
 }
 
+bool tile::areRowsInWarps(ArrayRef<int64_t> shape, int64_t threads, int64_t vector) {
+  constexpr int64_t warpSize = 32;
+  int64_t size = shape.back(), numElements = 1;
+  for (int64_t each : shape)
+    numElements *= each;
+  if (threads == warpSize && size % (warpSize * vector) == 0)
+    return true;
+  return size % vector == 0 && llvm::isPowerOf2_64(size / vector) && size / vector <= warpSize &&
+         numElements % (threads * vector) == 0;
+}
+
 //===-- matrix instructions -------------------------------------------------------------------------------------===//
 
 LinearAttr tile::fragmentLayout(MLIRContext *context, const FragmentShape &shape, int64_t numThreads) {

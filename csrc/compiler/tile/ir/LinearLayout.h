@@ -17,6 +17,10 @@ AxisMove axisMove(int64_t move, ArrayRef<int64_t> shape);
 /// become copies. It is that of the tile with size 1 along the axis, too.
 LinearAttr sliceLayout(LinearAttr layout, ArrayRef<int64_t> shape, int64_t axis);
 
+/// Whether the elements along the last axis of a tile are those of neighbouring threads of one warp, or whole pieces of
+/// the only warp, under the layout of so many threads with pieces of `vector` elements.
+bool areRowsInWarps(ArrayRef<int64_t> shape, int64_t threads, int64_t vector);
+
 /// Results of a matrix instruction with 16 x 8 results a warp, or 64 x 8n for four warps: thread t holds elements
 /// (t / 4 % 8 (+ 8), t % 4 * 2 (+ 1)) of each block of 16 x 8.
 struct FragmentShape {

@@ -37,6 +37,8 @@ private:
   MLIRContext *context;
   MatrixFeatures features;
   int64_t largestTile = 1, widestBytes = 1;
+  /// Of elements that lie along the lanes of the largest tile in memory.
+  int64_t widestAlongLanes = 1;
   /// By number of elements, those of the widest accesses to tiles of so many.
   llvm::SmallDenseMap<int64_t, int64_t> widestOf;
   int64_t threads = 0, maxVector = 1;
@@ -49,6 +51,8 @@ void LayoutAssigner::collectTypes() {
     if (auto tile = dyn_cast<RankedTensorType>(type))
       largestTile = std::max(largestTile, tile.getNumElements());
   };
+  RankedTensorType largestAccessed;
+  SmallVector<RankedTensorType> allAccessed;
   kernel.getBody().walk([&](Operation *op) {
     llvm::for_each(op->getResultTypes(), visit);
     for (Region &region : op->getRegions())
@@ -57,7 +61,11 @@ void LayoutAssigner::collectTypes() {
     // Arithmetic happens in registers; only what travels to and from memory decides how wide accesses are. What a row's
     // lanes have in common is one element.
     auto load = dyn_cast<LoadOp>(op);
-    if (load && !load.getStaticStrides().empty() && load.getStaticStrides().back() == 0)
+    auto store = dyn_cast<StoreOp>(op);
+    ArrayRef<int64_t> strides = load    ? load.getStaticStrides()
+                                : store ? store.getStaticStrides()
+                                        : ArrayRef<int64_t>();
+    if (!strides.empty() && strides.back() == 0)
       return;
     Type accessed = isa<LoadOp, GatherOp>(op)     ? op->getResult(0).getType()
                     : isa<StoreOp, ScatterOp>(op) ? op->getOperand(0).getType()
@@ -66,13 +74,21 @@ void LayoutAssigner::collectTypes() {
       int64_t bytes = (tile.getElementTypeBitWidth() + 7) / 8, &widest = widestOf[tile.getNumElements()];
       widest = std::max(widest, bytes);
       widestBytes = std::max(widestBytes, bytes);
+      allAccessed.push_back(tile);
+      if (!largestAccessed || tile.getNumElements() > largestAccessed.getNumElements())
+        largestAccessed = tile;
     }
   });
+  for (RankedTensorType tile : allAccessed)
+    if (tile.getRank() > 0 && tile.getShape().back() == largestAccessed.getShape().back())
+      widestAlongLanes = std::max<int64_t>(widestAlongLanes, (tile.getElementTypeBitWidth() + 7) / 8);
 }
 
 LogicalResult LayoutAssigner::chooseThreads() {
   int64_t mostElements = maxElements;
-  maxVector = std::max<int64_t>(1, accessBytes / widestBytes);
+  // Schedules of graphs do not count what is left of a reduction along the lanes.
+  bool isGiven = kernel->hasAttr("tile.threads");
+  maxVector = std::max<int64_t>(1, accessBytes / (isGiven ? widestAlongLanes : widestBytes));
   if (auto most = kernel->getAttrOfType<IntegerAttr>("tile.most_neighbours")) {
     if (most.getInt() < 1 || !llvm::isPowerOf2_64(most.getInt()))
       return kernel.emitOpError("expected tile.most_neighbours to be a power of two, got ") << most.getInt();

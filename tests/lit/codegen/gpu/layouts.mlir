@@ -10,12 +10,11 @@
 // RUN: tile-compile %t/unaligned.mlir --target=sm_90 --emit=60-kernel.ptx | FileCheck %s --check-prefix=UNALIGNED-PTX
 // RUN: tile-compile %t/rows.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=USUAL
 
-// A group of 16 channels that lie last, over positions: both axes of the tile are reduced, rows first.
-// GROUP: reduce r1 = 16] {{.*}} vector axis r1 lanes 16 row axis r0 rows [[HEIGHT:[0-9]+]]
+// Groups of 16 channels that lie last, over positions: neighbouring groups are the rows, as they follow one another.
+// GROUP: reduce r1 = 16] {{.*}} vector axis r1 lanes 16 row axis i2 rows [[HEIGHT:[0-9]+]]
 // GROUP: scf.for
-// GROUP: tile.load {{.*}} strides [512, 1] {{.*}} -> tensor<[[HEIGHT]]x16xbf16>
-// GROUP: tile.reduce({{.*}}) axis 0 : (tensor<[[HEIGHT]]x16xf32>) -> tensor<16xf32>
-// GROUP: tile.reduce({{.*}}) axis 0 : (tensor<16xf32>) -> f32
+// GROUP: tile.load {{.*}} strides [16, 1] {{.*}} -> tensor<[[HEIGHT]]x16xbf16>
+// GROUP: tile.reduce({{.*}}) axis 1 : (tensor<[[HEIGHT]]x16xf32>) -> tensor<[[HEIGHT]]xf32>
 
 // A maximum over channels that lie far apart, and what follows it: rows of 64 neighbours or more side by side, all
 // stages in one kernel; threads share the fold of rows in shared memory.
