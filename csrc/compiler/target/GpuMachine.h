@@ -12,6 +12,8 @@ struct GpuMachine {
   /// Threads and blocks that one of them holds, and registers of 32 bits.
   int64_t threads = 2048, blocks = 32, registers = 64 << 10;
   double cyclesPerNs = 1.7;
+  /// Of a multiprocessor's first-level cache for each line of 128 bytes that a warp's access touches.
+  double lineCycles = 1.7;
   /// Bytes per nanosecond from memory, and from the second-level cache.
   double memoryRate = 4200, cacheRate = 6900;
   /// Capacity of the second-level cache, and of the first-level one of a multiprocessor beside what is shared.
@@ -33,6 +35,9 @@ struct GpuMachine {
   /// Longer for each element of a thread, whose registers keep other threads away; and, where rows are held from stage
   /// to stage, for each beyond the first four.
   double elementShare = 0.05 / 16, heldShare = 0.15 / 16;
+  /// Likewise for each doubling of a thread's elements from so many on.
+  double doublingShare = 0.06;
+  int64_t freeElements = 8;
   /// Likewise in kernels of many accesses, or of such as indices choose: a thread has values of each for every element.
   double busyElementShare = 0.01;
   /// From issuing a load until its data is there.

@@ -36,8 +36,8 @@ static constexpr double crowd = 32, updateWait = 0.5;
 static constexpr double divisionWork = 24;
 /// Likewise for a weight, which an approximate reciprocal gives.
 static constexpr double weightWork = 8;
-/// Row and lane of an element by a division that is a product, and by a shift; its address included.
-static constexpr double rowDivisionWork = 8, shiftWork = 2;
+/// The address of an element, or of a piece, in a tile of rows.
+static constexpr double placeWork = 2;
 
 /// The argument of a minimum or a maximum that most points take: a bound that is a number is met at the border alone.
 static SizeExpr usualArgument(const SizeFacts &facts, const SizeCall &call) {
@@ -436,10 +436,10 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
   // Through shared memory, an element at a time on one side.
   double turned = isTransposed ? (double)(lanes * rows) / warpSize * 2 / count : 0;
   bool hasParts = (double)(warpSize * width * joined * element) < mostlyWhole * (double)(sectors.size() * sectorBytes);
-  // A piece of elements of one row has one place; a row of any length divides.
-  double placeWork = rows == 1 ? 0 : llvm::isPowerOf2_64(lanes) ? shiftWork : rowDivisionWork;
-  placeWork /= lanes % vector == 0 ? (double)vector : 1;
-  return {count, (double)sectors.size() * waits, (double)lines.size() + turned, isGathered, hasParts, placeWork};
+  bool areApart = rows > 1 && lanes % vector != 0; // neighbours of a piece may be of two rows
+  double places = rows == 1 ? 0 : placeWork / (areApart ? 1 : (double)vector);
+  bool isDivided = areApart || (rows > 1 && !llvm::isPowerOf2_64(lanes));
+  return {count, (double)sectors.size() * waits, (double)lines.size() + turned, isGathered, hasParts, places, isDivided};
 }
 
 SmallVector<SmallVector<int>> GpuModel::gridOrders() const {

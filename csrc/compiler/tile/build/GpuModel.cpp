@@ -20,8 +20,11 @@ static constexpr double maskedWork = 4;
 static constexpr double maskedLoadShare = 0.3;
 /// Of a thread that begins and ends: where its program is, and what it needs before the first load.
 static constexpr double programWork = 8;
-/// Of an element that goes from thread to thread through shared memory: its places there, a store and a load.
-static constexpr double exchangeWork = 4;
+/// Of an element that goes from thread to thread through shared memory: its places there, a store and a load, and what
+/// threads wait for each other.
+static constexpr double exchangeWork = 18;
+/// Row and lane of an element, where rows are no power of two: a division that is a product.
+static constexpr double rowDivisionWork = 5;
 /// Writing a part of a sector takes the cache as long as so many sectors: it is put together with what was there.
 static constexpr double partWeight = 2;
 /// Registers of a thread beside the elements it holds.
@@ -80,7 +83,7 @@ double GpuModel::foldWork(const Schedule &schedule, int64_t threads, int64_t vec
     return work;
   int64_t holding = std::clamp<int64_t>(schedule.lanes / vector, 1, threads);
   if (r >= 0 && !isRowReduced && !areRowsInWarps(schedule, widestAlong(v)))
-    return work + (double)points * (step + exchangeWork * (double)numValues);
+    return work + (double)points * (step + exchangeWork);
   int64_t results =
       isRowReduced ? 1 : std::max<int64_t>(1, points / (schedule.lanes * std::max<int64_t>(1, threads / holding)));
   return work + (double)(threads * results) * llvm::Log2_64_Ceil((uint64_t)holding) * step;
@@ -289,6 +292,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
   int numStages = loops.numStages;
   for (int stage = 0; stage < numStages; ++stage) {
     SmallVector<const Stream *> full;
+    bool isDivided = false;
     for (const Stream &stream : streams) {
       if (!llvm::is_contained(stream.stages, stage))
         continue;
@@ -313,6 +317,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
                        (request.isGathered  ? gatherWork
                         : request.lines > 8 ? addressWork
                                             : 0));
+      isDivided |= request.isDivided;
       if (!stream.isLoad)
         cacheBytes +=
             tiles * request.count * request.sectors * (double)sectorBytes * (request.hasParts ? partWeight : 1);
@@ -338,6 +343,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
       if (!isAgain || underWay > 0.7 * (double)machine.cacheBytes)
         memoryBytes += once;
     }
+    if (isDivided)
+      instructions += programs * iterations * slots * rowDivisionWork;
     // From the second-level cache comes what the first-level one has lost since it was last used.
     double room = (double)machine.localBytes / perProcessor;
     Box box(program);
@@ -374,7 +381,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
   double busy = std::min(1.0, running / (double)machine.multiprocessors);
   double memory = memoryBytes / machine.memoryRate, cache = cacheBytes / machine.cacheRate;
   double issued = rate * busy * (double)machine.lanes * machine.issueShare; // of instructions in a nanosecond
-  double local = cycles / (rate * busy), compute = instructions / issued;
+  double local = cycles * machine.lineCycles / (rate * busy), compute = instructions / issued;
   // A program waits for each of its tiles, unless several are under way.
   bool folds = numReduced > 0 && ((v >= 0 && !isParallel(v)) || (r >= 0 && !isParallel(r)));
   double steps = iterations * (schedule.isOnline && schedule.heldBytes == 0 ? numStages - 1 : holdsRow ? 1 : numStages);
@@ -390,12 +397,16 @@ double GpuModel::predictNs(const Schedule &schedule) {
   compute += programs * (double)threads * programWork / issued;
   double latency = machine.blockNs + (folds ? foldNs(schedule, threads, vector) * std::max(1, numStages - 1) : 0) +
                    steps / (double)std::max<int64_t>(1, schedule.unroll) * machine.loadNs;
-  // Masked elements of a piece are loaded one after the other, each behind a branch.
-  bool isMasked = (v >= 0 && schedule.lanes > extents[v] && !schedule.alignedLanes) || (r >= 0 && rows > extents[r]);
+  // Masked elements of a piece are loaded one after the other, each behind a branch: in tiles that reach past an end.
+  auto endShare = [&](int axis, int64_t size) {
+    bool hasEnd = axis >= 0 && extents[axis] % size != 0;
+    return hasEnd ? 1 / (double)llvm::divideCeil(extents[axis], size) : 0;
+  };
+  double inside = (schedule.alignedLanes ? 1 : 1 - endShare(v, schedule.lanes)) * (1 - endShare(r, rows));
   for (const Stream &stream : streams)
-    if (isMasked && stream.isLoad && stream.isFull && vector > 1 &&
+    if (inside < 1 && stream.isLoad && stream.isFull && vector > 1 &&
         requestsOf(stream, schedule, vector).count * warpSize >= (double)points)
-      latency += iterations * (double)perThread * maskedLoadShare * machine.loadNs;
+      latency += (1 - inside) * iterations * (double)perThread * maskedLoadShare * machine.loadNs;
   // Others on the multiprocessor hide most of it, if there are any.
   double unhidden = machine.waitShare + (1 - machine.waitShare) / perProcessor;
   double rounds = programs / resident;
@@ -408,7 +419,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
   if (plain)
     slowest = std::max(slowest, machine.blockStartNs * programs / (double)schedule.programsPerBlock);
   double time = slowest + others;
-  return time * overheadOf(schedule, perThread, blocks);
+  double doublings = std::max(0.0, std::log2((double)perThread / (double)machine.freeElements));
+  return time * overheadOf(schedule, perThread, blocks) * (1 + machine.doublingShare * doublings);
 }
 
 } // namespace torch_tile::tile_build

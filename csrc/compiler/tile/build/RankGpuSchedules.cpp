@@ -19,6 +19,9 @@ static constexpr double worthwhileFlat = 0.95;
 static constexpr double worthwhileResized = 0.96;
 /// Likewise where sizes may turn out to be others than those that were seen.
 static constexpr double worthwhileUnknown = 0.5;
+/// Where sizes are not known, those that were seen say little if the kernel takes fewer nanoseconds for them, about as
+/// long as a launch.
+static constexpr double launchNs = 5000;
 /// Times the least that memory takes, within which nothing else is tried.
 static constexpr double nearFloor = 1.2;
 /// Schedules, from the best on, for which other numbers of neighbours are tried.
@@ -119,7 +122,8 @@ static Schedule rankGpuSchedules(FusedLoops &loops, int64_t sharedBytes, std::ve
     needed = worthwhileKnown;
   else if (usual.isPlain && !model.readsRows(usual))
     needed = hasSameAxes(best, usual) ? worthwhileResized : worthwhileKnown;
-  Schedule chosen = best.predictedNs < needed * usual.predictedNs ? best : usual;
+  bool isWorthwhile = best.predictedNs < needed * usual.predictedNs && (isKnown || usual.predictedNs >= launchNs);
+  Schedule chosen = isWorthwhile ? best : usual;
   if (!usual.isPlain && isKnown && chosen.heldBytes == 0)
     chosen = leastBusy(model, chosen, all);
   chosen.floorNs = usual.floorNs;

@@ -13,7 +13,7 @@
 // Of constant extents nothing is left of the divisions.
 // FLIP-PTX-NOT: div
 // FLIP-PTX-NOT: rem
-// FLIP-PTX: st.global.v4.b32
+// FLIP-PTX: st.global
 
 // Results of one byte lie side by side, and so do the elements that most threads read.
 // COMPARE: axes [flat = 67108864]

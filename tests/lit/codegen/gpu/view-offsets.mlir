@@ -9,7 +9,7 @@
 // ODD: graph.alias %{{.*}} {offset = #graph.expr<5>}
 // ODD: tile.kernel {{.*}}tile.unaligned_args = array<i64: 1>
 // ODD-PTX: st.global.b32
-// ODD-PTX: st.global.v2.b32
+// ODD-PTX: st.global.v{{[24]}}.b32
 
 // EVEN: graph.alias %{{.*}} {offset = #graph.expr<8>}
 // EVEN-NOT: tile.unaligned_args
