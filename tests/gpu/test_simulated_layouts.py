@@ -41,11 +41,11 @@ def allocate(type_: str) -> torch.Tensor:
 class Program:
     """All kernels of a graph, in the order of their launches."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, alternative: int = 0) -> None:
+        self.text = text
         files: dict[str, str] = {}
-        _C.compile_graph(
-            text, {"target": "sm_90"}, None, 0, files.__setitem__, [None] * 64, device="cuda:0", architecture="sm_90"
-        )
+        options = {"target": "sm_90", "schedules": str(alternative)}
+        _C.compile_graph(text, options, None, 0, files.__setitem__, [None] * 64, device="cuda:0", architecture="sm_90")
         tiles = files["30-tile.mlir"]
         self.schedules = re.findall(r'schedule = "(.*?)"', tiles)
         self.steps = [line for line in tiles.splitlines() if re.match(r" *%\d+(:\d+)? = graph", line)]
@@ -119,6 +119,31 @@ def check(function: Callable[[torch.Tensor], Any], x: torch.Tensor, monkeypatch:
     tolerance = 2e-2 if low else 1e-4 if result.is_floating_point() else 0
     torch.testing.assert_close(result.double(), expected.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
     return program
+
+
+@pytest.mark.parametrize(
+    "function, shape, dtype",
+    [
+        (lambda x: x.float().sum(-1) * 2, (2200, 63), torch.bfloat16),
+        (lambda x: x.float().var(-1), (700, 12, 48), torch.bfloat16),
+        (lambda x: x.softmax(1), (300, 17, 5), torch.float32),
+        (lambda x: x == x.amax(1, keepdim=True), (1400, 33), torch.bfloat16),
+    ],
+)
+def test_every_schedule(function: Any, shape: tuple[int, ...], dtype: torch.dtype, monkeypatch: Any) -> None:
+    """Whatever may be timed gives the same results: rows in one warp and in several, by shuffles and shared memory."""
+    x = torch.randn(shape).to(dtype)
+    program = check(function, x, monkeypatch)
+    expected = function(x.double() if dtype == torch.float32 else x)
+    seen = set(program.schedules)
+    for alternative in range(1, 25):
+        other = Program(program.text, alternative)
+        if seen.issuperset(other.schedules):
+            continue
+        seen.update(other.schedules)
+        (result,) = other.run(x)
+        torch.testing.assert_close(result.double(), expected.double(), rtol=1e-4, atol=1e-4, msg=str(other.schedules))
+    assert len(seen) > 8, seen
 
 
 @pytest.mark.parametrize("number", range(20))

@@ -312,11 +312,12 @@ double GpuModel::predictNs(const Schedule &schedule) {
       double share = isMaskedIn(stream, schedule) ? 1 : stream.share;
       double tiles = programs * (stream.isFull ? iterations : 1) * share;
       cycles += tiles * request.count * std::max(request.lines, 1.0) * repeats;
-      instructions += tiles * slots *
-                      ((isMaskedIn(stream, schedule) ? maskedWork : 0) + accessWork / (double)vector + request.placeWork +
-                       (request.isGathered  ? gatherWork
-                        : request.lines > 8 ? addressWork
-                                            : 0));
+      instructions +=
+          tiles * slots *
+          ((isMaskedIn(stream, schedule) ? maskedWork : 0) + accessWork / (double)vector + request.placeWork +
+           (request.isGathered  ? gatherWork
+            : request.lines > 8 ? addressWork
+                                : 0));
       isDivided |= request.isDivided;
       if (!stream.isLoad)
         cacheBytes +=
@@ -419,7 +420,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
   if (plain)
     slowest = std::max(slowest, machine.blockStartNs * programs / (double)schedule.programsPerBlock);
   double time = slowest + others;
-  double doublings = std::max(0.0, std::log2((double)perThread / (double)machine.freeElements));
+  double doublings = r < 0 ? 0 : std::max(0.0, std::log2((double)perThread / (double)machine.freeElements));
   return time * overheadOf(schedule, perThread, blocks) * (1 + machine.doublingShare * doublings);
 }
 

@@ -62,9 +62,7 @@ void LayoutAssigner::collectTypes() {
     // lanes have in common is one element.
     auto load = dyn_cast<LoadOp>(op);
     auto store = dyn_cast<StoreOp>(op);
-    ArrayRef<int64_t> strides = load    ? load.getStaticStrides()
-                                : store ? store.getStaticStrides()
-                                        : ArrayRef<int64_t>();
+    ArrayRef<int64_t> strides = load ? load.getStaticStrides() : store ? store.getStaticStrides() : ArrayRef<int64_t>();
     if (!strides.empty() && strides.back() == 0)
       return;
     Type accessed = isa<LoadOp, GatherOp>(op)     ? op->getResult(0).getType()

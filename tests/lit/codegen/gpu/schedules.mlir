@@ -11,11 +11,11 @@
 // RUN: tile-compile %t/steps.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=STEPS
 // RUN: tile-compile %t/moments.mlir --target=sm_90 --emit=30-tile.mlir | FileCheck %s --check-prefix=MOMENTS
 
-// Sixteen rows of 64 in a warp; one thread of a row stores its result.
-// SHORT: row axis i0 rows 16
-// SHORT: tile.load {{.*}} strides [64, 1] {{.*}} -> tensor<16x64xf32>
+// Rows of 64 side by side, each in one warp; one thread of a row stores its result.
+// SHORT: row axis i0 rows [[ROWS:[0-9]+]]
+// SHORT: tile.load {{.*}} strides [64, 1] {{.*}} -> tensor<[[ROWS]]x64xf32>
 // SHORT: tile.reduce({{.*}}) axis 1
-// SHORT: tile.broadcast {{.*}} tensor<16x1xf32> -> tensor<16x64xf32>
+// SHORT: tile.broadcast {{.*}} tensor<[[ROWS]]x1xf32> -> tensor<[[ROWS]]x64xf32>
 // SHORT: tile.store {{.*}} strides [1, 0]
 
 // One warp holds a row of 768 in bfloat16: no loop, no mask, one load.

@@ -91,7 +91,7 @@
 // SHORTPTX: ret
 
 // So are columns; a slice of an even length has pairs.
-// COLUMNS: pieces of 1
+// COLUMNS: {{lanes 128 threads 128|pieces of 1}}
 // COLUMNS: pieces of 2
 
 // STORE: st.global.b32
