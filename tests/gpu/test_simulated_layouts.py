@@ -128,6 +128,7 @@ def check(function: Callable[[torch.Tensor], Any], x: torch.Tensor, monkeypatch:
         (lambda x: x.float().var(-1), (700, 12, 48), torch.bfloat16),
         (lambda x: x.softmax(1), (300, 17, 5), torch.float32),
         (lambda x: x == x.amax(1, keepdim=True), (1400, 33), torch.bfloat16),
+        (lambda x: x.sum(0) * 3, (545, 7), torch.float32),
     ],
 )
 def test_every_schedule(function: Any, shape: tuple[int, ...], dtype: torch.dtype, monkeypatch: Any) -> None:
