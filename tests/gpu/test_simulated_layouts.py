@@ -147,6 +147,15 @@ def test_every_schedule(function: Any, shape: tuple[int, ...], dtype: torch.dtyp
     assert len(seen) > 8, seen
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.uint8])
+def test_rows_of_bytes(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread has at most 64 elements of a tile, also where a piece of 16 bytes has sixteen."""
+    for shape in ((300000, 48), (16384, 4096), (22369, 3000), (1024, 65536)):
+        compiled(lambda x: x.sum(-1), torch.zeros(shape, dtype=dtype), monkeypatch)
+    for shape in ((3000, 48), (70, 4096), (40, 3000), (3, 65536)):
+        check(lambda x: x.sum(-1), torch.randint(0, 2, shape).to(dtype), monkeypatch)
+
+
 @pytest.mark.parametrize("number", range(20))
 def test_random_program(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))

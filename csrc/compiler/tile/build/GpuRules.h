@@ -57,6 +57,9 @@ private:
   /// Whether they are all that is computed of rows.
   bool isOnlineSum();
 
+  /// Pieces that a thread has under way of what it reads once: fewer of bytes, of which a piece has sixteen.
+  int64_t mostReadOnce() const;
+
   /// Of each load along the lanes, pieces that a thread has under way.
   int64_t piecesOfEach();
 

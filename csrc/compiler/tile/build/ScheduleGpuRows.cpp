@@ -3,6 +3,7 @@
 #include "compiler/tile/build/GpuRules.h"
 #include "compiler/tile/build/HeldValues.h"
 #include "compiler/tile/build/OnlineSum.h"
+#include "compiler/tile/ir/LinearLayout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -94,11 +95,13 @@ bool GpuRules::isOnlineSum() {
          });
 }
 
+int64_t GpuRules::mostReadOnce() const { return std::min(piecesReadOnce, tile::mostElementsOfThread / vector); }
+
 int64_t GpuRules::piecesOfEach() {
   int64_t loads = llvm::count_if(accesses, [&](const FusedLoops::Access &access) {
     return access.load && access.isFull && variesAlongLanes(access);
   });
-  return std::clamp<int64_t>(mostPieces / std::max<int64_t>(1, loads), 1, piecesReadOnce);
+  return std::clamp<int64_t>(mostPieces / std::max<int64_t>(1, loads), 1, mostReadOnce());
 }
 
 int64_t GpuRules::numReducedAxes() const {
@@ -146,11 +149,11 @@ void GpuRules::chooseRows() {
     if (isReadAgain && lanes > usualRowThreads * persistentElements / numHeld() && chooseHeldRows(lanes))
       return;
     int64_t words = llvm::divideCeil(lanes, std::max(width, vector));
-    int64_t threads = threadsFor(words / (isReadAgain ? 2 : piecesReadOnce), isReadAgain ? usualRowThreads : 256);
+    int64_t threads = threadsFor(words / (isReadAgain ? 2 : mostReadOnce()), isReadAgain ? usualRowThreads : 256);
     while (threads * numResults() < wantedThreads && threads * 2 <= std::min(pieces, maxThreads))
       threads *= 2;
     // A warp takes its row as a whole: a loop would wait for each of its tiles.
-    int64_t once = (threads == warpSize ? piecesReadOnce : piecesOfEach()) * vector;
+    int64_t once = (threads == warpSize ? mostReadOnce() : piecesOfEach()) * vector;
     int64_t limit = isReadAgain ? persistentElements / numHeld() : once;
     while (lanes > limit * threads && isReadAgain && threads < maxThreads)
       threads *= 2;
@@ -178,7 +181,7 @@ void GpuRules::chooseLoopedRows(bool isReadAgain) {
   int64_t e = extent(vectorAxis()) + schedule.mostSkipped(), pieces = llvm::divideCeil(e, vector);
   schedule.isOnline = isReadAgain;
   schedule.numThreads =
-      threadsFor(pieces / (isReadAgain ? onlineTiles : piecesReadOnce), isReadAgain ? onlineThreads : 256);
+      threadsFor(pieces / (isReadAgain ? onlineTiles : mostReadOnce()), isReadAgain ? onlineThreads : 256);
   // Few rows: more threads for each.
   while (schedule.numThreads * numResults() < wantedThreads && schedule.numThreads * 2 <= std::min(pieces, maxThreads))
     schedule.numThreads *= 2;
@@ -189,7 +192,7 @@ void GpuRules::chooseLoopedRows(bool isReadAgain) {
   int64_t perThread = llvm::divideCeil(pieces, schedule.numThreads);
   int64_t rounds = llvm::divideCeil(perThread, most);
   schedule.lanes = schedule.numThreads * vector * std::max<int64_t>(1, llvm::divideCeil(perThread, rounds));
-  schedule.unroll = isReadAgain ? onlineTiles : joins ? std::min(piecesReadOnce, perThread) : 1;
+  schedule.unroll = isReadAgain ? onlineTiles : joins ? std::min(mostReadOnce(), perThread) : 1;
 }
 
 bool GpuRules::joinsMoments() {
@@ -207,7 +210,7 @@ bool GpuRules::chooseRowTile(int64_t lanes, int64_t width, bool isReadAgain) {
     return false;
   // Pieces of a thread: fewer where programs would become rare.
   int64_t held = std::max<int64_t>(1, persistentElements / 2 / (width * numHeld()));
-  int64_t pieces = floorPower(isReadAgain ? std::min(piecesHeld, held) : piecesReadOnce);
+  int64_t pieces = floorPower(isReadAgain ? std::min(piecesHeld, held) : mostReadOnce());
   while (pieces > 1 && numResults() * lanes / (width * pieces) < wantedThreads / 2)
     pieces /= 2;
   schedule.rowAxis = row;

@@ -5,6 +5,9 @@
 
 namespace mlir::tile {
 
+/// Elements of a tile that a thread may have where kernels say how many threads they have: a thread has 255 registers.
+inline constexpr int64_t mostElementsOfThread = 64;
+
 /// An axis of a tile and a distance along it.
 struct AxisMove {
   int64_t axis, distance;

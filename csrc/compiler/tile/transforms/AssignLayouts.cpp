@@ -1,3 +1,4 @@
+#include "compiler/tile/ir/LinearLayout.h"
 #include "compiler/tile/transforms/Passes.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -15,9 +16,9 @@ using namespace mlir::tile;
 static constexpr int64_t warpSize = 32, maxThreads = 1024;
 /// Threads that share a small tile: enough to hide latency, and reductions stay cheap.
 static constexpr int64_t usualThreads = 256;
-/// Elements per thread from which on more threads are better, and what registers can hold at all: a thread has 255 of
-/// 32 bits. Kernels that say how many threads they want may fill half of them with one tile.
-static constexpr int64_t usualElements = 16, maxElements = 64, maxWantedElements = 128;
+/// Elements per thread from which on more threads are better. Kernels that say how many threads they want may fill half
+/// of a thread's registers with one tile.
+static constexpr int64_t usualElements = 16, maxWantedElements = 128;
 static constexpr int64_t accessBytes = 16;
 
 namespace {
@@ -83,7 +84,7 @@ void LayoutAssigner::collectTypes() {
 }
 
 LogicalResult LayoutAssigner::chooseThreads() {
-  int64_t mostElements = maxElements;
+  int64_t mostElements = mostElementsOfThread;
   // Schedules of graphs do not count what is left of a reduction along the lanes.
   bool isGiven = kernel->hasAttr("tile.threads");
   maxVector = std::max<int64_t>(1, accessBytes / (isGiven ? widestAlongLanes : widestBytes));
