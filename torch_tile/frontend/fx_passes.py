@@ -14,11 +14,13 @@ from typing import Any
 import torch
 from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from torch_tile.config import Settings
 from torch_tile.debug import limits
 from torch_tile.frontend import stated_sizes
 from torch_tile.frontend.complex_numbers import replace_complex
+from torch_tile.frontend.decompositions.orders import order_of_iterator
 from torch_tile.frontend.thin_products import replace_thin_products
 
 aten = torch.ops.aten
@@ -122,6 +124,18 @@ class _Emitter:
                 if isinstance(found, torch.SymInt) and found.node.expr == size.node.expr:
                     return self.call(aten.sym_size.int, candidate, dim)
         raise LookupError("no node holds this size")
+
+    def in_order(self, result: Node, value: torch.Tensor) -> Node:
+        """The result, stored in the order of a fake tensor of its sizes."""
+        strides = zip(value.shape, value.stride(), result.meta["val"].stride(), strict=True)
+        if all(statically_known_true(a == b) or statically_known_true(size == 1) for size, a, b in strides):
+            return result
+        order = order_of_iterator(value.shape, [(value.shape, value.stride())])
+        back = sorted(range(len(order)), key=order.__getitem__)
+        copy = self.call(
+            aten.clone.default, self.call(aten.permute.default, result, order), memory_format=torch.contiguous_format
+        )
+        return self.call(aten.permute.default, copy, back)
 
 
 def _argument(node: Node, position: int, name: str, default: Any = None) -> Any:
@@ -240,6 +254,8 @@ def replace_random(gm: GraphModule) -> int:
                 user.replace_all_uses_with(replacement[user.args[1]])
                 gm.graph.erase_node(user)
         else:
+            with gm.graph.inserting_before(node):
+                replacement = emitter.in_order(replacement, node.meta["val"])
             node.replace_all_uses_with(replacement)
         gm.graph.erase_node(node)
     gm.graph.eliminate_dead_code()

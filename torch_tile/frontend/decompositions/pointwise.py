@@ -18,7 +18,7 @@ aten = torch.ops.aten
 _LOW = (torch.float16, torch.bfloat16)
 
 
-def _promoted(*operands: torch.Tensor) -> torch.dtype:
+def promoted(*operands: torch.Tensor) -> torch.dtype:
     """The dtype of a result, in which tensors with dimensions count before those without."""
     kind = torch._prims_common.ELEMENTWISE_TYPE_PROMOTION_KIND.NO_OPMATH
     dtype: torch.dtype = torch._prims_common.elementwise_dtypes(*operands, type_promotion_kind=kind)[1]
@@ -28,12 +28,12 @@ def _promoted(*operands: torch.Tensor) -> torch.dtype:
 def _fmax(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     # torch.maximum where neither is NaN; a comparison with NaN is false. Of zeros ATen takes the first, or in bfloat16
     # the second.
-    is_first = a > b if _promoted(a, b) is torch.bfloat16 else a >= b
+    is_first = a > b if promoted(a, b) is torch.bfloat16 else a >= b
     return torch.where(is_first | torch.isnan(b), a, b)
 
 
 def _fmin(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    is_first = a < b if _promoted(a, b) is torch.bfloat16 else a <= b
+    is_first = a < b if promoted(a, b) is torch.bfloat16 else a <= b
     return torch.where(is_first | torch.isnan(b), a, b)
 
 
@@ -46,7 +46,7 @@ def _signbit(x: torch.Tensor) -> torch.Tensor:
 
 
 def hypot(a: torch.Tensor, b: torch.Tensor) -> Any:
-    dtype = _promoted(a, b)
+    dtype = promoted(a, b)
     wide = torch.float32 if dtype in _LOW else dtype
     return norm((a.to(wide), b.to(wide)), wide).to(dtype)
 
@@ -78,7 +78,7 @@ def _round_decimals(x: torch.Tensor, *, decimals: int) -> Any:
 
 def _addcdiv(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, value: Any = 1) -> Any:
     """In float32 and rounded once, as ATen's kernel; torch's decomposition rounds between its steps."""
-    dtype = _promoted(x, a, b)
+    dtype = promoted(x, a, b)
     if isinstance(value, (int, float)) and not is_in_range(value, torch.float32 if dtype in _LOW else dtype):
         return NotImplemented
     if dtype not in _LOW:
@@ -94,7 +94,7 @@ def _single(value: float, dtype: torch.dtype) -> float:
 
 def _lerp_number(start: torch.Tensor, end: torch.Tensor, weight: Any) -> Any:
     """From the nearer end, with one rounding of the product and the sum, as ATen's kernels."""
-    dtype = _promoted(start, end)
+    dtype = promoted(start, end)
     if dtype.is_complex or not isinstance(weight, (int, float)):
         return NotImplemented
     wide = torch.float32 if dtype in _LOW else dtype
@@ -108,7 +108,7 @@ def _lerp_number(start: torch.Tensor, end: torch.Tensor, weight: Any) -> Any:
 
 
 def _lerp(start: torch.Tensor, end: torch.Tensor, weight: torch.Tensor) -> Any:
-    dtype = _promoted(start, end, weight)
+    dtype = promoted(start, end, weight)
     if dtype.is_complex:
         return NotImplemented
     wide = torch.float32 if dtype in _LOW else dtype
@@ -130,7 +130,7 @@ def _celu(x: torch.Tensor, alpha: Any = 1.0) -> Any:
 
 def _sigmoid_backward(grad: torch.Tensor, output: torch.Tensor) -> Any:
     """In ATen's order: the product with 1 - output first."""
-    dtype = _promoted(grad, output)
+    dtype = promoted(grad, output)
     if dtype.is_complex:
         return NotImplemented
     wide = torch.float32 if dtype in _LOW else dtype
@@ -140,7 +140,7 @@ def _sigmoid_backward(grad: torch.Tensor, output: torch.Tensor) -> Any:
 
 def _logit_backward(grad: torch.Tensor, x: torch.Tensor, eps: float | None = None) -> torch.Tensor:
     """An eps below 0 is none."""
-    dtype = _promoted(grad, x)
+    dtype = promoted(grad, x)
     wide = torch.float32 if dtype in _LOW else dtype
     grad, x = grad.to(wide), x.to(wide)
     clamps = eps is not None and not eps < 0.0

@@ -28,6 +28,7 @@ from torch_tile.frontend.decompositions.interpolation import interpolation
 from torch_tile.frontend.decompositions.losses import of_input_dtype
 from torch_tile.frontend.decompositions.new_memory import with_new_results
 from torch_tile.frontend.decompositions.number_ranges import of_numbers_in_range
+from torch_tile.frontend.decompositions.orders import in_order_of_iterator
 from torch_tile.frontend.decompositions.padding import padding
 from torch_tile.frontend.decompositions.pointwise import pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
@@ -362,4 +363,6 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
     table.update((op, _of_some_or_none(table[op])) for op in _OF_MEANS if op in table)
     table[aten.nll_loss_backward.default] = _nll_loss_backward
     table[aten.nll_loss2d_backward.default] = _nll_loss_backward
-    return with_new_results(table)
+    table = with_new_results(table)
+    table.update(in_order_of_iterator(table))
+    return table
