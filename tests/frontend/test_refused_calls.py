@@ -544,3 +544,46 @@ def test_zeros_of_mixed_dtypes() -> None:
         return 1 / torch.fmax(a, b), 1 / torch.fmin(a, b)
 
     assert_same(compiled(signs)(a, b), signs(a, b))
+
+
+INFERENCE_WRITES: dict[str, Function] = {
+    "add_": lambda x, y: x.add_(y),
+    "view": lambda x, y: x[1:].mul_(y[1:]),
+    "setitem": lambda x, y: x.__setitem__(0, 1.0),
+    "out": lambda x, y: torch.add(y, 1, out=x),
+    "foreach": lambda x, y: torch._foreach_add_([x], 1.0),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch_tile. graph")
+@pytest.mark.parametrize("name", INFERENCE_WRITES)
+def test_writes_of_inference_tensors(name: str) -> None:
+    call = torch.compile(INFERENCE_WRITES[name], backend=BACKEND)
+    with torch.inference_mode():
+        x = torch.ones(3)
+    call(torch.ones(3), torch.ones(3))
+    for mode in (torch.enable_grad, torch.no_grad):
+        with mode(), pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            call(x, torch.ones(3))
+    expected = torch.ones(3)
+    INFERENCE_WRITES[name](expected, torch.ones(3))
+    with torch.inference_mode():
+        x = torch.ones(3)
+        call(x, torch.ones(3))
+    assert torch.equal(x, expected)
+
+
+def test_inference_tensors_that_are_read_are_compiled() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.clone().add_(1) * x
+
+    with torch.inference_mode():
+        x = torch.ones(3)
+    assert_same(compiled(function)(x), function(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
+@pytest.mark.parametrize("triangle", [torch.tril, torch.triu])
+def test_triangles_of_wide_unsigned_integers(triangle: Function, dtype: torch.dtype) -> None:
+    with pytest.raises(NotImplementedError, match="not implemented for"):
+        compiled(lambda x: triangle(x))(torch.zeros(3, 3, dtype=dtype))

@@ -38,7 +38,7 @@ from torch_tile.frontend.deterministic import called_deterministically, determin
 from torch_tile.frontend.finite import asserts_finite
 from torch_tile.frontend.inference_modes import traced_without_gradients
 from torch_tile.frontend.python_random import as_they_come as random_numbers_as_they_come
-from torch_tile.frontend.refused_calls import check_calls, check_level
+from torch_tile.frontend.refused_calls import check_calls, check_inference_tensors, check_level
 from torch_tile.frontend.reload import reload_graph
 from torch_tile.frontend.replaced_calls import replaced
 from torch_tile.frontend.storage_views import refuse_views_of_copies
@@ -115,6 +115,7 @@ def compile_with_autograd(
         settings.argument_names = containment.argument_names(gm)
         containment.check_arguments(inputs, settings.argument_names)
         check_calls(gm)
+        check_inference_tensors(gm, inputs)
         refuse_views_of_copies(gm)
         check_level()
         choices = [interpolations.choose, affine_grids.choose]

@@ -9,6 +9,7 @@ of `multilabel_margin_loss` counts labels behind the first -1, and those of `ups
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -154,6 +155,25 @@ def _is_made_without_gradients(x: torch.Tensor) -> bool:
         return False
     made = torch._C._autograd._get_creation_meta(x)
     return bool(made != torch._C._autograd.CreationMeta.DEFAULT)
+
+
+def check_inference_tensors(gm: Any, inputs: Sequence[Any]) -> None:
+    """Outside of inference mode, eager mode refuses writes of tensors that were made in it.
+
+    Raises:
+        UnsupportedError: the graph has such a write, or may have one.
+    """
+    if torch.is_inference_mode_enabled() or not isinstance(gm, GraphModule):
+        return
+    if not any(isinstance(x, torch.Tensor) and x.is_inference() for x in inputs):
+        return
+    # Calls over lists count no version.
+    writes_lists = any(name_of(node).startswith("_foreach_") and written_by(node) for node in gm.graph.nodes)
+    for node, x in zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=False):
+        if isinstance(x, torch.Tensor) and x.is_inference():
+            traced = node.meta.get("example_value")
+            if writes_lists or not isinstance(traced, torch.Tensor) or traced._version > 0:
+                raise UnsupportedError("import", "a write of an inference tensor outside of torch.inference_mode()")
 
 
 def check_calls(gm: Any) -> None:

@@ -87,6 +87,8 @@ _LEFT: dict[Any, Callable[[torch.dtype], bool]] = {
     aten.softplus.default: _is_not_float,
     aten.softshrink.default: _is_not_float,
     aten.trace.default: _is_bool,
+    aten.tril.default: _is_wide_unsigned,
+    aten.triu.default: _is_wide_unsigned,
     aten.upsample_bicubic2d.default: _is_not_float,
     aten.upsample_bicubic2d.vec: _is_not_float,
     aten.upsample_bilinear2d.default: _is_not_float,
