@@ -370,3 +370,44 @@ def test_padding_by_a_size_keeps_strides_if_it_only_cuts_off(layout: str) -> Non
     program = compiled(function, dynamic=True)
     for amount in (-1, 0, 2, 1):
         assert_same(program(x, amount), function(x, amount))
+
+
+BOUNDARIES = (
+    torch.tensor([False, False, True, True]),
+    torch.tensor([0, 3, 7, 200], dtype=torch.uint8),
+    torch.tensor([0, 3, 7, 200]),
+    torch.tensor([0.0, 1.1, 7.0, 200.0], dtype=torch.float16),
+    torch.tensor([0.0, 1.1, 7.0, 200.0], dtype=torch.float64),
+)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("value", [2, 300, -1, 1.1, 1e6, math.nan])
+def test_bucket_of_a_number(value: float, dynamic: bool) -> None:
+    """It gets the common dtype, not that of the boundaries."""
+
+    def function(value: float, boundaries: tuple[torch.Tensor, ...]) -> Any:
+        return [torch.bucketize(value, each, right=right) for each in boundaries for right in (False, True)]
+
+    result = compiled(function, dynamic=dynamic)(value, BOUNDARIES)
+    assert_same(result, function(value, BOUNDARIES), exact=True)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_powers_of_truth_values(dynamic: bool) -> None:
+    def function(x: torch.Tensor) -> Any:
+        return x**True, x**False, x**1, x.int() ** True, x.half() ** False, (x**True) & x
+
+    x = torch.tensor([True, False])
+    assert_same(compiled(function, dynamic=dynamic)(x), function(x), exact=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_numbers_that_are_rounded_to_16_bits(dtype: torch.dtype, dynamic: bool) -> None:
+    def function(x: torch.Tensor) -> Any:
+        quotients = [quotient for number in (1e10, -1e39, 1.1, 3) for quotient in (number // x, x // number)]
+        return *quotients, torch.xlogy(x, 1e10), torch.xlogy(1e10, x), torch.special.xlog1py(x, 1e39)
+
+    x = torch.tensor([1.0, 2.0, 300.0, 0.1, 0.0], dtype=dtype)
+    assert_same(compiled(function, dynamic=dynamic)(x), function(x))

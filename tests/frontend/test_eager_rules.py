@@ -302,3 +302,23 @@ def test_numbers_at_equal_distances_are_those_of_eager_mode(dtype: torch.dtype) 
     call = compiled(function, dynamic=True)
     for n in (5, 77, 78, 1000):
         assert_same(call(torch.ones(n, dtype=dtype)), function(torch.ones(n, dtype=dtype)), exact=True)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_numbers_between_complex_ends(dynamic: bool) -> None:
+    def function(a: torch.Tensor, b: torch.Tensor) -> Any:
+        ends = torch.linspace(0, a, 5), torch.linspace(a, 2, 5), torch.linspace(a, b, 5), torch.logspace(0, a, 5)
+        return *ends, torch.linspace(a.to(torch.complex128), 1, 3) * 2, torch.linspace(b, 3, 5)
+
+    a, b = torch.tensor(1j), torch.tensor(2.0, dtype=torch.float64)
+    assert_same(compiled(function, dynamic=dynamic)(a, b), function(a, b), 1e-6, 1e-6)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("dtype", [torch.int16, torch.uint8, torch.int64], ids=str)
+def test_softmax_of_no_integers(dtype: torch.dtype, training: bool) -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return x.softmax(-1), x.log_softmax(0), y * 2
+
+    x, y = torch.zeros(0, 3, dtype=dtype), torch.ones(2, requires_grad=training)
+    assert_same(compiled(function)(x, y), function(x, y))

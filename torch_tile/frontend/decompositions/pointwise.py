@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -221,7 +222,12 @@ def _pow_of_number(base: Any, exponent: torch.Tensor) -> Any:
 
 
 def _pow_to_number(base: torch.Tensor, exponent: Any) -> Any:
-    if not isinstance(exponent, int) or isinstance(exponent, bool) or exponent < 0:
+    if isinstance(exponent, bool):
+        # A truth value stays one; the rule for fake tensors says that it does not.
+        if base.dtype is not torch.bool:
+            return aten.pow.Tensor_Scalar(base, int(exponent))
+        return base.clone() if exponent else torch.ones_like(base)
+    if not isinstance(exponent, int) or exponent < 0:
         return NotImplemented
     if not _is_integer(torch.result_type(base, exponent)) or not _is_integer(base.dtype):
         return NotImplemented
@@ -285,10 +291,13 @@ def _bucketize(values: torch.Tensor, boundaries: torch.Tensor, *, out_int32: boo
 
 
 def _bucketize_number(value: Any, boundaries: torch.Tensor, *, out_int32: bool = False, right: bool = False) -> Any:
-    tensor = torch.scalar_tensor(
-        value, dtype=boundaries.dtype if isinstance(value, int) else None, device=boundaries.device
-    )
-    return _bucketize(tensor, boundaries, out_int32=out_int32, right=right)
+    """ATen converts a tensor of the number to the common dtype, in which it may wrap around, or be infinite."""
+    is_integer = isinstance(value, (int, torch.SymInt))
+    dtype = torch.result_type(boundaries, value if isinstance(value, (bool, int, float)) else 0 if is_integer else 0.0)
+    if dtype is torch.bool:
+        return NotImplemented
+    wide = torch.scalar_tensor(value, dtype=torch.int64 if is_integer else torch.float64, device=boundaries.device)
+    return _bucketize(wide.to(dtype), boundaries, out_int32=out_int32, right=right)
 
 
 def _searchsorted(
@@ -323,6 +332,42 @@ def _searchsorted(
     return _searched(element, length, values.to(dtype), out_int32, right)
 
 
+def _rounded(number: Any, other: torch.Tensor) -> torch.Tensor:
+    """A number as an element of a tensor of 16 bits, infinite where it is beyond them."""
+    return torch.scalar_tensor(number, dtype=torch.float64, device=other.device).to(other.dtype)
+
+
+def _whole_quotient(a: Any, b: torch.Tensor, *, rounding_mode: str | None) -> Any:
+    """The kernels round a number that is divided, as they do not round divisors."""
+    if rounding_mode is None or isinstance(a, torch.Tensor) or b.dtype not in _LOW:
+        return NotImplemented
+    return aten.div.Tensor_mode(_rounded(a, b), b, rounding_mode=rounding_mode)
+
+
+def _of_rounded_numbers(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a number and a tensor, in either order; `op` is that of two tensors."""
+
+    @functools.wraps(function)
+    def decomposition(*args: Any) -> Any:
+        x = next(each for each in args if isinstance(each, torch.Tensor))
+        if x.dtype not in _LOW:
+            return function(*args)
+        return op(*(each if isinstance(each, torch.Tensor) else _rounded(each, x) for each in args))
+
+    return decomposition
+
+
+def of_rounded_numbers(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
+    """Those of `table` whose kernels round numbers to the 16 bits of a tensor."""
+    tensors = {
+        aten.special_xlog1py.other_scalar: aten.special_xlog1py.default,
+        aten.special_xlog1py.self_scalar: aten.special_xlog1py.default,
+        aten.xlogy.Scalar_Other: aten.xlogy.Tensor,
+        aten.xlogy.Scalar_Self: aten.xlogy.Tensor,
+    }
+    return {op: _of_rounded_numbers(of_tensors, table[op]) for op, of_tensors in tensors.items() if op in table}
+
+
 def pointwise() -> dict[Any, Callable[..., Any]]:
     """Overload -> decomposition."""
     return {
@@ -331,6 +376,7 @@ def pointwise() -> dict[Any, Callable[..., Any]]:
         aten.bucketize.Scalar: _bucketize_number,
         aten.bucketize.Tensor: _bucketize,
         aten.celu.default: _celu,
+        aten.div.Tensor_mode: _whole_quotient,
         aten.elu.default: _elu,
         aten.fmax.default: _fmax,
         aten.fmin.default: _fmin,

@@ -30,7 +30,7 @@ from torch_tile.frontend.decompositions.new_memory import with_new_results
 from torch_tile.frontend.decompositions.number_ranges import of_numbers_in_range
 from torch_tile.frontend.decompositions.orders import in_order_of_iterator
 from torch_tile.frontend.decompositions.padding import padding
-from torch_tile.frontend.decompositions.pointwise import pointwise
+from torch_tile.frontend.decompositions.pointwise import of_rounded_numbers, pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
 from torch_tile.frontend.decompositions.products import products
 from torch_tile.frontend.decompositions.refused_dtypes import BATCH_NORMS, without_refused_dtypes
@@ -39,7 +39,7 @@ from torch_tile.frontend.decompositions.thresholds import thresholds
 from torch_tile.frontend.decompositions.value_checks import value_checks
 from torch_tile.frontend.decompositions.variances import of_norm, variances
 from torch_tile.frontend.decompositions.views import views
-from torch_tile.frontend.decompositions.zero_dim import zero_dim
+from torch_tile.frontend.decompositions.zero_dim import unless_empty, zero_dim
 
 aten = torch.ops.aten
 
@@ -196,13 +196,16 @@ def _not_below_float64_on_cpu(function: Callable[..., Any]) -> Callable[..., Any
     return lambda x: NotImplemented if x.device.type == "cpu" and x.dtype is not torch.float64 else function(x)
 
 
-def _spaced_by_aten_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+def _spaced_by_aten_on_cpu(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     """Numbers at equal distances that are rounded otherwise become other indices, and ATen's rounding depends on the
-    vectors of the processor."""
+    vectors of the processor. Between complex tensors lie complex numbers, of which fake implementations know nothing.
+    """
 
-    def spaced(*args: Any, device: Any = None, **kwargs: Any) -> Any:
+    def spaced(*args: Any, dtype: torch.dtype | None = None, device: Any = None, **kwargs: Any) -> Any:
+        if dtype is None and any(isinstance(end, torch.Tensor) and end.is_complex() for end in args):
+            return op(*args, dtype=torch.get_default_dtype().to_complex(), device=device, **kwargs)
         is_cpu = device is not None and torch.device(device).type == "cpu"
-        return NotImplemented if is_cpu else function(*args, device=device, **kwargs)
+        return NotImplemented if is_cpu else function(*args, dtype=dtype, device=device, **kwargs)
 
     return spaced
 
@@ -348,16 +351,18 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         overloads = packet.overloads()  # type: ignore[no-untyped-call]
         for op in (getattr(packet, overload) for overload in overloads):
             if op in table:
-                table[op] = _spaced_by_aten_on_cpu(table[op])
+                table[op] = _spaced_by_aten_on_cpu(op, table[op])
     table.update((op, _not_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY)
     table.update((op, _not_below_float64_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY_BELOW_FLOAT64)
     table[aten.huber_loss.default] = of_input_dtype(table[aten.huber_loss.default])
+    table.update(of_rounded_numbers(table))
     table.update(interpolation(table))
     table.update(without_refused_dtypes(table))
     table.update(of_numbers_in_range(table))
     if is_training:
         softmaxes = (aten._softmax, aten._log_softmax, aten._softmax_backward_data, aten._log_softmax_backward_data)
         table.update(get_decompositions(softmaxes))
+        table.update((op, unless_empty(table[op])) for op in (aten._softmax.default, aten._log_softmax.default))
     if has_foreach:
         table.update(foreach())
     table.update((op, _of_some_or_none(table[op])) for op in _OF_MEANS if op in table)

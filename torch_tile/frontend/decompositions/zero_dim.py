@@ -1,25 +1,42 @@
-"""Operators along a dimension of a 0-d tensor: ATen treats it as a tensor of one element."""
+"""Operators along a dimension of a 0-d tensor: ATen treats it as a tensor of one element. Softmaxes without elements,
+which ATen takes of every dtype."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 aten = torch.ops.aten
 
 
+def _is_empty_integer(x: torch.Tensor) -> bool:
+    return not x.dtype.is_floating_point and not x.dtype.is_complex and statically_known_true(x.numel() == 0)
+
+
+def unless_empty(softmax: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of a softmax, for integers without elements too."""
+
+    @functools.wraps(softmax)
+    def decomposition(x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
+        return torch.empty_like(x) if _is_empty_integer(x) else softmax(x, dim, half_to_float)
+
+    return decomposition
+
+
 def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
     if x.dim():
-        return NotImplemented
+        return torch.empty_like(x) if _is_empty_integer(x) else NotImplemented
     return aten._softmax.default(x.unsqueeze(0), 0, half_to_float).squeeze(0)
 
 
 def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
     if x.dim():
-        return NotImplemented
+        return torch.empty_like(x) if _is_empty_integer(x) else NotImplemented
     return aten._log_softmax.default(x.unsqueeze(0), 0, half_to_float).squeeze(0)
 
 
