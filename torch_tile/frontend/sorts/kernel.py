@@ -74,13 +74,13 @@ def order(x: Any, column: Any, shape: Shape) -> Any:
 @torch_tile.jit
 def sort_rows(x, values, places, rows, S: tl.constexpr):
     """Sorts `S.rows` rows of the tensor `x`; `values` or `places` is None if nothing reads it. `S` is a `Shape`."""
-    row = tl.program_id(0) * S.rows + tl.arange(0, S.rows)[:, None]
+    row = tl.program_id(0).to(tl.int64) * S.rows + tl.arange(0, S.rows)[:, None]
     column = tl.arange(0, S.width)[None, :]
-    begin = row.to(tl.int64) * S.length
+    begin = row * S.length
     is_row = row < rows
     place = order(tl.load(x + begin + column, mask=is_row & (column < S.length), other=0), column, S)
     is_kept = is_row & (column < S.kept)
-    result = row.to(tl.int64) * S.kept + column
+    result = row * S.kept + column
     if places is not None:
         tl.store(places + result, place, mask=is_kept)
     if values is not None:

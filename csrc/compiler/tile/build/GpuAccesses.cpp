@@ -173,6 +173,10 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
     if (!op.isReduction())
       continue;
     numValues = std::max<int64_t>(numValues, op.getNumResults());
+    int64_t bytes = 0;
+    for (BlockArgument carried : op.getCombine().front().getArguments().take_front(op.getNumResults()))
+      bytes += torch_tile::fusion::elementBytes(carried.getType());
+    valueBytes = std::max(valueBytes, bytes);
     if (member.isFull)
       for (Operation &inner : op.getCombine().front()) {
         bool divides = isa<arith::DivFOp>(inner);

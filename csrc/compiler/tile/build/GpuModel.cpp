@@ -1,6 +1,7 @@
 // How long a nest takes on a GPU under a schedule: memory, caches, instructions and what waits.
 #include "compiler/tile/build/GpuModel.h"
 #include "compiler/tile/build/HeldValues.h"
+#include "compiler/tile/ir/LinearLayout.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/MathExtras.h"
@@ -27,6 +28,8 @@ static constexpr double exchangeWork = 18;
 static constexpr double rowDivisionWork = 5;
 /// Writing a part of a sector takes the cache as long as so many sectors: it is put together with what was there.
 static constexpr double partWeight = 2;
+/// Shared memory of a block beside rows: the driver's, and what reductions exchange.
+static constexpr int64_t reservedBytes = 2 << 10;
 /// Registers of a thread beside the elements it holds.
 static constexpr int64_t ownRegisters = 28;
 /// Elements that a thread loads before it uses the first.
@@ -128,6 +131,16 @@ int64_t GpuModel::registersOf(const Schedule &schedule) const {
 bool GpuModel::hasRegisters(const Schedule &schedule) const {
   return registersOf(schedule) * std::max<int64_t>(schedule.numThreads, warpSize) * schedule.programsPerBlock <=
          machine.registers;
+}
+
+bool GpuModel::hasRoom(const Schedule &schedule, int64_t sharedBytes) const {
+  int v = schedule.vectorAxis, r = schedule.rowAxis;
+  if (schedule.lanes * schedule.rows > std::max(schedule.numThreads, warpSize) * tile::mostElementsOfThread)
+    return false;
+  if (v < 0 || r < 0 || !loops.axes[v].reduced || loops.axes[r].reduced || areRowsInWarps(schedule, widestAlong(v)))
+    return true;
+  int64_t bytes = schedule.lanes * schedule.rows * valueBytes * schedule.programsPerBlock;
+  return bytes + bytes / warpSize + reservedBytes <= sharedBytes; // one element more for each warp, between rows
 }
 
 bool GpuModel::readsRows(const Schedule &schedule) const {

@@ -22,6 +22,8 @@ public:
   double busyness(const Schedule &schedule) const;
   /// Whether a block of so many threads has the registers that they need, as far as that is known before code is made.
   bool hasRegisters(const Schedule &schedule) const;
+  /// Whether threads can hold a tile, and rows that go through shared memory have room there.
+  bool hasRoom(const Schedule &schedule, int64_t sharedBytes) const;
   /// Whether the nest reads and writes few tensors, at places that follow its axes: what its threads hold is known well
   /// enough to try larger tiles, and to trust smaller differences.
   bool isPlain() const { return plain; }
@@ -117,6 +119,8 @@ private:
   bool plain = false;
   double numPoints = 1;
   int64_t numValues = 1;
+  /// Bytes of the numbers that one reduction carries.
+  int64_t valueBytes = 0;
   /// Instructions of a point by stage; without what an earlier stage has computed, which a thread may hold.
   llvm::SmallVector<double> stageWork, firstWork;
   /// Instructions of the combiners of all reductions for a point; without what is known where counts are constants.

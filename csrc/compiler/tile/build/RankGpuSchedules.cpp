@@ -76,7 +76,9 @@ static Schedule rankGpuSchedules(FusedLoops &loops, int64_t sharedBytes, std::ve
     return usual;
   std::vector<Schedule> candidates = gpuCandidates(loops, model);
   candidates.push_back(usual);
+  auto fits = [&](const Schedule &candidate) { return model.hasRoom(candidate, sharedBytes); };
   auto rank = [&] {
+    llvm::erase_if(candidates, [&](const Schedule &candidate) { return !fits(candidate); });
     for (Schedule &candidate : candidates)
       candidate.predictedNs = model.predictNs(candidate);
     llvm::stable_sort(candidates, [](const Schedule &a, const Schedule &b) { return a.predictedNs < b.predictedNs; });
@@ -97,6 +99,8 @@ static Schedule rankGpuSchedules(FusedLoops &loops, int64_t sharedBytes, std::ve
       candidates.back().pieceLanes = lanes;
     }
   rank();
+  if (candidates.empty())
+    return usual;
   Schedule best = candidates.front();
   all.insert(all.end(), candidates.begin(), candidates.end());
   // Which programs run at the same time: those that share what memory moves at once should.
@@ -123,7 +127,7 @@ static Schedule rankGpuSchedules(FusedLoops &loops, int64_t sharedBytes, std::ve
   else if (usual.isPlain && !model.readsRows(usual))
     needed = hasSameAxes(best, usual) ? worthwhileResized : worthwhileKnown;
   bool isWorthwhile = best.predictedNs < needed * usual.predictedNs && (isKnown || usual.predictedNs >= launchNs);
-  Schedule chosen = isWorthwhile ? best : usual;
+  Schedule chosen = isWorthwhile || !fits(usual) ? best : usual;
   if (!usual.isPlain && isKnown && chosen.heldBytes == 0)
     chosen = leastBusy(model, chosen, all);
   chosen.floorNs = usual.floorNs;
