@@ -30,8 +30,11 @@ SIGNATURE = r"graph\.func @\w+\((.*?)\) (?:->|attributes) "
 _TENSOR = r"(?:!graph\.tensor)?<\[(.*?)\], (\w+)(?:, \[(.*?)\])?>"
 
 
-def compile_for_gpu(function: Callable[..., Any], *arguments: Any, dynamic: bool = False) -> dict[str, str]:
-    """The stages of a function's compilation for a GPU, of which each tensor is taken to be there."""
+def compile_for_gpu(
+    function: Callable[..., Any], *arguments: Any, dynamic: bool = False, alternative: int = 0
+) -> dict[str, str]:
+    """The stages of a function's compilation for a GPU, of which each tensor is taken to be there. `alternative`: the
+    number of the schedules, of those that may be timed."""
     import torch_tile.frontend.aot as aot
     from torch_tile.frontend.decompositions import short_scans
 
@@ -40,7 +43,7 @@ def compile_for_gpu(function: Callable[..., Any], *arguments: Any, dynamic: bool
     def compile_graph(gm: Any, inputs: Any, kind: str, settings: Any) -> Any:
         files: dict[str, str] = {}
         text = _C.print_graph(gm).text
-        options = {"target": "sm_90"}
+        options = {"target": "sm_90", "schedules": ",".join([str(alternative)] * 8)}
         _C.compile_graph(text, options, None, 0, files.__setitem__, [None] * 64, device="cuda:0", architecture="sm_90")
         found.append(files)
         return make_boxed_func(gm.forward)
