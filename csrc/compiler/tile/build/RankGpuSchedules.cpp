@@ -72,11 +72,11 @@ static Schedule rankGpuSchedules(FusedLoops &loops, int64_t sharedBytes, std::ve
   usual.predictedNs = model.predictNs(usual);
   usual.floorNs = model.floorNs();
   usual.isPlain = model.isPlain();
-  if (isNearFloor(usual) && !considered)
+  auto fits = [&](const Schedule &candidate) { return model.hasRoom(candidate, sharedBytes); };
+  if (isNearFloor(usual) && fits(usual) && !considered)
     return usual;
   std::vector<Schedule> candidates = gpuCandidates(loops, model);
   candidates.push_back(usual);
-  auto fits = [&](const Schedule &candidate) { return model.hasRoom(candidate, sharedBytes); };
   auto rank = [&] {
     llvm::erase_if(candidates, [&](const Schedule &candidate) { return !fits(candidate); });
     for (Schedule &candidate : candidates)
