@@ -169,7 +169,7 @@ def check_inference_tensors(gm: Any, inputs: Sequence[Any]) -> None:
         return
     # Calls over lists count no version.
     writes_lists = any(name_of(node).startswith("_foreach_") and written_by(node) for node in gm.graph.nodes)
-    for node, x in zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=False):
+    for node, x in zip(gm.graph.find_nodes(op="placeholder"), inputs, strict=True):
         if isinstance(x, torch.Tensor) and x.is_inference():
             traced = node.meta.get("example_value")
             if writes_lists or not isinstance(traced, torch.Tensor) or traced._version > 0:

@@ -36,11 +36,11 @@ struct GpuMachine {
   /// Longer for each element of a thread, whose registers keep other threads away; and, where rows are held from stage
   /// to stage, for each beyond the first four.
   double elementShare = 0.05 / 16, heldShare = 0.15 / 16;
-  /// In tiles over two axes, for each doubling of a thread's elements from so many on.
-  double doublingShare = 0.2;
-  int64_t freeElements = 8;
   /// Likewise in kernels of many accesses, or of such as indices choose: a thread has values of each for every element.
   double busyElementShare = 0.01;
+  /// Likewise in tiles over two axes, for each doubling of a thread's elements from so many on.
+  double doublingShare = 0.2;
+  int64_t freeElements = 8;
   /// From issuing a load until its data is there.
   double loadNs = 700;
   /// From the start of one block to that of the next, on whatever multiprocessors.

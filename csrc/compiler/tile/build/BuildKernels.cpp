@@ -173,7 +173,7 @@ static FailureOr<LaunchOp> buildKernel(ModuleOp module, FusionOp fusion, const S
         read.push_back(access.buffer);
     schedule.isBackwards = directions.isBackwards(read);
   }
-  if (options.isGpu && !isInOrder)
+  if (options.isGpu && schedule.numThreads > 0)
     schedule.hasRowsInWarps = areRowsInWarps(schedule, widestAlongLanes(loops, schedule));
   KernelEmitter emitter(loops, schedule, options, module, fusion.getLoc());
   FailureOr<tile::KernelOp> kernel = emitter.run(name);

@@ -35,7 +35,7 @@ bool KernelEmitter::isOnlyTile() const {
   for (auto [k, axis] : llvm::enumerate(loops.axes))
     if (axis.reduced && (int)k != schedule.vectorAxis)
       return false;
-  return (hasColumns() && !options.isGpu) || isOneTile();
+  return hasColumnLoop() || isOneTile();
 }
 
 /// Whether the combiner only compares and chooses among what is carried as `number`.

@@ -28,8 +28,6 @@ static constexpr double exchangeWork = 18;
 static constexpr double rowDivisionWork = 5;
 /// Writing a part of a sector takes the cache as long as so many sectors: it is put together with what was there.
 static constexpr double partWeight = 2;
-/// Shared memory of a block beside rows: the driver's, and what reductions exchange.
-static constexpr int64_t reservedBytes = 2 << 10;
 /// Registers of a thread beside the elements it holds.
 static constexpr int64_t ownRegisters = 28;
 /// Elements that a thread loads before it uses the first.
@@ -140,7 +138,7 @@ bool GpuModel::hasRoom(const Schedule &schedule, int64_t sharedBytes) const {
   if (v < 0 || r < 0 || !loops.axes[v].reduced || loops.axes[r].reduced || areRowsInWarps(schedule, widestAlong(v)))
     return true;
   int64_t bytes = schedule.lanes * schedule.rows * valueBytes * schedule.programsPerBlock;
-  return bytes + bytes / warpSize + reservedBytes <= sharedBytes; // one element more for each warp, between rows
+  return bytes + bytes / warpSize + reservedSharedBytes <= sharedBytes; // one element more for each warp, between rows
 }
 
 bool GpuModel::readsRows(const Schedule &schedule) const {
@@ -222,9 +220,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
   auto isParallel = [&](int k) { return !loops.axes[k].reduced; };
   int64_t threads = std::max<int64_t>(schedule.numThreads, warpSize), rows = r >= 0 ? schedule.rows : 1;
   int64_t points = schedule.lanes * rows, widestBytes = widestAlong(v);
-  int64_t vector = std::max<int64_t>(1, schedule.pieceLanes ? schedule.pieceLanes : accessBytes / widestBytes);
-  while (vector > 1 && (points % vector != 0 || vector * threads > points))
-    vector /= 2;
+  int64_t most = std::max<int64_t>(1, schedule.pieceLanes ? schedule.pieceLanes : accessBytes / widestBytes);
+  int64_t vector = tile::lanesOfPiece(points, threads, most);
 
   // What threads compute: of a tile that they do not divide, some elements twice.
   auto slots = (double)(threads * vector * (int64_t)llvm::divideCeil(points, threads * vector));

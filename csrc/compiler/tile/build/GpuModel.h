@@ -99,7 +99,7 @@ private:
     double count, sectors, lines;
     bool isGathered, hasParts; // parts: some sectors are not covered as a whole
     double placeWork = 0;      // instructions that find the place of an element in a tile of two axes
-    bool isDivided = false;    // whether they need its row
+    bool isDivided = false;    // whether they divide by the length of a row
   };
   Request requestsOf(const Stream &stream, const Schedule &schedule, int64_t vector) const;
 

@@ -14,26 +14,27 @@ namespace torch_tile::tile_build {
 /// Of a piece that the threads of a GPU load at once.
 static constexpr int64_t pieceBytes = 16;
 
+bool variesAlongLanes(FusedLoops &loops, const Schedule &schedule, const FusedLoops::Access &access) {
+  StringRef name = loops.axes[schedule.vectorAxis].name;
+  std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, name);
+  return !stride || !stride->isConstant(0) ||
+         llvm::any_of(access.scalars, [&](Value v) { return loops.variesAlong(v, name); });
+}
+
 int64_t widestAlongLanes(FusedLoops &loops, const Schedule &schedule) {
   int64_t widest = 1;
   if (schedule.vectorAxis < 0)
     return widest;
-  const torch_tile::fusion::Axis &axis = loops.axes[schedule.vectorAxis];
-  for (const FusedLoops::Access &access : loops.accesses()) {
-    std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, axis.name);
-    bool varies = !stride || !stride->isConstant(0) ||
-                  llvm::any_of(access.scalars, [&](Value v) { return loops.variesAlong(v, axis.name); });
-    if (varies && (access.isFull || !axis.reduced))
+  bool isReduced = loops.axes[schedule.vectorAxis].reduced;
+  for (const FusedLoops::Access &access : loops.accesses())
+    if ((access.isFull || !isReduced) && variesAlongLanes(loops, schedule, access))
       widest = std::max(widest, torch_tile::fusion::elementBytes(access.elementType));
-  }
   return widest;
 }
 
 bool areRowsInWarps(const Schedule &schedule, int64_t widestBytes) {
-  int64_t points = schedule.lanes * schedule.rows;
-  int64_t vector = schedule.pieceLanes ? schedule.pieceLanes : std::max<int64_t>(1, pieceBytes / widestBytes);
-  while (vector > 1 && (points % vector != 0 || vector * schedule.numThreads > points))
-    vector /= 2;
+  int64_t most = schedule.pieceLanes ? schedule.pieceLanes : std::max<int64_t>(1, pieceBytes / widestBytes);
+  int64_t vector = tile::lanesOfPiece(schedule.lanes * schedule.rows, schedule.numThreads, most);
   return tile::areRowsInWarps({schedule.rows, schedule.lanes}, schedule.numThreads, vector);
 }
 

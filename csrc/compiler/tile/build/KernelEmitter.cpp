@@ -210,7 +210,7 @@ void KernelEmitter::emitProgram() {
 /// Whether the tiles of a row axis are a loop of the program.
 bool KernelEmitter::hasRowTiles() const {
   if (isVectorReduced())
-    return hasColumns() && !options.isGpu;
+    return hasColumnLoop();
   return schedule.rowAxis >= 0 && !isRowReduced() &&
          !(schedule.rowBlock == schedule.rows && schedule.block == schedule.lanes);
 }
@@ -274,7 +274,7 @@ void KernelEmitter::emitRowTile() {
   bindings[vectorName()] = exprs.constant(0);
   bool isWhole =
       loops.facts().divides(loops.sizes().constant(schedule.rows), loops.axes[schedule.rowAxis].extent) == Proof::Yes;
-  if (hasColumns() && !options.isGpu) {
+  if (hasColumnLoop()) {
     if (isWhole || mayOverlap(schedule.rowAxis, schedule.rows))
       return emitStages();
     Value rows = exprs.constant(schedule.rows), left = arith::SubIOp::create(builder, rowHigh, bindings[rowName()]);

@@ -282,6 +282,8 @@ private:
   bool hasColumns() const {
     return schedule.rowAxis >= 0 && isVectorReduced() && !isRowReduced() && !(options.isGpu && schedule.hasRowsInWarps);
   }
+  /// Whether a program takes such tiles one after the other: on a processor.
+  bool hasColumnLoop() const { return !options.isGpu && hasColumns(); }
   /// While it lives, the rows of such tiles are the lanes.
   class ColumnGuard {
   public:

@@ -91,11 +91,15 @@ Schedule chooseSchedule(FusedLoops &loops, int64_t vectorBytes, bool foldsLanes)
 /// stay in registers or shared memory (of which a multiprocessor has `sharedBytes`) from one stage to the next where
 /// they fit, enough loads under way to hide the memory's latency.
 Schedule chooseGpuSchedule(FusedLoops &loops, int64_t sharedBytes);
+/// Whether the lanes of a tile have different elements of an access.
+bool variesAlongLanes(FusedLoops &loops, const Schedule &schedule, const FusedLoops::Access &access);
 /// Bytes of the widest element in memory that lies along the lanes.
 int64_t widestAlongLanes(FusedLoops &loops, const Schedule &schedule);
 /// Whether the threads of a GPU that hold a row of a tile are of one warp: tile.reduce then combines rows by shuffles,
 /// otherwise through shared memory. `widestBytes` is of an element that lies along the lanes.
 bool areRowsInWarps(const Schedule &schedule, int64_t widestBytes);
+/// Shared memory that a block takes beside rows: the driver's, and what reductions exchange.
+inline constexpr int64_t reservedSharedBytes = 2 << 10;
 /// All that are considered, in no order, with predictions; some more than once.
 std::vector<Schedule> gpuSchedules(FusedLoops &loops, int64_t sharedBytes);
 /// The first one that is considered.

@@ -37,9 +37,7 @@ Schedule GpuRules::run() {
   }
   schedule.vectorAxis = cost.chooseVectorAxis();
   schedule.programCostNs = 1;
-  for (const FusedLoops::Access &access : accesses)
-    if ((access.isFull || !vectorAxis().reduced) && variesAlongLanes(access))
-      widestBytes = std::max(widestBytes, torch_tile::fusion::elementBytes(access.elementType));
+  widestBytes = widestAlongLanes(loops, schedule);
   vector = std::max<int64_t>(1, accessBytes / widestBytes);
   alignRows();
   bool hasReduction = llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; });
@@ -61,9 +59,7 @@ std::optional<int64_t> GpuRules::knownExtent() const {
 }
 
 bool GpuRules::variesAlongLanes(const FusedLoops::Access &access) {
-  std::optional<SizeExpr> stride = strideAlong(loops.sizes(), access.offset, vectorAxis().name);
-  return !stride || !stride->isConstant(0) ||
-         llvm::any_of(access.scalars, [&](Value v) { return loops.variesAlong(v, vectorAxis().name); });
+  return tile_build::variesAlongLanes(loops, schedule, access);
 }
 
 void GpuRules::alignRows() {

@@ -29,8 +29,6 @@ static constexpr int64_t piecesReadOnce = 8, mostPieces = 16, piecesHeld = 4;
 static constexpr int64_t onlineThreads = 128, onlineTiles = 4;
 /// Pieces of a row from which on its maximum and sum of exponentials come of one pass.
 static constexpr int64_t onlinePieces = 1024;
-/// Shared memory that a block takes beside the rows it holds: the driver's, and what reductions exchange.
-static constexpr int64_t reservedBytes = 2 << 10;
 /// Blocks of a multiprocessor that hold rows: one is read while the other is reduced and written.
 static constexpr int64_t mostHeldBlocks = 2;
 /// Elements that a thread computes side by side there.
@@ -59,7 +57,7 @@ bool GpuRules::chooseHeldRows(int64_t lanes) {
     auto type = cast<GraphTensorType>(buffer.getType());
     bytes += isRow ? llvm::alignTo(lanes, tile) * torch_tile::fusion::elementBytes(type.getElementType()) : 0;
   }
-  int64_t blocks = std::min(sharedBytes / (bytes + reservedBytes), hasSum ? mostHeldBlocks : 1);
+  int64_t blocks = std::min(sharedBytes / (bytes + reservedSharedBytes), hasSum ? mostHeldBlocks : 1);
   if (blocks == 0)
     return false;
   schedule.isOnline = true;

@@ -85,6 +85,12 @@ LinearAttr tile::sliceLayout(LinearAttr layout, ArrayRef<int64_t> shape, int64_t
   return LinearAttr::get(layout.getContext(), registers, threads);
 }
 
+int64_t tile::lanesOfPiece(int64_t numElements, int64_t threads, int64_t most) {
+  while (most > 1 && (numElements % most != 0 || most * threads > numElements))
+    most /= 2;
+  return most;
+}
+
 bool tile::areRowsInWarps(ArrayRef<int64_t> shape, int64_t threads, int64_t vector) {
   constexpr int64_t warpSize = 32;
   int64_t size = shape.back(), numElements = 1;

@@ -20,6 +20,9 @@ AxisMove axisMove(int64_t move, ArrayRef<int64_t> shape);
 /// become copies. It is that of the tile with size 1 along the axis, too.
 LinearAttr sliceLayout(LinearAttr layout, ArrayRef<int64_t> shape, int64_t axis);
 
+/// Lanes of a piece in a tile of so many elements: at most `most`, and as few as give each thread one.
+int64_t lanesOfPiece(int64_t numElements, int64_t threads, int64_t most);
+
 /// Whether the elements along the last axis of a tile are those of neighbouring threads of one warp, or whole pieces of
 /// the only warp, under the layout of so many threads with pieces of `vector` elements.
 bool areRowsInWarps(ArrayRef<int64_t> shape, int64_t threads, int64_t vector);

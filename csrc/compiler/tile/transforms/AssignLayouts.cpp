@@ -121,9 +121,7 @@ LayoutAttr LayoutAssigner::layoutOf(RankedTensorType tile) const {
   // Schedules of graphs have chosen with one width for all tiles.
   if (auto widest = widestOf.find(numElements); widest != widestOf.end() && !isScheduled)
     vector = std::max<int64_t>(1, accessBytes / widest->second);
-  while (vector > 1 && (numElements % vector != 0 || vector * threads > numElements))
-    vector /= 2;
-  return LayoutAttr::get(context, threads, vector);
+  return LayoutAttr::get(context, threads, lanesOfPiece(numElements, threads, vector));
 }
 
 Type LayoutAssigner::withLayout(Type type) const {
