@@ -49,6 +49,8 @@ def pytest_configure() -> None:
     torch._dynamo.guards.profile_guard_manager = lambda *args: 0.0
     # Nor does anything read Inductor's settings as JSON, which it records for each compile.
     torch._dynamo.utils._scrubbed_inductor_config_for_logging = lambda: None
+    # Garbage is collected below.
+    torch._dynamo.config.run_gc_after_compile = False
     # Each trace of AOTAutograd makes the offsets of random numbers anew, in twelve tensors: a twelfth of these tests'
     # time. Only `functionalize_rng_ops` uses them.
     from torch._decomp.decompositions_for_rng import PhiloxStateTracker

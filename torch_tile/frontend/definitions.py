@@ -89,14 +89,28 @@ def _is_torch_namespace(namespace: str) -> bool:
     return namespace in _TORCH_NAMESPACES
 
 
+# Of `torch.library._impls`, whose names are `namespace/operator/key`: those that cannot change what is traced.
+_irrelevant_impls: set[str] = set()
+
+
+def _relevant_impls() -> list[str]:
+    """Without those found before: torch registers more than a thousand, and every graph asks."""
+    relevant = []
+    for name in torch.library._impls - _irrelevant_impls:
+        namespace, _, key = name.split("/")
+        if namespace != "aten" or key == "Meta" or key in _BACKENDS:
+            _irrelevant_impls.add(name)
+        else:
+            relevant.append(name)
+    return relevant
+
+
 def overrides() -> list[str]:
     """Kernels, as `namespace/operator/key`, that somebody registered in Python for torch's own operators."""
     own = os.path.dirname(torch.__file__)
     found = []
-    for name in torch.library._impls:
+    for name in _relevant_impls():
         namespace, operator, key = name.split("/")
-        if namespace != "aten" or key == "Meta" or key in _BACKENDS:
-            continue
         for line in torch._C._dispatch_dump(f"{namespace}::{operator}").splitlines():
             kernel, _, place = line.partition(": registered at ")
             if kernel.split("[")[0].strip() == key and ".py:" in place and not place.startswith(own):
