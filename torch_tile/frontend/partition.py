@@ -9,6 +9,7 @@ from torch._functorch import config as functorch_config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from torch_tile.frontend.common_subexpressions import merge_common_subexpressions
+from torch_tile.frontend.shared_roundings import mark_shared_roundings
 from torch_tile.frontend.written_inputs import save_copies, written_inputs
 
 
@@ -29,6 +30,7 @@ def partition(
     with functorch_config.patch(cse=False):
         # "inductor" selects the heuristics for backends that fuse.
         forward, backward = min_cut_rematerialization_partition(joint, joint_inputs, compiler="inductor", **kwargs)
+    mark_shared_roundings(joint.graph, forward.graph, backward.graph)
     if written:
         save_copies(forward, backward, written, kwargs["num_fwd_outputs"])
     return forward, backward

@@ -333,9 +333,13 @@ void Importer::importCall(py::handle node) {
     return;
   Call call(*this, node, op, metaOf(node));
   const char *reason = op.rule ? importWithRule(call, node) : "there is no rule for this operator";
-  if (!reason)
+  if (!reason) {
+    // Set by frontend/shared_roundings.py.
+    if (node.attr(names().meta).contains("tile_rounded"))
+      for (Value &value : call.results.leaves)
+        value.name = emit("rounded", {value}, "", value.type).name;
     define(node, std::move(call.results));
-  else
+  } else
     importExtern(node, op, call.arguments, reason);
 }
 

@@ -64,3 +64,17 @@ graph.func @cast(%a: !graph.tensor<[64], f32>) -> !graph.tensor<[64], f32> {
   %1 = graph.cast %0 : (!graph.tensor<[64], bf16>) -> !graph.tensor<[64], f32>
   graph.return %1 : !graph.tensor<[64], f32>
 }
+
+// -----
+
+// The backward graph has the rounded product, too.
+// CHECK-LABEL: @rounded
+graph.func @rounded(%a: !graph.tensor<[64], bf16>) -> !graph.tensor<[64], bf16> {
+  // CHECK: arith.mulf
+  // CHECK-NEXT: arith.truncf %{{.*}} : f32 to bf16
+  // CHECK: math.exp
+  %0 = graph.mul %a, %a : (!graph.tensor<[64], bf16>, !graph.tensor<[64], bf16>) -> !graph.tensor<[64], bf16>
+  %1 = graph.rounded %0 : (!graph.tensor<[64], bf16>) -> !graph.tensor<[64], bf16>
+  %2 = graph.exp %1 : (!graph.tensor<[64], bf16>) -> !graph.tensor<[64], bf16>
+  graph.return %2 : !graph.tensor<[64], bf16>
+}

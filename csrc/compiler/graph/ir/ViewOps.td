@@ -31,6 +31,10 @@ def Graph_UnfoldOp : Graph_ViewOpBase<"unfold", "windows along `dim`, one every 
   let arguments = (ins Graph_Tensor:$x, I64Attr:$dim, Graph_IntOrExprAttr:$step);
   let hasVerifier = 1;
 }
+def Graph_RoundedOp : Graph_ViewOpBase<"rounded", "x, which is rounded to its type where it is computed"> {
+  let description = "Others than the readers in this graph have its values, too: fusion may not leave the rounding out.";
+  let arguments = (ins Graph_Tensor:$x);
+}
 def Graph_AsStridedOp : Graph_ViewOpBase<"as_strided", "the result type's sizes and strides over x's storage"> {
   let description = "`offset` counts elements from the first element of x (not of its storage).";
   let arguments = (ins Graph_Tensor:$x, Graph_IntOrExprAttr:$offset);

@@ -149,6 +149,7 @@ SmallVector<SizeExpr> mlir::graph::viewIndices(Operation *view, const SizeFacts 
           indices[dim] = at[k];
         return indices;
       })
+      .Case([&](RoundedOp) { return at; })
       .Case([&](ExpandOp) { return broadcastIndices(sizes, from, at, result.getSizes()); })
       .Case([&](SliceOp slice) {
         SizeExpr start = wrapConstant(sizes, exprOf(slice.getStartAttr()), from[slice.getDim()]);

@@ -5,11 +5,12 @@
 using namespace mlir;
 using namespace mlir::graph;
 
-/// Ops whose answer jumps where their operand changes by a rounding: ties, integers, signs, overflow.
+/// Ops whose answer jumps where their operand changes by a rounding: ties, integers, signs, overflow; and what says
+/// that another graph has the rounded value.
 static bool jumps(Operation *op) {
   return isa<EqOp, NeOp, LtOp, LeOp, GtOp, GeOp, IsnanOp, IsinfOp, SignOp, FloorOp, CeilOp, RoundOp, TruncOp,
              DivFloorOp, DivTruncOp, RemainderOp, FmodOp, LogicalNotOp, LogicalAndOp, LogicalOrOp, LogicalXorOp, AnyOp,
-             AllOp, ArgmaxOp, ArgminOp, CummaxOp, CumminOp>(op);
+             AllOp, ArgmaxOp, ArgminOp, CummaxOp, CumminOp, RoundedOp>(op);
 }
 
 /// Ops that round nothing themselves: who reads their result reads their operand.
