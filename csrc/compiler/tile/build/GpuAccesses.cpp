@@ -152,6 +152,7 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
   };
   stageWork.assign(loops.numStages, 0);
   firstWork.assign(loops.numStages, 0);
+  std::vector<int64_t> valuesOfStage(loops.numStages, 0);
   std::vector<SmallVector<int>> allStages = stagesOfMembers(loops);
   for (auto [member, stages] : llvm::zip_equal(loops.members, allStages)) {
     LoopsOp op = member.op;
@@ -172,7 +173,8 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
             member.isFull && !op.isReduction(), places, {member.stage}, write && !op.getCombine().empty());
     if (!op.isReduction())
       continue;
-    numValues = std::max<int64_t>(numValues, op.getNumResults());
+    if (member.isFull)
+      valuesOfStage[member.stage] += op.getNumResults();
     int64_t bytes = 0;
     for (BlockArgument carried : op.getCombine().front().getArguments().take_front(op.getNumResults()))
       bytes += torch_tile::fusion::elementBytes(carried.getType());
@@ -185,6 +187,8 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
         joinWork += divides ? 0 : torch_tile::fusion::costOf(&inner);
       }
   }
+  for (int64_t values : valuesOfStage)
+    numValues = std::max(numValues, values);
   for (auto [number, stream] : llvm::enumerate(streams)) {
     if (!stream.isLoad)
       continue;

@@ -30,6 +30,8 @@ static constexpr double rowDivisionWork = 5;
 static constexpr double partWeight = 2;
 /// Registers of a thread beside the elements it holds.
 static constexpr int64_t ownRegisters = 28;
+/// Registers that a thread may have.
+static constexpr int64_t mostRegisters = 255;
 /// Elements that a thread loads before it uses the first.
 static constexpr int64_t mostLoads = 16;
 /// Elements that a thread holds from stage to stage at no cost.
@@ -122,8 +124,9 @@ int64_t GpuModel::registersOf(const Schedule &schedule) const {
   int64_t perThread = llvm::divideCeil(points, threads),
           held = std::max<int64_t>(1, widestAlong(schedule.vectorAxis) / 4);
   int64_t mostUnderWay = heldAxis(schedule) >= 0 && loops.numStages > 1 ? INT64_MAX : mostLoads;
-  return std::min<int64_t>(255, ownRegisters + perThread * numValues +
-                                    std::min(perThread * std::max<int64_t>(1, schedule.unroll), mostUnderWay) * held);
+  return std::min<int64_t>(mostRegisters,
+                           ownRegisters + perThread * numValues +
+                               std::min(perThread * std::max<int64_t>(1, schedule.unroll), mostUnderWay) * held);
 }
 
 bool GpuModel::hasRegisters(const Schedule &schedule) const {
@@ -131,8 +134,21 @@ bool GpuModel::hasRegisters(const Schedule &schedule) const {
          machine.registers;
 }
 
+/// Whether what reductions carry, and what tiles that are under way together make before it is joined in pairs, leaves
+/// a thread's registers: the assembler then moves nearly all of it through memory.
+bool GpuModel::spills(const Schedule &schedule) const {
+  if (llvm::none_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
+    return false;
+  int64_t points = schedule.lanes * (schedule.rowAxis >= 0 ? schedule.rows : 1);
+  int64_t perThread = llvm::divideCeil(points, std::max<int64_t>(schedule.numThreads, warpSize));
+  int64_t underWay = 1 + llvm::Log2_64_Ceil((uint64_t)std::max<int64_t>(1, schedule.unroll));
+  return ownRegisters + perThread * numValues * underWay > mostRegisters;
+}
+
 bool GpuModel::hasRoom(const Schedule &schedule, int64_t sharedBytes) const {
   int v = schedule.vectorAxis, r = schedule.rowAxis;
+  if (spills(schedule))
+    return false;
   if (schedule.lanes * schedule.rows > std::max(schedule.numThreads, warpSize) * tile::mostElementsOfThread)
     return false;
   if (v < 0 || r < 0 || !loops.axes[v].reduced || loops.axes[r].reduced || areRowsInWarps(schedule, widestAlong(v)))

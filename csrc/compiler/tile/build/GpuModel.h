@@ -106,6 +106,7 @@ private:
   double idleness(const Schedule &schedule, double running) const;
   double overheadOf(const Schedule &schedule, int64_t perThread, int64_t blocks) const;
   int64_t registersOf(const Schedule &schedule) const;
+  bool spills(const Schedule &schedule) const;
   bool isMaskedIn(const Stream &stream, const Schedule &schedule) const;
   double foldWork(const Schedule &schedule, int64_t threads, int64_t vector) const;
   double combineWorkOf(const Schedule &schedule, int64_t perThread, bool isOneTile) const;
