@@ -7,6 +7,7 @@
 #include "compiler/tile/build/IndexSteps.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
@@ -80,6 +81,32 @@ static std::vector<SmallVector<int>> stagesOfMembers(const FusedLoops &loops) {
           stages[from - loops.members.data()].append(stages[k]);
   }
   return stages;
+}
+
+/// What is computed once for each result of the reductions: what several members compute of the same, once.
+static double workOfResults(FusedLoops &loops) {
+  double work = 0;
+  llvm::DenseSet<llvm::hash_code> seen;
+  for (const FusedMember &member : loops.members) {
+    if (member.isFull)
+      continue;
+    llvm::DenseMap<Value, llvm::hash_code> known;
+    for (Operation &inner : *LoopsOp(member.op).bodyBlock()) {
+      llvm::hash_code key =
+          llvm::hash_combine(inner.getName(), inner.getDiscardableAttrDictionary(), inner.getPropertiesAsAttribute());
+      for (Value operand : inner.getOperands()) {
+        auto it = known.find(operand);
+        key = llvm::hash_combine(key, it != known.end() ? it->second : llvm::hash_value(operand.getAsOpaquePointer()));
+      }
+      if (auto load = dyn_cast<LoadOp>(inner))
+        key = llvm::hash_combine(key, loops.exprOf(load).opaque());
+      for (Value result : inner.getResults())
+        known.try_emplace(result, key);
+      if (seen.insert(key).second)
+        work += isa<arith::DivFOp>(inner) ? divisionWork : torch_tile::fusion::costOf(&inner);
+    }
+  }
+  return work;
 }
 
 GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops(loops), machine(machine) {
@@ -222,10 +249,8 @@ GpuModel::GpuModel(FusedLoops &loops, const target::GpuMachine &machine) : loops
   plain = streams.size() <= mostPlainAccesses && llvm::none_of(streams, [](const Stream &stream) {
             return !stream.scalars.empty() || llvm::is_contained(stream.isIndirect, true);
           });
-  for (const FusedMember &member : loops.members)
-    if (!member.isFull && llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
-      for (Operation &inner : *LoopsOp(member.op).bodyBlock())
-        resultWork += isa<arith::DivFOp>(inner) ? divisionWork : torch_tile::fusion::costOf(&inner);
+  if (llvm::any_of(loops.axes, [](const Axis &axis) { return axis.reduced; }))
+    resultWork = workOfResults(loops);
 }
 
 bool GpuModel::canTile(int axis) const {

@@ -28,6 +28,9 @@ static constexpr double exchangeWork = 18;
 static constexpr double rowDivisionWork = 5;
 /// Writing a part of a sector takes the cache as long as so many sectors: it is put together with what was there.
 static constexpr double partWeight = 2;
+/// Lines up to which a warp's access of them is put together with those that follow at once, before it goes to the
+/// second-level cache.
+static constexpr double mostJoinedLines = 8;
 /// Registers of a thread beside the elements it holds.
 static constexpr int64_t ownRegisters = 28;
 /// Registers that a thread may have.
@@ -101,6 +104,25 @@ bool GpuModel::isMaskedIn(const Stream &stream, const Schedule &schedule) const 
 /// In blocks that the second-level cache moves at once.
 double GpuModel::blockBytesOf(const Stream &stream, const Box &box) const {
   return sectorsOf(stream, box, machine.memoryBlockBytes) * (double)machine.memoryBlockBytes;
+}
+
+/// Results that lie between each other, as the columns of rows that are written one by one: how many write the sectors
+/// of this one.
+double GpuModel::interleaved(const Stream &stream) const {
+  return (double)llvm::count_if(streams, [&](const Stream &other) {
+    return !other.isLoad && other.elementBytes == stream.elementBytes && other.strides == stream.strides;
+  });
+}
+
+/// Of the sectors that a result touches in a box, its share where others write the rest of them.
+double GpuModel::shareOfSectors(const Stream &stream, const Box &box) const {
+  if (stream.isLoad || stream.isScattered)
+    return 1;
+  double points = 1;
+  for (auto [stride, count] : llvm::zip(stream.strides, box))
+    points *= stride && *stride != 0 ? (double)count : 1;
+  double used = points * (double)stream.elementBytes / (sectorsOf(stream, box) * (double)sectorBytes);
+  return std::min(1.0, std::max(used, 1 / interleaved(stream)));
 }
 
 /// Moved beside the `once` bytes that all programs need: blocks that programs of several waves write parts of, sectors
@@ -317,7 +339,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
   double memoryBytes = 0, cacheBytes = 0, cycles = 0, instructions = 0;
   int numStages = loops.numStages;
   for (int stage = 0; stage < numStages; ++stage) {
-    SmallVector<const Stream *> full;
+    SmallVector<const Stream *> full, ofResults;
     bool isDivided = false;
     for (const Stream &stream : streams) {
       if (!llvm::is_contained(stream.stages, stage))
@@ -326,13 +348,13 @@ double GpuModel::predictNs(const Schedule &schedule) {
           stream.isLoad && holdsRow && stage > 0 && stream.isFull && llvm::any_of(streams, [&](const Stream &other) {
             return other.isLoad && other.stages.front() < stage && isSame(other, stream);
           });
-      bool isRepeated = stream.isLoad && llvm::any_of(full, [&](const Stream *other) {
+      SmallVector<const Stream *> &before = stream.isFull ? full : ofResults;
+      bool isRepeated = stream.isLoad && llvm::any_of(before, [&](const Stream *other) {
                           return other->isLoad && isSame(*other, stream);
                         });
       if (isKept || isRepeated)
         continue;
-      if (stream.isFull)
-        full.push_back(&stream);
+      before.push_back(&stream);
       Request request = requestsOf(stream, schedule, vector);
       // Tiles of which no point is read cost nothing.
       double share = isMaskedIn(stream, schedule) ? 1 : stream.share;
@@ -345,19 +367,26 @@ double GpuModel::predictNs(const Schedule &schedule) {
             : request.lines > 8 ? addressWork
                                 : 0));
       isDivided |= request.isDivided;
-      if (!stream.isLoad)
-        cacheBytes +=
-            tiles * request.count * request.sectors * (double)sectorBytes * (request.hasParts ? partWeight : 1);
+      if (!stream.isLoad) {
+        double weight = request.hasParts ? partWeight : 1;
+        if (request.hasParts && request.lines <= mostJoinedLines)
+          weight /= interleaved(stream);
+        cacheBytes += tiles * request.count * request.sectors * (double)sectorBytes * weight;
+      }
       if (!stream.isFull) {
-        Box box(program);
-        memoryBytes += programs * sectorsOf(stream, box) * (double)sectorBytes * 0.5;
+        // What the tiles have read is near.
+        bool isRead = stream.isLoad && llvm::any_of(streams, [&](const Stream &other) {
+                        return other.isLoad && other.isFull && other.buffer == stream.buffer;
+                      });
+        double bytes = sectorsOf(stream, program) * (double)sectorBytes * shareOfSectors(stream, program);
+        memoryBytes += isRead ? 0 : programs * bytes * 0.5;
         continue;
       }
       if (stream.isBorder)
         continue;
       // Again in a later stage: from the second-level cache, if it holds what the programs under way have read.
       double once = waves * blockBytesOf(stream, together) * newShare(stream, ArrayRef(full).drop_back(), together) *
-                    stream.share;
+                    stream.share * shareOfSectors(stream, together);
       once += wastedBytes(stream, program, programs, once);
       // What the second-level cache holds as a whole is moved once, in whatever order.
       double whole = blockBytesOf(stream, Box(extents));
@@ -418,6 +447,8 @@ double GpuModel::predictNs(const Schedule &schedule) {
     if (r >= 0 && !areRowsInWarps(schedule, widestBytes))
       sharing = 1;
     compute += programs * (double)(rows * sharing) * (r < 0 || isParallel(r) ? resultWork : 0) / issued;
+  } else if (numReduced > 0) {
+    compute += programs * (double)(r < 0 || isParallel(r) ? points : schedule.lanes) * resultWork / issued;
   }
   if (folds)
     compute += programs * foldWork(schedule, threads, vector) * std::max(1, numStages - 1) / issued;

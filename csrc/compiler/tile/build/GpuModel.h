@@ -107,6 +107,8 @@ private:
   double overheadOf(const Schedule &schedule, int64_t perThread, int64_t blocks) const;
   int64_t registersOf(const Schedule &schedule) const;
   bool spills(const Schedule &schedule) const;
+  double interleaved(const Stream &stream) const;
+  double shareOfSectors(const Stream &stream, const Box &box) const;
   bool isMaskedIn(const Stream &stream, const Schedule &schedule) const;
   double foldWork(const Schedule &schedule, int64_t threads, int64_t vector) const;
   double combineWorkOf(const Schedule &schedule, int64_t perThread, bool isOneTile) const;
