@@ -101,6 +101,16 @@ def test_schedules_that_do_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda x, i: (x * i[:, None]).softmax(0), True),
         (lambda x, i: x.max(0)[0] + x.split(1)[0], True),
         (lambda x, i: torch._assert_async((x > 0).all()), False),
+        (lambda x, i: torch.cat([i + 1, i * 2]), True),
+        (lambda x, i: (i + 1).sum() + (i - 1).flip(0).cumsum(0), True),
+        (lambda x, i: torch.nn.functional.pad(i + 1, (1, 1)), True),
+        (lambda x, i: x.gather(0, (i + 1)[:, None]), False),
+        (lambda x, i: (i + 1).gather(0, i), True),
+        (lambda x, i: (i + 1).index_select(0, i - 1), False),
+        (lambda x, i: torch.bincount(i + 1, minlength=4), False),
+        (lambda x, i: torch.nn.functional.embedding(i + 1, x), False),
+        (lambda x, i: x.index_put((i,), x), True),
+        (lambda x, i: x.index_put((i + 1,), x), False),
     ],
 )
 def test_indices_are_zeros_or_the_graph_is_not_run(function: Callable[..., Any], safe: bool) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import GraphModule, Node
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torch_tile import _C, config, disk_cache
@@ -121,7 +122,24 @@ def _is_safe(node: Node) -> bool:
         return False
     if torch.Tag.pointwise in target.tags or is_view(node):
         return True
-    return all(_is_given(operand) for operand in node.all_input_nodes if _dtype_of(operand) in _INTEGERS)
+    is_counting = target.overloadpacket in _COUNTING
+    for argument, value in zip(target._schema.arguments, node.args, strict=False):
+        is_element = argument.name in _ELEMENTS and not is_counting
+        if not is_element and not all(map(_is_given, _integers_of(value))):
+            return False
+    return all(_is_given(operand) for value in node.kwargs.values() for operand in _integers_of(value))
+
+
+# Arguments whose integers are elements, not places, whatever the operator does with them.
+_ELEMENTS = frozenset({"self", "other", "tensors", "x", "src", "source", "values", "mask"})
+# But for operators that count what `self` says.
+_COUNTING = frozenset({torch.ops.aten.bincount, torch.ops.aten.one_hot, torch.ops.aten.repeat_interleave})
+
+
+def _integers_of(value: Any) -> list[Node]:
+    """Nodes of integer tensors in an argument."""
+    nodes = [each for each in pytree.tree_leaves(value) if isinstance(each, Node)]
+    return [each for each in nodes if _dtype_of(each) in _INTEGERS]
 
 
 def _key(graph: _C.GraphText, options: Mapping[str, str]) -> bytes:
