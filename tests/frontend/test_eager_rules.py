@@ -207,7 +207,7 @@ def test_ldexp_of_integers(dtype: torch.dtype) -> None:
         assert_same(compiled(torch.ldexp)(x, exponents), torch.ldexp(x, exponents), exact=True)
 
 
-BOOL, SMALL, COMPLEX, HALF = torch.bool, torch.int8, torch.complex64, torch.float16
+BOOL, SMALL, COMPLEX, HALF, FLOAT8 = torch.bool, torch.int8, torch.complex64, torch.float16, torch.float8_e4m3fn
 REFUSED: list[tuple[Callable[..., Any], torch.dtype]] = [
     *((f, BOOL) for f in (torch.abs, torch.floor, torch.ceil, torch.round, torch.trunc, torch.relu)),
     *((f, BOOL) for f in (torch.argmax, torch.argmin)),
@@ -229,6 +229,36 @@ REFUSED: list[tuple[Callable[..., Any], torch.dtype]] = [
     (lambda x: F.avg_pool1d(x.view(1, 1, 4), 2), SMALL),
     (lambda x: torch.cdist(x.view(2, 2), x.view(2, 2)), HALF),
     *((f, COMPLEX) for f in (torch.digamma, torch.erfinv, torch.i0, torch.lgamma, torch.special.erfcx)),
+    *((f, FLOAT8) for f in (torch.isneginf, torch.isposinf, torch.lgamma, torch.digamma, torch.nan_to_num)),
+    *((torch.count_nonzero, dtype) for dtype in (FLOAT8, torch.uint16, torch.uint64)),
+    (lambda x: torch.isin(x, x), FLOAT8),
+    *((lambda x: x.masked_scatter(x != 0, x), dtype) for dtype in (FLOAT8, torch.uint32)),
+    (lambda x: torch.tril(x.view(2, 2)), FLOAT8),
+    (lambda x: torch.trace(x.view(2, 2)), torch.uint16),
+    (lambda x: x.view(2, 2).take(torch.tensor([0])), torch.uint32),
+    *((lambda x: F.pad(x.view(1, 1, 4), (1, 1), "replicate"), dtype) for dtype in (FLOAT8, torch.uint32)),
+    (lambda x: F.pad(x.view(1, 2, 2), (1, 1, 1, 1), "reflect"), BOOL),
+    *((lambda x: F.avg_pool3d(x.view(1, 1, 1, 2, 2), (1, 2, 2)), dtype) for dtype in (HALF, torch.bfloat16)),
+    *((lambda x: F.local_response_norm(x.view(1, 1, 2, 2), 2), dtype) for dtype in (HALF, torch.bfloat16)),
+    *((lambda x: F.interpolate(x.view(1, 1, 4), scale_factor=2), dtype) for dtype in (BOOL, SMALL, FLOAT8, COMPLEX)),
+    (lambda x: F.max_pool1d(x.view(1, 4), 2), SMALL),
+    (lambda x: F.multi_margin_loss(x.view(2, 2), torch.tensor([0, 1])), SMALL),
+    (lambda x: F.nll_loss(x.view(2, 2), torch.tensor([0, 1])), SMALL),
+    (lambda x: torch.searchsorted(x[1:2], x), BOOL),
+    (lambda x: x.view(4, 1)[:, :0].aminmax(dim=0), COMPLEX),
+    (lambda x: torch.logcumsumexp(x[0], 0), torch.uint8),
+    (lambda x: torch.special.xlog1py(x, 1j), torch.uint8),
+    (lambda x: torch.xlogy(x, 1j), BOOL),
+    (lambda x: torch.special.xlog1py(x, x.int()), torch.uint64),
+    (lambda x: x.to(COMPLEX).div_(x), torch.uint64),
+    (lambda x: x.to(COMPLEX) / x, torch.uint64),
+    (lambda x: torch.polar(x, x.float()), torch.bfloat16),
+    (lambda x: torch.special.chebyshev_polynomial_t(x, torch.tensor(2.0)), HALF),
+    *((lambda x: F.mse_loss(x, x, reduction="sum"), dtype) for dtype in (SMALL, torch.uint8)),
+    *((lambda x: F.soft_margin_loss(x, x), dtype) for dtype in (BOOL, SMALL, torch.uint8)),
+    (lambda x: F.soft_margin_loss(x.real, x), COMPLEX),
+    (lambda x: F.binary_cross_entropy(x, x), SMALL),
+    (lambda x: F.binary_cross_entropy(x, x.double()), torch.float32),
 ]
 
 
@@ -249,10 +279,52 @@ def test_dtypes_that_aten_refuses() -> None:
     assert not computed, "\n".join(computed)
 
 
+@tile_only
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+def test_softmax_of_integers_beside_gradients(function: Callable[..., Any]) -> None:
+    x = torch.ones(2, 3, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="softmax_lastdim_kernel_impl"):
+        torch.compile(lambda x: function(x * 1, 1, dtype=torch.int32), backend="tile")(x)
+
+
+FLOATS8 = (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS8, torch.uint16, torch.uint64], ids=str)
+def test_dtypes_of_which_aten_has_few_kernels(dtype: torch.dtype) -> None:
+    """A decomposition may call another one."""
+    x = torch.ones(2, 3).to(dtype)
+    results = (x.all(), x.all(0), x.all(1, keepdim=True), x.any(), x.any(1), torch.all(x, (0, 1)))
+    assert_same(
+        compiled(lambda x: (x.all(), x.all(0), x.all(1, keepdim=True), x.any(), x.any(1), torch.all(x, (0, 1))))(x),
+        results,
+    )
+    if not dtype.is_floating_point:
+        assert_same(compiled(lambda x: (x.signbit(), x.angle()))(x), (x.signbit(), x.angle()))
+
+
+MIXED: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "xlogy": lambda x, y: (torch.xlogy(x, y), torch.xlogy(y, x)),
+    "xlog1py": lambda x, y: (torch.special.xlog1py(x, y), torch.special.xlog1py(y, x)),
+    "addcmul": lambda x, y: (torch.addcmul(x, x, y), torch.addcmul(y, x, x)),
+    "addcdiv": lambda x, y: (torch.addcdiv(x, x, y), torch.addcdiv(y, x, x)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", MIXED)
+def test_operands_are_rounded_to_the_common_dtype(name: str, dtype: torch.dtype) -> None:
+    """To 16 bits, in which a large integer is infinite."""
+    x, function = torch.tensor([2.5, 0.5, -3.0, 1.0], dtype=dtype), MIXED[name]
+    for y in (torch.tensor([2**63 - 1, 70000, 257, 2049]), torch.tensor(70001), torch.tensor(70000.0)):
+        fresh()
+        assert_same(compiled(function)(x, y), function(x, y))
+
+
 LOSS_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.int64)
 
 
-@pytest.mark.parametrize("loss", [F.huber_loss, F.smooth_l1_loss, F.mse_loss])
+@pytest.mark.parametrize("loss", [F.huber_loss, F.smooth_l1_loss, F.mse_loss, F.soft_margin_loss])
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_losses_of_two_dtypes(loss: Callable[..., torch.Tensor], reduction: str) -> None:
     """Of eager's dtype, or eager's error."""
@@ -322,3 +394,61 @@ def test_softmax_of_no_integers(dtype: torch.dtype, training: bool) -> None:
 
     x, y = torch.zeros(0, 3, dtype=dtype), torch.ones(2, requires_grad=training)
     assert_same(compiled(function)(x, y), function(x, y))
+
+
+@tile_only
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("sizes", [(1, 3), (3,), (1,), ()], ids=str)
+def test_margin_of_fewer_inputs_than_targets(sizes: tuple[int, ...], reduction: str) -> None:
+    """The loss has the sizes of the input."""
+
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.soft_margin_loss(x, y, reduction=reduction)
+
+    x, y = torch.full(sizes, 0.5), torch.ones(2, 3)
+    assert_same(compiled(function)(y, x), function(y, x))
+    fresh()
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        compiled(function)(x, y)
+
+
+NUMBERS = {torch.int8: [200, -129], torch.uint8: [256, -256], torch.float16: [70000], torch.bfloat16: []}
+
+
+@tile_only
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+@pytest.mark.parametrize("of_number", [torch.int32, torch.int64, torch.float64], ids=str)
+def test_filling_with_the_value_of_a_tensor(dtype: torch.dtype, of_number: torch.dtype) -> None:
+    """A value beyond the dtype is an error."""
+
+    def function(x: torch.Tensor, number: torch.Tensor) -> Any:
+        return x.masked_fill(x > 0, number), x.index_fill(0, torch.tensor([1]), number)
+
+    call, x = compiled(function), torch.tensor([1, 0, 3]).to(dtype)
+    for value in (100, 0):
+        number = torch.tensor(value, dtype=of_number)
+        assert_same(call(x, number), function(x, number))
+    for value in NUMBERS[dtype]:
+        number = torch.tensor(value, dtype=of_number)
+        for f in (call, function):
+            with pytest.raises(RuntimeError, match="value cannot be converted"):
+                f(x, number)
+
+
+def test_filling_with_infinities() -> None:
+    x = torch.tensor([1.0, 0.0])
+    for value in (math.inf, -math.inf, math.nan):
+        number = torch.tensor(value, dtype=torch.float64)
+        assert_same(compiled(lambda x, n: x.masked_fill(x > 0, n))(x, number), x.masked_fill(x > 0, number))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_variances_of_nothing(dtype: torch.dtype) -> None:
+    """NaN, also where the correction makes the count larger than 0."""
+
+    def function(x: torch.Tensor) -> Any:
+        both = torch.std_mean(x, 0, correction=-1), torch.var_mean(x, correction=-1)
+        return *both, x.var(correction=-1), x.var(0, correction=-2), x.std(0, correction=-1), x.var(1, correction=-1)
+
+    x = torch.ones(0, 5, dtype=dtype)
+    assert_same(compiled(function)(x), function(x))

@@ -188,6 +188,24 @@ def test_calls_that_eager_mode_refuses(name: str) -> None:
     assert str(expected.value)[:40] in str(refused.value)
 
 
+REFUSED_INDICES: list[Function] = [
+    lambda x, i: x.index_fill(0, i, 1.0),
+    lambda x, i: x.clone().index_fill_(0, i, 1.0),
+    lambda x, i: x.index_fill(0, i, torch.tensor(1.0)),
+    lambda x, i: x[0].index_fill(0, i, 1.0),
+    lambda x, i: F.batch_norm(x, None, None, training=True),
+]
+
+
+@tile_only
+@pytest.mark.parametrize("function", REFUSED_INDICES)
+def test_indices_that_eager_mode_refuses(function: Function) -> None:
+    arguments = torch.ones(3), torch.tensor([0], dtype=torch.int32)
+    for call in (function, torch.compile(function, backend="tile")):
+        with pytest.raises(IndexError, match=r"index_fill_\(\): Expected dtype int64|Dimension out of range"):
+            call(*arguments)
+
+
 def _set_first(x: torch.Tensor) -> torch.Tensor:
     y = x.expand(3, 4)
     y[0] = 0.3

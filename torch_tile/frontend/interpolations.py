@@ -103,10 +103,13 @@ def _repeated(node: Node, x: torch.Tensor, arguments: dict[str, Any]) -> list[in
 
 
 def is_refused(node: Node) -> bool:
-    """Whether an interpolation is to or of no points, of which tracing makes an empty tensor."""
+    """Whether an interpolation is to or of no points, of which tracing makes an empty tensor, or of a dtype that ATen
+    has no kernel of."""
     result = node.meta.get("example_value")
     if node.target not in _CALLS or not isinstance(result, torch.Tensor):
         return False
+    if result.dtype is not torch.uint8 and (not result.is_floating_point() or result.itemsize == 1):
+        return True
     if (node.args[3] if len(node.args) > 3 else node.kwargs.get("mode")) == "area":  # an average over windows
         return False
     sizes = [

@@ -23,7 +23,7 @@ from torch_tile.errors import UnsupportedError
 from torch_tile.frontend import interpolations
 from torch_tile.frontend.dynamo_calls import graphs_of, name_of, tensors_in, written_by
 
-_FLOATS_ONLY = ("hardshrink",)
+_FLOATS_ONLY = ("hardshrink", "max_pool1d", "multi_margin_loss")
 _MISTAKEN = ("multilabel_margin_loss", "multilabel_margin_loss_forward")
 # Positions of operands that a call writes without saying so in its name: running statistics, weights that are
 # normalised where they are looked up.
@@ -258,7 +258,7 @@ def _check_call(node: Node) -> None:
     if reason := _mixes_dtypes(node, name):
         raise UnsupportedError("import", reason)
     if interpolations.is_refused(node):
-        raise UnsupportedError("import", f"{name} of or to a size of 0, which eager mode refuses")
+        raise UnsupportedError("import", f"{name} of or to a size of 0, or of a dtype that eager mode refuses")
     if interpolations.keeps_a_size(node) and interpolations.choose(node) is None:
         raise UnsupportedError("import", f"{name} by a factor that keeps a size, which eager mode does not sample")
     if name.startswith("_foreach_") and name.endswith("_") and _writes_what_others_read(node):

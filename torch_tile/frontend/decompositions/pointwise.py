@@ -39,8 +39,8 @@ def _fmin(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _signbit(x: torch.Tensor) -> torch.Tensor:
-    if x.dtype is torch.bool:
-        return torch.zeros_like(x)
+    if not x.dtype.is_signed:
+        return torch.zeros_like(x, dtype=torch.bool)
     if not x.dtype.is_floating_point:
         return x < 0
     return torch.copysign(torch.ones((), dtype=x.dtype, device=x.device), x) < 0
@@ -60,7 +60,7 @@ def _angle(x: torch.Tensor) -> Any:
         # contiguous() gives back what has other strides in dimensions of one element alone.
         return torch.angle(x.clone(memory_format=torch.contiguous_format))
     if not x.dtype.is_floating_point:
-        if x.dtype is torch.bool:
+        if not x.dtype.is_signed:
             return torch.zeros_like(x, dtype=torch.get_default_dtype())
         return torch.where(x < 0, math.pi, 0.0)
     # Of two numbers torch.where would be of the default dtype, and pi rounded to it.
@@ -366,6 +366,23 @@ def of_rounded_numbers(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callab
         aten.xlogy.Scalar_Self: aten.xlogy.Tensor,
     }
     return {op: _of_rounded_numbers(of_tensors, table[op]) for op, of_tensors in tensors.items() if op in table}
+
+
+def _of_rounded_operands(op: Any, function: Callable[..., Any] | None) -> Callable[..., Any]:
+    def decomposition(*args: Any, **kwargs: Any) -> Any:
+        tensors = [x for x in args if isinstance(x, torch.Tensor)]
+        dtype = promoted(*tensors)
+        if dtype not in _LOW or all(x.dtype is dtype for x in tensors):
+            return NotImplemented if function is None else function(*args, **kwargs)
+        return op(*(x.to(dtype) if isinstance(x, torch.Tensor) else x for x in args), **kwargs)
+
+    return decomposition if function is None else functools.wraps(function)(decomposition)
+
+
+def of_rounded_operands(table: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
+    """Operators whose operands ATen rounds to the 16 bits that they have in common; a large integer is infinite."""
+    rounding = (aten.addcdiv.default, aten.addcmul.default, aten.special_xlog1py.default, aten.xlogy.Tensor)
+    return {op: _of_rounded_operands(op, table.get(op)) for op in rounding}
 
 
 def pointwise() -> dict[Any, Callable[..., Any]]:

@@ -309,6 +309,8 @@ def _average(rank: int) -> Callable[..., Any]:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Any:
+        if rank == 3 and x.dtype in (torch.float16, torch.bfloat16) and x.device.type == "cpu":
+            return NotImplemented  # ATen has no such kernel
         windows = _Windows(x, kernel_size, stride, padding, 1, ceil_mode, rank)
         if sum(windows.kernel) > MOST_TAPS or divisor_override == 0:
             return NotImplemented

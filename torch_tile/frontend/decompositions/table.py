@@ -25,21 +25,21 @@ from torch_tile.frontend.decompositions.foreach import foreach
 from torch_tile.frontend.decompositions.grid_sample import grid_sample
 from torch_tile.frontend.decompositions.indexing import indexing
 from torch_tile.frontend.decompositions.interpolation import interpolation
-from torch_tile.frontend.decompositions.losses import of_input_dtype
+from torch_tile.frontend.decompositions.losses import losses, of_input_dtype
 from torch_tile.frontend.decompositions.new_memory import with_new_results
-from torch_tile.frontend.decompositions.number_ranges import of_numbers_in_range
+from torch_tile.frontend.decompositions.number_ranges import of_number_tensors_in_range, of_numbers_in_range
 from torch_tile.frontend.decompositions.orders import in_order_of_iterator
 from torch_tile.frontend.decompositions.padding import padding
-from torch_tile.frontend.decompositions.pointwise import of_rounded_numbers, pointwise
+from torch_tile.frontend.decompositions.pointwise import of_rounded_numbers, of_rounded_operands, pointwise
 from torch_tile.frontend.decompositions.pooling import pooling
 from torch_tile.frontend.decompositions.products import products
 from torch_tile.frontend.decompositions.refused_dtypes import BATCH_NORMS, without_refused_dtypes
 from torch_tile.frontend.decompositions.short_scans import short_scans
 from torch_tile.frontend.decompositions.thresholds import thresholds
 from torch_tile.frontend.decompositions.value_checks import value_checks
-from torch_tile.frontend.decompositions.variances import of_norm, variances
+from torch_tile.frontend.decompositions.variances import of_channels, of_norm, variances
 from torch_tile.frontend.decompositions.views import views
-from torch_tile.frontend.decompositions.zero_dim import unless_empty, zero_dim
+from torch_tile.frontend.decompositions.zero_dim import of_floats, zero_dim
 
 aten = torch.ops.aten
 
@@ -320,7 +320,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         )
     table.update(get_decompositions([aten.std_mean]))
     # ATen lays their result out in the memory format that the operand suggests.
-    table.update((op, _laid_out(of_norm(table[op]))) for op in BATCH_NORMS if op in table)
+    table.update((op, of_channels(_laid_out(of_norm(table[op])))) for op in BATCH_NORMS if op in table)
     table[aten.linalg_vector_norm.default] = _exact_norm(table[aten.linalg_vector_norm.default])
     table[aten.native_group_norm.default] = of_norm(table[aten.native_group_norm.default])
     table[aten.channel_shuffle.default] = _shuffle_laid_out(table[aten.channel_shuffle.default])
@@ -335,6 +335,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
         folding,
         grid_sample,
         indexing,
+        losses,
         padding,
         products,
         special_functions,
@@ -355,14 +356,16 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
     table.update((op, _not_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY)
     table.update((op, _not_below_float64_on_cpu(table[op])) for op in _FASTER_IN_LIBRARY_BELOW_FLOAT64)
     table[aten.huber_loss.default] = of_input_dtype(table[aten.huber_loss.default])
+    table.update(of_rounded_operands(table))
     table.update(of_rounded_numbers(table))
     table.update(interpolation(table))
     table.update(without_refused_dtypes(table))
     table.update(of_numbers_in_range(table))
+    table.update(of_number_tensors_in_range(table))
     if is_training:
         softmaxes = (aten._softmax, aten._log_softmax, aten._softmax_backward_data, aten._log_softmax_backward_data)
         table.update(get_decompositions(softmaxes))
-        table.update((op, unless_empty(table[op])) for op in (aten._softmax.default, aten._log_softmax.default))
+        table.update((op, of_floats(table[op])) for op in (aten._softmax.default, aten._log_softmax.default))
     if has_foreach:
         table.update(foreach())
     table.update((op, _of_some_or_none(table[op])) for op in _OF_MEANS if op in table)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 aten = torch.ops.aten
 
@@ -38,6 +39,21 @@ def of_norm(function: Callable[..., Any]) -> Callable[..., Any]:
     return decomposition
 
 
+def of_channels(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of a batch norm that leaves operands without channels to ATen, which refuses them."""
+
+    @functools.wraps(function)
+    def decomposition(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return function(x, *args, **kwargs) if x.dim() > 1 else NotImplemented
+
+    return decomposition
+
+
+def _is_of_nothing(x: torch.Tensor, correction: Any) -> bool:
+    """Whether a correction below 0 makes a count of elements above 0 where there are none: ATen's result is NaN."""
+    return isinstance(correction, (int, float)) and correction < 0 and statically_known_true(x.numel() == 0)
+
+
 def _is_wide(x: torch.Tensor, is_root: bool) -> bool:
     dtypes = (torch.float32, torch.bfloat16) if is_root else (torch.float32,)
     return x.dtype in dtypes and x.device.type == "cpu" and _norms.depth == 0
@@ -52,6 +68,8 @@ def _spread(op: Any, is_root: bool = False) -> Callable[..., Any]:
     def decomposition(x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
         if not x.dim():
             return op(x.unsqueeze(0), [0], correction=correction)
+        if _is_of_nothing(x, correction):
+            return op(x, dim, correction=0, keepdim=keepdim)
         if not _is_wide(x, is_root):
             return NotImplemented
         result = op(x.to(torch.float64), dim, correction=correction, keepdim=keepdim)
@@ -64,6 +82,8 @@ def _spread(op: Any, is_root: bool = False) -> Callable[..., Any]:
 
 def _std_mean(x: torch.Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     """The root is taken before the variance is rounded."""
+    if _is_of_nothing(x, correction):
+        return aten.std_mean.correction(x, dim, correction=0, keepdim=keepdim)
     if x.is_complex():
         return NotImplemented
     wide = torch.float64 if _is_wide(x, is_root=True) else torch.promote_types(x.dtype, torch.float32)

@@ -11,6 +11,8 @@ import torch
 from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from torch_tile.errors import UnsupportedError
+
 aten = torch.ops.aten
 
 
@@ -18,12 +20,14 @@ def _is_empty_integer(x: torch.Tensor) -> bool:
     return not x.dtype.is_floating_point and not x.dtype.is_complex and statically_known_true(x.numel() == 0)
 
 
-def unless_empty(softmax: Callable[..., Any]) -> Callable[..., Any]:
-    """A decomposition of a softmax, for integers without elements too."""
+def of_floats(softmax: Callable[..., Any]) -> Callable[..., Any]:
+    """A decomposition of a softmax, which leaves other dtypes to ATen, apart from integers without elements."""
 
     @functools.wraps(softmax)
     def decomposition(x: torch.Tensor, dim: int, half_to_float: bool) -> Any:
-        return torch.empty_like(x) if _is_empty_integer(x) else softmax(x, dim, half_to_float)
+        if _is_empty_integer(x):
+            return torch.empty_like(x)
+        return softmax(x, dim, half_to_float) if x.dtype.is_floating_point else NotImplemented
 
     return decomposition
 
@@ -68,11 +72,17 @@ def _index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> Any:
     return result if x.dim() else result.squeeze(0)
 
 
+def _logcumsumexp(x: torch.Tensor, dim: int) -> Any:
+    return NotImplemented if x.dim() else aten.logcumsumexp.default(x.unsqueeze(0), dim).squeeze(0)
+
+
 def _lifted(op: Any) -> Callable[..., Any]:
     """For (x, dim, index, source, ...): operands that have no dimension get one, the result loses it if x had none."""
 
     def decomposition(x: torch.Tensor, dim: int, *rest: Any, **kwargs: Any) -> Any:
         index, *others = rest
+        if op in _FILLS and index.dtype is not torch.int64:  # of which fake tensors know nothing
+            raise UnsupportedError("import", f"index_fill at an index of {index.dtype}, which eager mode refuses")
         source = others[0] if others and op is not aten.index_fill.int_Tensor else None
         operands = [t for t in (x, index, source) if isinstance(t, torch.Tensor)]
         if all(t.dim() for t in operands):
@@ -113,4 +123,5 @@ def zero_dim() -> dict[Any, Callable[..., Any]]:
         aten._softmax_backward_data.default: _softmax_backward,
         aten.gather.default: _gather,
         aten.index_select.default: _index_select,
+        aten.logcumsumexp.default: _logcumsumexp,
     }
