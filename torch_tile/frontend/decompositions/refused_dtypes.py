@@ -34,9 +34,13 @@ def _is_bool(dtype: torch.dtype) -> bool:
     return dtype is torch.bool
 
 
+def _is_wide_unsigned(dtype: torch.dtype) -> bool:
+    return dtype in _WIDE_UNSIGNED
+
+
 def _has_few_kernels(dtype: torch.dtype) -> bool:
     """ATen has few kernels of these, and others than decompositions call."""
-    return dtype in _WIDE_UNSIGNED or (dtype.is_floating_point and dtype.itemsize == 1)
+    return _is_wide_unsigned(dtype) or (dtype.is_floating_point and dtype.itemsize == 1)
 
 
 def _is_not_single_or_double(dtype: torch.dtype) -> bool:
@@ -81,7 +85,7 @@ def _kind(argument: Any) -> Any:
 
 def _example(kind: Any) -> Any:
     if isinstance(kind, _Operand):
-        return torch.ones([1] if kind.has_dims else []).to(kind.dtype)
+        return torch.ones([1] if kind.has_dims else [], device="cpu").to(kind.dtype)
     return _NUMBERS[kind] if isinstance(kind, type) else kind
 
 
@@ -204,14 +208,19 @@ def _except_for(refuses: Callable[[torch.dtype], bool], function: Callable[..., 
     return decomposition
 
 
-def _unless_few_kernels(function: Callable[..., Any]) -> Callable[..., Any]:
+def _unless_few_kernels(function: Callable[..., Any], has_few: Callable[[torch.dtype], bool]) -> Callable[..., Any]:
     @functools.wraps(function)
     def decomposition(*args: Any, **kwargs: Any) -> Any:
         leaves = pytree.tree_leaves((args, kwargs))
-        is_left = any(_has_few_kernels(x.dtype) for x in leaves if isinstance(x, torch.Tensor))
+        is_left = any(has_few(x.dtype) for x in leaves if isinstance(x, torch.Tensor))
         return NotImplemented if is_left else function(*args, **kwargs)
 
     return decomposition
+
+
+# Moves of elements, of which ATen has kernels: for all dtypes, and for all but wide unsigned integers.
+_MOVE_ALL = (aten.index.Tensor, aten.narrow_copy.default, aten.repeat_interleave.Tensor, aten.roll.default)
+_MOVE_FLOATS = (aten.index_select.default,)
 
 
 # Functional forms of operators whose kernels write their operand, or of the same name.
@@ -241,6 +250,7 @@ def without_refused_dtypes(table: dict[Any, Callable[..., Any]]) -> dict[Any, Ca
     for op, function in table.items():
         if _is_asked(op):
             found[op] = _unless_refused(op, found.get(op, function))
-        elif _has_own_kernel(op):
-            found[op] = _unless_few_kernels(found.get(op, function))
+        elif _has_own_kernel(op) and op not in _MOVE_ALL:
+            has_few = _is_wide_unsigned if op in _MOVE_FLOATS else _has_few_kernels
+            found[op] = _unless_few_kernels(found.get(op, function), has_few)
     return found | {op: _refused_while_traced(op) for op in _IMPORTED}
