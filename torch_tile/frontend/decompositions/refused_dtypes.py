@@ -146,6 +146,7 @@ _LEFT: dict[Any, Callable[[torch.dtype], bool]] = {
     aten.max_unpool2d.default: _is_not_float,
     aten.max_unpool3d.default: _is_not_float,
     aten.mv.default: _is_bool,
+    aten.nan_to_num.default: _is_complex,  # torch takes it apart for real numbers
     aten.nansum.default: _is_complex,
     aten.nll_loss2d_forward.default: _is_not_float,
     aten.nll_loss_forward.default: _is_not_float,
