@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils import _pytree as pytree
 
+import torch_tile
 from tests.compiling import assert_same, compiled, fresh, tile_only
 
 
@@ -452,3 +453,17 @@ def test_variances_of_nothing(dtype: torch.dtype) -> None:
 
     x = torch.ones(0, 5, dtype=dtype)
     assert_same(compiled(function)(x), function(x))
+
+
+@tile_only
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_rows_of_8_bit_floats_are_gathered_in_kernels(dtype: torch.dtype) -> None:
+    """ATen has few kernels of these dtypes, but it moves them."""
+    x, index = torch.randn(8, 6).to(dtype), torch.tensor([1, 3, 3])
+
+    def gathered(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return x[index].float() * 2 + x.index_select(0, index).float()
+
+    torch_tile.counters.clear()
+    assert torch.equal(torch.compile(gathered, backend="tile")(x, index), gathered(x, index))
+    assert torch_tile.counters["externs"] == 0
