@@ -45,6 +45,11 @@ _LEAST_US = 8.0
 _MOST_THREADS = 8
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64)
 
+# Arguments whose integers are elements, not places, whatever the operator does with them.
+_ELEMENTS = frozenset({"self", "other", "tensors", "x", "src", "source", "values", "mask"})
+# But for operators that count what `self` says.
+_COUNTING = frozenset({torch.ops.aten.bincount, torch.ops.aten.one_hot, torch.ops.aten.repeat_interleave})
+
 Compile = Callable[[Sequence[int]], _C.Program]
 """Makes the program whose launches have the schedules of these numbers."""
 
@@ -128,12 +133,6 @@ def _is_safe(node: Node) -> bool:
         if not is_element and not all(map(_is_given, _integers_of(value))):
             return False
     return all(_is_given(operand) for value in node.kwargs.values() for operand in _integers_of(value))
-
-
-# Arguments whose integers are elements, not places, whatever the operator does with them.
-_ELEMENTS = frozenset({"self", "other", "tensors", "x", "src", "source", "values", "mask"})
-# But for operators that count what `self` says.
-_COUNTING = frozenset({torch.ops.aten.bincount, torch.ops.aten.one_hot, torch.ops.aten.repeat_interleave})
 
 
 def _integers_of(value: Any) -> list[Node]:

@@ -120,8 +120,11 @@ def _unless_refused(op: Any, function: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _refused_while_traced(op: Any) -> Callable[..., Any]:
+    """On the processor alone: other devices may have a kernel, and the whole graph would be refused."""
+
     def decomposition(*args: Any, **kwargs: Any) -> Any:
-        if (error := _refusal(op, args, kwargs)) is not None:
+        is_on_cpu = all(x.device.type == "cpu" for x in args if isinstance(x, torch.Tensor))
+        if is_on_cpu and (error := _refusal(op, args, kwargs)) is not None:
             raise UnsupportedError("import", f"{op}, which eager mode refuses: {error}")
         return NotImplemented
 
@@ -222,7 +225,6 @@ def _unless_few_kernels(function: Callable[..., Any], has_few: Callable[[torch.d
 # Moves of elements, of which ATen has kernels: for all dtypes, and for all but wide unsigned integers.
 _MOVE_ALL = (aten.index.Tensor, aten.narrow_copy.default, aten.repeat_interleave.Tensor, aten.roll.default)
 _MOVE_FLOATS = (aten.index_select.default,)
-
 
 # Functional forms of operators whose kernels write their operand, or of the same name.
 _OF_OTHERS = (aten.count_nonzero.default, aten.masked_scatter.default, aten.put.default)
