@@ -18,6 +18,10 @@ inline constexpr std::string_view launchBoundNote = "// .minnctapersm ";
 /// fewer, where threads got so many registers that there is no room for these blocks.
 inline constexpr std::string_view roomNote = "// if more fit: .minnctapersm ";
 
+/// Likewise for a kernel that no products keep busy: it waits for memory and for its own results, so that a smaller
+/// gain of blocks pays.
+inline constexpr std::string_view waitingNote = "// if it waits less: .minnctapersm ";
+
 /// The line for so many bytes; empty for none.
 std::string launchNote(uint32_t sharedBytes);
 

@@ -64,10 +64,10 @@ def test_kernels_without_loops_ask_for_nothing() -> None:
             "[16, 4194304]", "[16, 64, 4194304]"
         )
     )
-    assert "launch_bound" not in kernel
+    assert "tile.launch_bound" not in kernel
 
 
-def ptx_with_room(values: int, threads: int, blocks: int) -> str:
+def ptx_with_room(values: int, threads: int, blocks: int, note: str = "if more fit") -> str:
     """A kernel that has so many numbers in registers at once, and shared memory for so many blocks."""
     loads = "".join(f"\tld.volatile.global.f32 %f{k}, [%rd1+{4 * k}];\n" for k in range(values))
     stores = "".join(f"\tst.volatile.global.f32 [%rd1+{4 * k}], %f{k};\n" for k in reversed(range(values)))
@@ -77,7 +77,7 @@ def ptx_with_room(values: int, threads: int, blocks: int) -> str:
 .address_size 64
 .visible .entry kernel(.param .u64 argument)
 .maxntid {threads}
-// if more fit: .minnctapersm {blocks}
+// {note}: .minnctapersm {blocks}
 {{
 \t.reg .f32 %f<{values}>;
 \t.reg .b64 %rd<2>;
@@ -87,12 +87,12 @@ def ptx_with_room(values: int, threads: int, blocks: int) -> str:
 """
 
 
-def resources_of(values: int, threads: int, blocks: int) -> tuple[int | None, int | None]:
-    found = _C.assembled_resources(ptx_with_room(values, threads, blocks), "sm_90")
+def resources_of(values: int, threads: int, blocks: int, note: str = "if more fit") -> tuple[int | None, int | None]:
+    found = _C.assembled_resources(ptx_with_room(values, threads, blocks, note), "sm_90")
     return found["num_registers"], found["local_bytes"]
 
 
-# An assembler that takes 144 to 152 registers if it is told of no number of blocks: it assembles another text.
+# An assembler that takes more registers if it is told of no number of blocks: it assembles another text.
 WASTEFUL = """#!/bin/sh
 grep -q '^.minnctapersm' "$2" || cp {folder}/wasteful.ptx "$2"
 exec {ptxas} "$@"
@@ -101,26 +101,56 @@ FIND_WASTEFUL = """
 from tests.gpu.test_launch_bounds import resources_of
 from torch_tile import _C
 assert _C.assembler() == "ptxas", _C.assembler()
-for blocks in (1, 2, 3):
-    print(*resources_of(112, 256, blocks))
+for arguments in {arguments}:
+    print(*resources_of(*arguments))
 """
 
 
-@pytest.mark.skipif(_C.assembler() != "ptxas", reason="needs ptxas, and no nvJitLink")
-def test_room_for_more_blocks(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    script = tmp_path / "bin" / "ptxas"
+def resources_of_wasteful(folder: Path, wasteful: str, arguments: list[tuple[int | str, ...]]) -> list[tuple[int, ...]]:
+    """`resources_of` of each of `arguments` with an assembler that assembles `wasteful` where no bound is told."""
+    (folder / "bin").mkdir()
+    script = folder / "bin" / "ptxas"
     ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
-    script.write_text(WASTEFUL.format(ptxas=ptxas, folder=tmp_path))
+    script.write_text(WASTEFUL.format(ptxas=ptxas, folder=folder))
     script.chmod(0o755)
-    text = ptx_with_room(140, 256, 1).replace("// if more fit: .minnctapersm 1", ".maxnreg 152")
-    (tmp_path / "wasteful.ptx").write_text(text)
-    environment = {**os.environ, "CUDA_HOME": str(tmp_path)}
-    command = [sys.executable, "-c", FIND_WASTEFUL]
+    (folder / "wasteful.ptx").write_text(wasteful)
+    environment = {**os.environ, "CUDA_HOME": str(folder)}
+    command = [sys.executable, "-c", FIND_WASTEFUL.format(arguments=arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    (usual, _), two, three = (tuple(map(int, line.split())) for line in done.stdout.splitlines())
-    assert 140 < usual <= 152  # one block of 256 threads
+    return [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+
+
+needs_ptxas_alone = pytest.mark.skipif(_C.assembler() != "ptxas", reason="needs ptxas, and no nvJitLink")
+
+
+@needs_ptxas_alone
+def test_room_for_more_blocks(tmp_path: Path) -> None:
+    text = ptx_with_room(140, 256, 1).replace("// if more fit: .minnctapersm 1", ".maxnreg 152")
+    usual, two, three = resources_of_wasteful(tmp_path, text, [(112, 256, blocks) for blocks in (1, 2, 3)])
+    assert 140 < usual[0] <= 152  # one block of 256 threads
     assert two == three == (128, 0)  # three would leave 80 registers
+
+
+@needs_ptxas_alone
+def test_nests_of_a_graph_take_a_smaller_gain(tmp_path: Path) -> None:
+    """Three blocks become four in a kernel that waits for memory, and not in one of products."""
+    text = ptx_with_room(70, 256, 1).replace("// if more fit: .minnctapersm 1", ".maxnreg 80")
+    arguments = [(40, 256, 8, "no note"), (40, 256, 4, "if more fit"), (40, 256, 4, "if it waits less")]
+    usual, products, waits = resources_of_wasteful(tmp_path, text, arguments)
+    assert products == usual and 70 < usual[0] <= 80  # three blocks of 256 threads
+    assert waits[0] <= 64 and waits[1] == 0
+
+
+def test_kernels_of_a_graph_say_that_they_wait() -> None:
+    stages: dict[str, str] = {}
+
+    def keep(file: str, data: str | bytes) -> None:
+        if isinstance(data, str):
+            stages[file] = data
+
+    _C.compile_graph(GRAPH, {"target": "sm_90"}, None, 0, keep, [], device="cuda:0", architecture="sm_90")
+    assert "tile.takes_launch_bound" in stages["30-tile.mlir"]
+    assert re.search(r"^// if it waits less: \.minnctapersm \d+$", stages["60-kernel.ptx"], flags=re.MULTILINE)
 
 
 @needs_assembler

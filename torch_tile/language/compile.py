@@ -12,7 +12,7 @@ import torch
 from torch_tile import _C
 from torch_tile.errors import TileError, UnsupportedError
 from torch_tile.language import arguments, kernel_cache, target_info, traceback
-from torch_tile.language.compile_time_values import as_constant, constexpr, unwrap
+from torch_tile.language.compile_time_values import as_constant, constexpr
 from torch_tile.language.compiled_kernel import CompiledKernel
 from torch_tile.language.core import error as error_of
 from torch_tile.language.core import state, tensor
@@ -28,6 +28,7 @@ from torch_tile.language.jit import (
 from torch_tile.language.launch_options import HINTS, NONE, LaunchOptions, options_of
 from torch_tile.language.places import TracedKernel, plain
 from torch_tile.language.stages import compiler_options
+from torch_tile.language.states import state_of
 from torch_tile.language.trace import Tracer
 from torch_tile.targets import architecture
 
@@ -98,8 +99,7 @@ class Specialization:
             self.device = self.device or value.device
 
     def constant(self, value: Any) -> None:
-        value = unwrap(value)
-        self.key += ["constant", type(value), tuple(value) if isinstance(value, list) else value]
+        self.key += ["constant", state_of(value)]
 
 
 def known_multiples(flat: list[Any]) -> tuple[int, ...]:

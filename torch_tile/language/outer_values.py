@@ -6,23 +6,22 @@ What a kernel reads is found in its code, and in that of the functions that it m
 
 from __future__ import annotations
 
-import copy
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from torch_tile.code_names import MISSING, cell_content, names_read
 from torch_tile.language.compile_time_values import constexpr
 from torch_tile.language.dtypes import dtype
+from torch_tile.language.states import ATOMS, is_fixed, state_of
 
-# Defined elsewhere once and for all: nothing in them is looked at.
-_FIXED_MODULES = frozenset({"torch", "torch_tile", "triton", "builtins", "math", "numpy"})
-_ATOMS = (bool, int, float, complex, str, bytes, type(None))
-_CONTAINERS = (list, dict, set)
+# Values that may change without being another object. A method may read its object.
+_CONTAINERS = (list, set, Mapping, np.ndarray, torch.Tensor, types.MethodType)
 
 
 class OuterValue:
@@ -35,34 +34,30 @@ class OuterValue:
         self.is_cell = isinstance(owner, types.CellType)
         self._read = read
         self.value = read()
-        self.is_container = isinstance(self.value, _CONTAINERS)
-        self._snapshot = _copied(self.value) if self.is_container else self.value
+        self.is_container = isinstance(self.value, _CONTAINERS) or _is_callable_object(self.value)
+        self._snapshot = state_of(self.value) if self.is_container else self.value
 
     def has_changed(self) -> bool:
         now = self._read()
-        if now is self.value and not self.is_container:
+        if self.is_container:
+            return state_of(now) != self._snapshot
+        if now is self.value:
             return False
         if type(now) is not type(self.value):
             return True
-        if isinstance(now, _ATOMS):
+        if isinstance(now, ATOMS):
             return repr(now) != repr(self.value)  # so that 0.0 is not -0.0, and NaN is itself
         try:
-            return self._snapshot is MISSING or not bool(now == self._snapshot)
-        except Exception:  # arrays say nothing as a whole
-            return now is not self.value
+            return not bool(now == self._snapshot)
+        except Exception:  # it does not say whether it is equal as a whole
+            return True
 
 
-def _copied(value: Any) -> Any:
-    try:
-        return copy.deepcopy(value)
-    except Exception:
-        return copy.copy(value)
-
-
-def _is_fixed(value: Any) -> bool:
-    """Whether what is inside of a module, class, function or object stays as it is."""
-    name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
-    return str(name).split(".", 1)[0] in _FIXED_MODULES
+def _is_callable_object(value: Any) -> bool:
+    """Whether it is an object of a class of the user's that can be called as a function, which may read the object."""
+    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)) or hasattr(value, "launchers"):
+        return False
+    return callable(value) and not is_fixed(value)
 
 
 def _function_of(value: Any) -> types.FunctionType | None:
@@ -86,7 +81,7 @@ def _follow(owner: Any, name: str, namespace: dict[str, Any], chain: tuple[str, 
     """The values along `owner.a.b`, from the first attribute on, that somebody may set."""
     for attribute in chain:
         is_function = callable(owner) and not isinstance(owner, type)
-        if is_function or _is_fixed(owner) or isinstance(owner, (torch.Tensor, *_ATOMS)):
+        if is_function or is_fixed(owner) or isinstance(owner, (torch.Tensor, *ATOMS)):
             return
         if getattr(owner, attribute, MISSING) is MISSING:
             return
@@ -118,6 +113,10 @@ def _read_by(function: types.FunctionType) -> Iterator[OuterValue]:
                 yield inner
 
 
+def _defaults_of(function: types.FunctionType) -> list[Any]:
+    return [function.__defaults__, function.__kwdefaults__]
+
+
 def values_read_by(functions: Iterable[Any]) -> list[OuterValue]:
     """What these functions and kernels read from outside, by way of the functions that they name, too."""
     found: list[OuterValue] = []
@@ -125,9 +124,12 @@ def values_read_by(functions: Iterable[Any]) -> list[OuterValue]:
     pending = [f for f in map(_function_of, functions) if f is not None]
     while pending:
         function = pending.pop()
-        if id(function) in seen or _is_fixed(function):
+        if id(function) in seen or is_fixed(function):
             continue
         seen.add(id(function))
+        if function.__defaults__ or function.__kwdefaults__:
+            read = functools.partial(_defaults_of, function)
+            found.append(OuterValue(f"{function.__name__}'s defaults", function, function.__globals__, read))
         for value in _read_by(function):
             found.append(value)
             inner = _function_of(value.value)

@@ -83,11 +83,10 @@ FailureOr<CompiledKernel> codegen::compileGpuKernel(tile::KernelOp kernel, const
     noteBlocks(*ptx, artifact::launchBoundNote, blocks.getInt());
   CompiledKernel result;
   result.sharedBytes = (uint32_t)lowering.launchSharedBytes();
-  if (staged && !kernel->hasAttr("tile.max_registers")) {
-    int64_t sharedBytes = std::max<int64_t>(result.sharedBytes, staged.getInt());
-    int64_t numThreads = kernel->getAttrOfType<IntegerAttr>("tile.threads").getInt();
-    if (int64_t blocks = blocksWithRoom(sharedBytes, numThreads, options); blocks > 1)
-      noteBlocks(*ptx, artifact::roomNote, blocks);
+  if ((staged || kernel->hasAttr("tile.takes_launch_bound")) && !kernel->hasAttr("tile.max_registers")) {
+    int64_t sharedBytes = std::max<int64_t>(result.sharedBytes, staged ? staged.getInt() : 0);
+    if (int64_t blocks = blocksWithRoom(sharedBytes, lowering.threadsOfBlock(), options); blocks > 1)
+      noteBlocks(*ptx, staged ? artifact::roomNote : artifact::waitingNote, blocks);
   }
   *ptx += artifact::launchNote(result.sharedBytes);
   result.name = kernel.getSymName().str();

@@ -86,6 +86,7 @@ public:
 
   /// Shared memory of a block that the launch provides, beside what the code declares; known after `run`.
   int64_t launchSharedBytes() const { return launchBytes; }
+  int64_t threadsOfBlock() const { return numThreads * programsPerBlock; }
 
 private:
   //===-- layout (LowerThreads.cpp) -----------------------------------------------------------------------------===//

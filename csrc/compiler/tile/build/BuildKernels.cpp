@@ -193,6 +193,9 @@ static FailureOr<LaunchOp> buildKernel(ModuleOp module, FusionOp fusion, const S
   setNumber("tile.blocks_per_processor", schedule.blocksPerProcessor, 0);
   if (options.isGpu && schedule.unroll > 1)
     setNumber("tile.launch_bound", schedule.blocksOfLaunchBound(), 0);
+  // Sums of products have a bound of their own.
+  if (options.isGpu && schedule.blocksPerProcessor == 0)
+    (*kernel)->setAttr("tile.takes_launch_bound", UnitAttr::get(context));
   bool isNeverEmpty = llvm::all_of(
       loops.axes, [&](const torch_tile::fusion::Axis &axis) { return loops.facts().range(axis.extent).min >= 1; });
   // Blocks of places, which begin before a row, may end behind it: the last one has no element of some rows.

@@ -17,6 +17,8 @@ namespace torch_tile::tile_build {
 static constexpr double accessWork = 2, addressWork = 4, gatherWork = 8;
 /// Of an element under a mask: it chooses its address.
 static constexpr double maskedWork = 4;
+/// Of further accesses of an axis that is taken apart into others: its digits are there.
+static constexpr double sharedWork = 4;
 /// Of a load's latency that one after the other costs, where compilers cannot issue several together.
 static constexpr double maskedLoadShare = 0.3;
 /// Of a thread that begins and ends: where its program is, and what it needs before the first load.
@@ -109,6 +111,8 @@ double GpuModel::blockBytesOf(const Stream &stream, const Box &box) const {
 /// Results that lie between each other, as the columns of rows that are written one by one: how many write the sectors
 /// of this one.
 double GpuModel::interleaved(const Stream &stream) const {
+  if (stream.isScattered)
+    return 1;
   return (double)llvm::count_if(streams, [&](const Stream &other) {
     return !other.isLoad && other.elementBytes == stream.elementBytes && other.strides == stream.strides;
   });
@@ -164,7 +168,8 @@ bool GpuModel::spills(const Schedule &schedule) const {
   int64_t points = schedule.lanes * (schedule.rowAxis >= 0 ? schedule.rows : 1);
   int64_t perThread = llvm::divideCeil(points, std::max<int64_t>(schedule.numThreads, warpSize));
   int64_t underWay = 1 + llvm::Log2_64_Ceil((uint64_t)std::max<int64_t>(1, schedule.unroll));
-  return ownRegisters + perThread * numValues * underWay > mostRegisters;
+  int64_t blockThreads = std::max<int64_t>(schedule.numThreads, warpSize) * schedule.programsPerBlock;
+  return ownRegisters + perThread * numValues * underWay > std::min(mostRegisters, machine.registers / blockThreads);
 }
 
 bool GpuModel::hasRoom(const Schedule &schedule, int64_t sharedBytes) const {
@@ -340,7 +345,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
   int numStages = loops.numStages;
   for (int stage = 0; stage < numStages; ++stage) {
     SmallVector<const Stream *> full, ofResults;
-    bool isDivided = false;
+    bool isDivided = false, isTakenApart = false;
     for (const Stream &stream : streams) {
       if (!llvm::is_contained(stream.stages, stage))
         continue;
@@ -363,9 +368,11 @@ double GpuModel::predictNs(const Schedule &schedule) {
       instructions +=
           tiles * slots *
           ((isMaskedIn(stream, schedule) ? maskedWork : 0) + accessWork / (double)vector + request.placeWork +
-           (request.isGathered  ? gatherWork
-            : request.lines > 8 ? addressWork
-                                : 0));
+           (request.isTakenApart && isTakenApart ? sharedWork
+            : request.isGathered                 ? gatherWork
+            : request.lines > 8                  ? addressWork
+                                                 : 0));
+      isTakenApart |= request.isTakenApart;
       isDivided |= request.isDivided;
       if (!stream.isLoad) {
         double weight = request.hasParts ? partWeight : 1;
@@ -474,8 +481,7 @@ double GpuModel::predictNs(const Schedule &schedule) {
       *each *= idleness(schedule, running);
   double slowest = std::max({memory, cache, local, compute, waiting});
   double others = 0.25 * (memory + cache + local + compute + waiting - slowest);
-  if (plain)
-    slowest = std::max(slowest, machine.blockStartNs * programs / (double)schedule.programsPerBlock);
+  slowest = std::max(slowest, machine.blockStartNs * programs / (double)schedule.programsPerBlock);
   double time = slowest + others;
   double doublings = r < 0 ? 0 : std::max(0.0, std::log2((double)perThread / (double)machine.freeElements));
   return time * overheadOf(schedule, perThread, blocks) * (1 + machine.doublingShare * doublings);

@@ -100,6 +100,7 @@ private:
     bool isGathered, hasParts; // parts: some sectors are not covered as a whole
     double placeWork = 0;      // instructions that find the place of an element in a tile of two axes
     bool isDivided = false;    // whether they divide by the length of a row
+    bool isTakenApart = false; // whether the place along other axes is computed of each element's
   };
   Request requestsOf(const Stream &stream, const Schedule &schedule, int64_t vector) const;
 

@@ -176,8 +176,14 @@ GpuModel::Request GpuModel::requestsOf(const Stream &stream, const Schedule &sch
   bool areApart = rows > 1 && lanes % vector != 0; // neighbours of a piece may be of two rows
   double places = rows == 1 ? 0 : placeWork / (areApart ? 1 : (double)vector);
   bool isDivided = areApart || (rows > 1 && !llvm::isPowerOf2_64(lanes));
-  return {count,    (double)sectors.size() * waits, (double)lines.size() + turned, isGathered, hasParts, places,
-          isDivided};
+  return {count,
+          (double)sectors.size() * waits,
+          (double)lines.size() + turned,
+          isGathered,
+          hasParts,
+          places,
+          isDivided,
+          isTakenApart};
 }
 
 } // namespace torch_tile::tile_build
