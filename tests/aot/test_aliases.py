@@ -113,3 +113,35 @@ def test_a_decomposed_program_says_nothing_of_views(tmp_path: Path) -> None:
     results = loaded(x)
     assert results[0] is x
     torch.testing.assert_close(results, (x, x.view(-1), x.t()[1:]))
+
+
+class NamedAlike(torch.nn.Module):
+    """Its buffers have the names of its arguments."""
+
+    def __init__(self, count: str) -> None:
+        super().__init__()
+        self.count_name = count
+        self.register_buffer("k", torch.zeros(1, 8, 4))
+        self.register_buffer(count, torch.ones(2), persistent=False)
+
+    def forward(self, x: torch.Tensor, k: torch.Tensor) -> Any:
+        cache, count = self.get_buffer("k"), self.get_buffer(self.count_name)
+        cache.index_copy_(1, k, x)
+        count.add_(1)
+        x.mul_(2)
+        return cache.sum(1) * count[0], cache[0], x[0], count
+
+
+# torch cannot decompose a program that writes an argument and a buffer of one name.
+@pytest.mark.parametrize(("count", "is_decomposed"), [("x", False), ("count", True)])
+def test_buffers_with_names_of_arguments(tmp_path: Path, count: str, is_decomposed: bool) -> None:
+    model, file = NamedAlike(count), tmp_path / "model.tile"
+    exported = torch.export.export(model, (torch.randn(1, 2, 4), torch.tensor([0, 1])))
+    torch_tile.aot.package(exported.run_decompositions() if is_decomposed else exported, file)
+    package = torch_tile.aot.load(file)
+    for places in ([0, 1], [3, 4], [3, 5]):
+        x = torch.randn(1, 2, 4)
+        y, k = x.clone(), torch.tensor(places)
+        torch.testing.assert_close(package(y, k), model(x, k), rtol=1e-6, atol=1e-6)
+        assert torch.equal(x, y)
+        assert k.tolist() == places

@@ -335,6 +335,24 @@ def test_compiled_autograd(dynamic: bool) -> None:
         assert_same([parameter.grad for parameter in model.parameters()], expected)
 
 
+def test_compiled_autograd_accumulates() -> None:
+    """Gradients that are there already are written by the graph, whose inputs come in one list."""
+    weights = [torch.randn(3, 3, requires_grad=True) for _ in range(3)]
+    x = torch.randn(2, 3)
+
+    def loss() -> torch.Tensor:
+        return (((x @ weights[0]) @ weights[1].t()) @ weights[2]).sum()
+
+    expected = [2 * each for each in torch.autograd.grad(loss(), weights)]
+    options = {"options": {"strict": True}} if IS_TILE else {}
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend=BACKEND, **options)):
+        for step in range(3):
+            loss().backward()
+            if step == 1:
+                assert_same([each.grad for each in weights], expected)
+    assert_same([each.grad for each in weights], [1.5 * each for each in expected])
+
+
 def test_tangents_of_arguments() -> None:
     """A call within a level of forward-mode differentiation runs in eager mode: a program would drop the tangents."""
 

@@ -181,6 +181,10 @@ def test_states() -> None:
     ring: list[Any] = [1]
     ring.append(ring)
     assert state_of(ring) == state_of(ring)
+    shared: list[Any] = []
+    for _ in range(100):  # 2^100 ways
+        shared = [shared, shared]
+    assert state_of(shared) == state_of(shared)
     x = torch.zeros(2)
     before = state_of(x)
     assert before == state_of(x) != state_of(torch.zeros(2))

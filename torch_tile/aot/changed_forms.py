@@ -11,7 +11,7 @@ from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from torch_tile.aot.viewed_inputs import name_of
+from torch_tile.aot.viewed_inputs import place_of, written_place
 from torch_tile.errors import UnsupportedError
 
 _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
@@ -24,12 +24,12 @@ def refuse_changed_forms(exported: ExportedProgram) -> None:
         UnsupportedError: the program changes the shape, the strides or the memory of an input; names it.
     """
     inputs = dict(zip(exported.graph.find_nodes(op="placeholder"), exported.graph_signature.input_specs, strict=True))
-    _refuse_calls(exported, {node: name_of(spec) for node, spec in inputs.items()})
-    places = {name_of(spec): node for node, spec in inputs.items()}
+    _refuse_calls(exported, {node: place_of(spec)[1] for node, spec in inputs.items()})
+    places = {place_of(spec): node for node, spec in inputs.items()}
     results: Any = exported.graph.output_node().args[0]
     for made, value in zip(exported.graph_signature.output_specs, results, strict=True):
         if made.kind in _MUTATIONS and made.target is not None:
-            _refuse_value(made.target, places[made.target], value)
+            _refuse_value(made.target, places[written_place(made)], value)
 
 
 def _refuse_calls(exported: ExportedProgram, names: dict[Node, str]) -> None:

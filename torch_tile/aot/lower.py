@@ -23,7 +23,7 @@ from torch_tile.aot.size_checks import add_checks
 from torch_tile.aot.size_guards import guards_of
 from torch_tile.aot.size_ranges import as_accepted, range_of
 from torch_tile.aot.size_trials import least_sizes
-from torch_tile.aot.viewed_inputs import is_read_by_strides, is_view, name_of, viewed_inputs
+from torch_tile.aot.viewed_inputs import is_read_by_strides, is_view, place_of, viewed_inputs, written_place
 from torch_tile.config import Settings
 from torch_tile.debug.failures import Sources
 from torch_tile.errors import UnsupportedError
@@ -176,13 +176,12 @@ def _make_mutation_explicit(
     """
     output = gm.graph.output_node()
     signature = exported.graph_signature
-    # By name: a copied graph may have other names.
-    placeholders = dict(zip(map(name_of, signature.input_specs), gm.graph.find_nodes(op="placeholder"), strict=True))
+    # By what the signature calls them: a copied graph may have other names.
+    placeholders = dict(zip(map(place_of, signature.input_specs), gm.graph.find_nodes(op="placeholder"), strict=True))
     results, written, values = list[Any](), set[str](), dict[Node, Node]()
     for made, value in zip(signature.output_specs, output.args[0], strict=True):  # type: ignore[arg-type]
         if made.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
-            assert made.target is not None
-            place = placeholders[made.target]
+            place = placeholders[written_place(made)]
             if place is not value:
                 written.add(place.name)
                 with gm.graph.inserting_before(output):
@@ -198,8 +197,8 @@ def _make_mutation_explicit(
                 )
         else:
             raise _unsupported(f"the exported program has an output of kind {made.kind.name}")
-    for number, name in enumerate(viewed_inputs(given)):
-        place = placeholders.get(name) if name is not None else None
+    for number, viewed in enumerate(viewed_inputs(given)):
+        place = placeholders.get(viewed) if viewed is not None else None
         if place in values:
             results[number] = _in_place(gm, results[number], values[place], place)
     return results, written

@@ -6,14 +6,17 @@ import operator
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, InputSpec, OutputKind
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec
 from torch.fx import Node
 
 _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
+# An input of an exported program. A buffer may have the name of an argument.
+Place = tuple[InputKind, str]
 
-def viewed_inputs(exported: ExportedProgram) -> list[str | None]:
-    """For each result the name of the input that it is or views, as far as the program says it.
+
+def viewed_inputs(exported: ExportedProgram) -> list[Place | None]:
+    """For each result the input that it is or views, as far as the program says it.
 
     A program that was not decomposed writes in place, so its graph says it. A decomposed one says which results are the
     new values of inputs, and nothing of views.
@@ -23,21 +26,26 @@ def viewed_inputs(exported: ExportedProgram) -> list[str | None]:
     if any(spec.kind in _MUTATIONS for spec in signature.output_specs):
         inputs = {getattr(spec.arg, "name", None) for spec in signature.input_specs}
         written = [spec for spec in signature.output_specs if spec.kind in _MUTATIONS]
-        targets = {spec.arg.name: spec.target for spec in written if spec.arg.name not in inputs}
+        targets = {spec.arg.name: written_place(spec) for spec in written if spec.arg.name not in inputs}
         return [targets.get(getattr(spec.arg, "name", None)) for spec in results]
     placeholders = exported.graph.find_nodes(op="placeholder")
-    names = dict(zip(placeholders, map(name_of, signature.input_specs), strict=True))
+    places = dict(zip(placeholders, map(place_of, signature.input_specs), strict=True))
     values: list[object] = [
         value
         for spec, value in zip(signature.output_specs, exported.graph.output_node().args[0], strict=True)
         if spec.kind is OutputKind.USER_OUTPUT
     ]
-    return [names.get(_source_of(value)) if isinstance(value, Node) else None for value in values]
+    return [places.get(_source_of(value)) if isinstance(value, Node) else None for value in values]
 
 
-def name_of(spec: InputSpec) -> str:
-    """What a mutation calls an input."""
-    return str(spec.target if spec.kind is InputKind.BUFFER else spec.arg.name)
+def place_of(spec: InputSpec) -> Place:
+    return spec.kind, str(spec.target if spec.kind is InputKind.BUFFER else spec.arg.name)
+
+
+def written_place(spec: OutputSpec) -> Place:
+    """The input that a mutation writes."""
+    kind = InputKind.BUFFER if spec.kind is OutputKind.BUFFER_MUTATION else InputKind.USER_INPUT
+    return kind, str(spec.target)
 
 
 def is_view(node: Node) -> bool:

@@ -402,7 +402,7 @@ def _eager_where_inputs_overlap(
     sees itself; nor whether those do that did. AOTAutograd gives these as one input, and makes them anew of it."""
 
     eager = untraced(gm.forward, "the backend has refused this call")
-    is_boxed = getattr(compiled, "_boxed_call", False)
+    is_boxed = isinstance(gm, GmWrapper)  # of a graph with lists among its inputs: they come in one list
     overlapping = _overlapping(inputs)
 
     def are_elsewhere(given: Sequence[Any]) -> bool:

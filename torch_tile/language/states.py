@@ -38,16 +38,24 @@ class _Same:
         return isinstance(other, _Same) and other.value is self.value
 
 
+# A kernel's constants are small; what holds more, like a program's whole state, is known by itself.
+_MOST_PARTS = 10_000
+
+
 def state_of(value: Any) -> Any:
     """A description that can be hashed and compared. 0.0 is not -0.0, 1 not True, and NaN is itself.
 
     Containers, arrays of numpy and objects of the user's classes are what they hold: whoever changes them gets another
     description. A tensor is known by itself and the count of its changes, a function by itself and its defaults.
     """
-    return _state(value, [])
+    try:
+        return _state(value, {})
+    except RecursionError:
+        return _Same(value)
 
 
-def _state(value: Any, outer: list[int]) -> Any:
+def _state(value: Any, seen: dict[int, tuple[int, Any]]) -> Any:
+    """`seen`: number and object by id. The objects are kept, so that no other gets their id meanwhile."""
     if isinstance(value, constexpr):
         value = value.value
     kind = type(value)
@@ -61,17 +69,17 @@ def _state(value: Any, outer: list[int]) -> Any:
         return (kind, _Same(value), 0 if value.is_inference() else value._version)
     if isinstance(value, (type, types.ModuleType)) or hasattr(value, "launchers"):  # a kernel
         return _Same(value)
-    if id(value) in outer:
-        return ("outer", outer.index(id(value)))
-    parts = _parts(value)
+    if id(value) in seen:
+        return ("again", seen[id(value)][0])
+    parts = _parts(value) if len(seen) < _MOST_PARTS else None
     if parts is None:
         try:
             hash(value)
         except TypeError:
             return _Same(value)
         return value
-    outer = [*outer, id(value)]
-    states = [_state(part, outer) for part in parts]
+    seen[id(value)] = len(seen), value
+    states = [_state(part, seen) for part in parts]
     return (kind, frozenset(states) if isinstance(value, (set, frozenset)) else tuple(states))
 
 
