@@ -21,6 +21,7 @@ from torch_tile.debug import limits
 from torch_tile.frontend import stated_sizes
 from torch_tile.frontend.complex_numbers import replace_complex
 from torch_tile.frontend.decompositions.orders import order_of_iterator
+from torch_tile.frontend.product_gradients import replace_product_gradients
 from torch_tile.frontend.thin_products import replace_thin_products
 
 aten = torch.ops.aten
@@ -270,5 +271,7 @@ def run_passes(gm: GraphModule, settings: Settings) -> None:
         replace_complex(gm)
     if not settings["fallback_random"] and limits.is_on(settings, "random"):
         replace_random(gm)
+    if limits.is_on(settings, "product_gradients"):
+        replace_product_gradients(gm)
     if limits.is_on(settings, "thin_products"):
         replace_thin_products(gm)
