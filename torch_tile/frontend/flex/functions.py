@@ -76,6 +76,41 @@ class Captured:
         return value
 
 
+# By name, whatever their overload: an instruction or two.
+_SHORT = frozenset(
+    [
+        "add",
+        "sub",
+        "rsub",
+        "mul",
+        "neg",
+        "abs",
+        "minimum",
+        "maximum",
+        "clamp",
+        "where",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "eq",
+        "ne",
+        "bitwise_and",
+        "bitwise_or",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+    ]
+)
+# So many short operators take less than the exponential that follows them.
+_FEW_OPERATORS = 8
+
+
+def _is_short(node: Node) -> bool:
+    name = str(getattr(node.target, "overloadpacket", "")).removeprefix("aten.")
+    return name in _SHORT or node.target in SAME or node.target in CONSTANTS
+
+
 class ElementFunction:
     """An FX graph on single elements as a function of tiles.
 
@@ -92,6 +127,13 @@ class ElementFunction:
                 raise UnsupportedFunctionError(f"the operator {node.target}")
             if node.op in ("call_method", "call_module"):
                 raise UnsupportedFunctionError(f"a call of {node.target}")
+
+    def is_short(self) -> bool:
+        """Whether it takes few instructions beside products and exponentials of scores, and reads no tensor."""
+        placeholders = self.gm.graph.find_nodes(op="placeholder")
+        operators = [node for node in self.gm.graph.nodes if node.op == "call_function"]
+        has_captured = any(node.users for node in placeholders[self.num_values :])
+        return not has_captured and len(operators) <= _FEW_OPERATORS and all(map(_is_short, operators))
 
     def constant(self) -> Any:
         """The number that it always gives; None if there is none."""

@@ -146,7 +146,10 @@ class Launcher:
         width = max(query.shape[3], value.shape[3])
         mask = (call.block_rows, call.block_keys)
         shared = None if self.device.type == "cpu" else targets.shared_bytes(str(self.device))
-        return blocks.choose(kind, width, query.dtype, dict(call.options), mask, call.sizes()[2:], shared, self.smaller)
+        is_long = call.score is not None and not call.score.is_short()
+        return blocks.choose(
+            kind, width, query.dtype, dict(call.options), mask, call.sizes()[2:], shared, self.smaller, is_long
+        )
 
     def forward(self) -> dict[int, Node]:
         """Results of the operator that are used, by position."""

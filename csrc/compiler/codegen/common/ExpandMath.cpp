@@ -81,10 +81,25 @@ static Value splatSource(Value vector) {
   return inserted && matchPattern(inserted.getPosition(), m_Zero()) ? inserted.getValue() : Value();
 }
 
+/// 1 / divisor, if that is a constant and neither is subnormal.
+static std::optional<double> constantReciprocal(Value divisor) {
+  Value scalar = isa<VectorType>(divisor.getType()) ? splatSource(divisor) : Value();
+  APFloat value(0.0f);
+  if (!matchPattern(divisor, m_ConstantFloat(&value)) && !(scalar && matchPattern(scalar, m_ConstantFloat(&value))))
+    return std::nullopt;
+  APFloat reciprocal(1.0f);
+  reciprocal.divide(value, APFloat::rmNearestTiesToEven);
+  if (!value.isNormal() || !reciprocal.isNormal())
+    return std::nullopt;
+  return reciprocal.convertToFloat();
+}
+
 /// On GPU, f32. By a factor that all lanes share: one division for all of them.
 static Value divideApproximately(MathBuilder &b, arith::DivFOp op) {
   if (!b.elementType().isF32())
     return {};
+  if (std::optional<double> reciprocal = constantReciprocal(op.getRhs()))
+    return b.mul(op.getLhs(), b.fp(*reciprocal));
   if (!op->hasAttr(approximateAttrName))
     return b.divApproximate(op.getLhs(), op.getRhs());
   if (Value scalar = splatSource(op.getRhs())) {
