@@ -44,7 +44,7 @@ struct GpuMachine {
   /// From issuing a load until its data is there.
   double loadNs = 700;
   /// From the start of one block to that of the next, on whatever multiprocessors.
-  double blockStartNs = 0.75;
+  double blockStartNs = 1.1;
   /// How much longer kernels without reductions take where no access is contiguous along the lanes of a tile.
   double acrossShare = 0.06;
   /// Longer for tiles over two axes in blocks of fewer threads.
