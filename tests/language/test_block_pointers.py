@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -101,3 +102,64 @@ def test_one_and_three_axes(launch: Launch) -> None:
     x, o = torch.randint(-100, 100, (21,)), torch.zeros(2, 3, 21, dtype=torch.int64)
     launch(of_other_ranks)[(3,)](x, o, 21, B=8)
     assert torch.equal(o[:, 1], x.expand(2, -1)) and not o[:, 0].any() and not o[:, 2].any()
+
+
+# --- what check="uninitialized" takes as defined ----------------------------------------------------------------------
+
+
+@torch_tile.jit
+def sum_of_block(x_ptr, o_ptr, n, PADDING: tl.constexpr):
+    p = tl.make_block_ptr(x_ptr, (n,), (1,), (0,), (16,), (0,))
+    tl.store(o_ptr, tl.sum(tl.load(p, boundary_check=(0,), padding_option=PADDING).to(tl.float32)))
+
+
+@torch_tile.jit
+def sum_of_described(x_ptr, o_ptr, n, PADDING: tl.constexpr):
+    d = tl.make_tensor_descriptor(x_ptr, [n], [1], [16], padding_option=PADDING)
+    tl.store(o_ptr, tl.sum(d.load([0]).to(tl.float32)) + tl.sum(tl.load_tensor_descriptor(d, [8]).to(tl.float32)))
+
+
+@torch_tile.jit
+def sum_of_rows(x_ptr, o_ptr, n, PADDING: tl.constexpr):
+    d = tl.make_tensor_descriptor(x_ptr, [n, 1], [1, 1], [1, 1], padding_option=PADDING)
+    tl.store(o_ptr, tl.sum(d.gather(tl.arange(0, 16), 0).to(tl.float32)))
+
+
+@pytest.mark.parametrize("padding", ["zero", "nan", ""])
+@pytest.mark.parametrize("kernel", [sum_of_block, sum_of_described, sum_of_rows])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e5m2, torch.int8, torch.bool])
+def test_elements_outside_are_defined(kernel: Any, padding: str, dtype: torch.dtype) -> None:
+    """Without a padding option, a descriptor reads 0 outside and a block pointer anything."""
+    if padding == "nan" and not dtype.is_floating_point:
+        return
+    x, o = torch.ones(10).to(dtype), torch.zeros(1)
+    run = kernel.interpret(check=True)[(1,)]
+    if kernel is sum_of_block and padding == "":
+        with pytest.raises(torch_tile.RaceError, match=r"on elements that a masked tl\.load did not read"):
+            run(x, o, 10, PADDING=padding)
+    else:
+        run(x, o, 10, PADDING=padding)
+        assert o.isnan() if padding == "nan" else o == (12 if kernel is sum_of_described else 10)
+
+
+@torch_tile.jit
+def copy_pointers(x_ptr, o_ptr, n):
+    d = tl.make_tensor_descriptor(x_ptr.to(tl.pointer_type(tl.pointer_type(tl.float32))), [n], [1], [4])
+    tl.store(o_ptr + tl.arange(0, 4), d.load([0]).to(tl.int64))
+
+
+def test_pointers_outside_are_null(launch: Launch) -> None:
+    x, o = torch.arange(1, 4), torch.ones(4, dtype=torch.int64)
+    launch(copy_pointers)[(1,)](x, o, 3)
+    assert o.tolist() == [1, 2, 3, 0]
+    copy_pointers.interpret(check=True)[(1,)](x, o, 3)
+
+
+def test_descriptors_of_the_host_are_defined_outside() -> None:
+    @torch_tile.jit
+    def total(d, o_ptr):
+        tl.store(o_ptr, tl.sum(d.load([0])))
+
+    x, o = torch.ones(10), torch.zeros(1)
+    total.interpret(check=True)[(1,)](SimpleNamespace(base=x, shape=[10], strides=[1], block_shape=[16]), o)
+    assert o == 10

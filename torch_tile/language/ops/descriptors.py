@@ -6,8 +6,8 @@ from typing import Any
 
 from torch_tile.language.casts import cast
 from torch_tile.language.compile_time_values import unwrap
-from torch_tile.language.core import Shape, error, named, tensor
-from torch_tile.language.dtypes import int64, tile_type
+from torch_tile.language.core import Shape, current, error, named, tensor
+from torch_tile.language.dtypes import int8, int64, tile_type
 from torch_tile.language.ops import memory
 from torch_tile.language.ops.shapes import _expand, arange, reshape
 from torch_tile.language.values import as_int, as_shape, as_tensor, broadcast_to_dims, constant, describe, is_number
@@ -34,13 +34,26 @@ def _scalars(values: Any, count: int, what: str) -> list[Any]:
 
 def _padding(option: Any, what: str, element: Any) -> Any:
     option = unwrap(option)
-    if option in ("", None, "zero"):
+    if option in ("", None):
         return None
+    if option == "zero":
+        return 0
     if option != "nan":
         raise error(f"{what} expected padding_option 'zero' or 'nan', got {option!r}")
     if not element.is_floating():
         raise error(f"{what}: padding with NaN expected floats, got {element}")
     return float("nan")
+
+
+def _load(pointers: Any, mask: Any, fill: Any) -> tensor:
+    """The elements, and `fill` where the mask is false; without a fill those are undefined, as of tl.load."""
+    if mask is None:
+        fill = None
+    elif fill == 0:
+        # Compiled code reads 0 without being told; the interpreter looks for results that depend on undefined elements.
+        fill = None if current().tracing else constant(0, int64 if pointers.dtype.element_ty.is_ptr() else int8)
+    result: tensor = memory.load(pointers, mask, fill)
+    return result
 
 
 def _address(base: tensor, offsets: list[Any], strides: list[Any], block: Any, limits: Any, checked: Any) -> Any:
@@ -111,8 +124,7 @@ class block_pointer:
         checked = self._checked(boundary_check, "tl.load")
         pointers, mask = _address(self.base, self.offsets, self.strides, self.block_shape, self.limits, checked)
         fill = _padding(padding_option, "tl.load", self.base.dtype.element_ty)
-        result: tensor = memory.load(pointers, mask, fill if mask is not None else None)
-        return result
+        return _load(pointers, mask, fill)
 
     def store(self, value: Any, boundary_check: Any = ()) -> None:
         checked = self._checked(boundary_check, "tl.store")
@@ -223,8 +235,7 @@ class tensor_descriptor:
     def load(self, offsets: Any) -> tensor:
         """The block that begins at `offsets`."""
         pointers, mask = self._at(offsets, "descriptor.load")
-        result: tensor = memory.load(pointers, mask, self._fill)
-        return result
+        return _load(pointers, mask, self._fill)
 
     def _value(self, value: Any, what: str) -> Any:
         value = as_tensor(value)
@@ -276,8 +287,7 @@ class tensor_descriptor:
     def gather(self, x_offsets: Any, y_offset: Any) -> tensor:
         """Rows `x_offsets` of the tensor, columns from `y_offset` on."""
         pointers, mask = self._rows(x_offsets, y_offset, "descriptor.gather", x_offsets)
-        result: tensor = memory.load(pointers, mask, self._fill)
-        return result
+        return _load(pointers, mask, self._fill)
 
     def scatter(self, value: Any, x_offsets: Any, y_offset: Any) -> None:
         """Writes rows `x_offsets` of the tensor, columns from `y_offset` on."""
@@ -313,6 +323,7 @@ def make_tensor_descriptor(base: Any, shape: Any, strides: Any, block_shape: Any
     if is_number(steps[-1]) and steps[-1] != 1:
         raise error(f"{what} expected the last stride to be 1, got {steps[-1]}")
     fill = _padding(padding_option, what, pointer.dtype.element_ty)
+    fill = 0 if fill is None else fill
     return tensor_descriptor(pointer, [_to64(v) for v in limits], [_to64(v) for v in steps], block, fill)
 
 
