@@ -142,6 +142,12 @@ class Memory:
             groups.append((np.flatnonzero(left), None))
         return groups
 
+    def lanes_by_region(self, address: Any, size: int, mask: Any, origin: Region | None) -> list[tuple[Any, Region]]:
+        """Groups of lanes by the argument's storage in which they lie: `origin`, where that is known."""
+        if origin is not None:
+            return [(slice(None), origin)]
+        return [(lanes, region) for lanes, region in self._resolve(address, size, mask) if region is not None]
+
     def _read_unknown(self, address: Any, memory_type: Any, mask: Any, program: Any) -> Any:
         size = memory_type.itemsize
         flat = np.asarray(address).reshape(-1)

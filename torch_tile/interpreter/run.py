@@ -234,23 +234,25 @@ class Interpreter:
             error.line = line
             raise error
 
-    def atomic(self, kind: str, pointer: Any, value: Any, mask: Any, expected: Any = None) -> Any:
+    def atomic(self, kind: str, pointer: Any, value: Any, mask: Any, order: str, expected: Any = None) -> Any:
+        """What memory held before. `order` says what the operation orders: acquire, release, acq_rel or relaxed."""
         element = pointer.dtype.element_ty
         dims = np.shape(pointer.value)
         m = None if mask is None else mask.value
-        origin = pointer.origin
-        if origin is not None:
-            log, self.memory.log = self.memory.log, None
+        log, self.memory.log = self.memory.log, None
         try:
-            old = self._atomic(kind, pointer, value, m, expected, element, dims)
+            old, written = self._atomic(kind, pointer, value, m, expected, element, dims)
         finally:
-            if origin is not None:
-                self.memory.log = log
-        if origin is not None and log is not None:
-            log.atomic(origin, pointer.value, element.itemsize, m)
+            self.memory.log = log
+        if log is not None:
+            flat = np.asarray(pointer.value).reshape(-1)
+            active = np.ones(flat.shape, bool) if m is None else np.broadcast_to(m, dims).reshape(-1)
+            for lanes, region in self.memory.lanes_by_region(pointer.value, element.itemsize, m, pointer.origin):
+                log.atomic(region, flat[lanes], element.itemsize, active[lanes], written[lanes], order)
         return old
 
     def _atomic(self, kind: str, pointer: Any, value: Any, m: Any, expected: Any, element: Any, dims: Any) -> Any:
+        """What memory held before, and the lanes that stored."""
         read, write, origin = self.memory.read, self.memory.write, pointer.origin
         what = f"atomic_{kind}"
         flat = np.asarray(pointer.value).reshape(-1)
@@ -259,27 +261,34 @@ class Interpreter:
         # Errors speak of a mask only where there is one.
         shown = None if m is None else active
         wanted = None if expected is None else np.broadcast_to(expected.value, dims).reshape(-1)
+        written = active.copy()
         chosen = flat[active]
         if chosen.size == np.unique(chosen).size:
             old = self._decode(element, read(flat, element.memory, origin, shown, self.program, what))
             new = self._update(kind, element, old, values, wanted)
             write(flat, self._encode(element, new), element.memory, origin, shown, self.program, what)
-            return np.where(active, old, element.carrier.type(0)).reshape(dims)[()]
+            if wanted is not None:
+                written &= self._same(element, old, wanted)
+            return np.where(active, old, element.carrier.type(0)).reshape(dims)[()], written
         result = np.zeros(flat.shape, element.carrier)
         for lane in np.flatnonzero(active):
             at = slice(lane, lane + 1)
             old = self._decode(element, read(flat[at], element.memory, origin, None, self.program, what))
             new = self._update(kind, element, old, values[at], None if wanted is None else wanted[at])
             write(flat[at], self._encode(element, new), element.memory, origin, None, self.program, what)
+            if wanted is not None:
+                written[at] = self._same(element, old, wanted[at])
             result[at] = old
-        return result.reshape(dims)[()]
+        return result.reshape(dims)[()], written
+
+    def _same(self, element: Any, a: Any, b: Any) -> Any:
+        return self.to_bits(element, a) == self.to_bits(element, b)
 
     def _update(self, kind: str, element: Any, old: Any, value: Any, expected: Any) -> Any:
         if kind == "xchg":
             return value
         if kind == "cas":
-            same = self.to_bits(element, old) == self.to_bits(element, expected)
-            return np.where(same, value, old)
+            return np.where(self._same(element, old, expected), value, old)
         function = {
             "add": np.add,
             "max": np.fmax,

@@ -283,7 +283,8 @@ class Interpreted:
         programs: ids of the programs to run, like [(3, 0, 0)]; all of them by default.
         check: what to look for, of "races" (stores that collide, reads of what other programs store), "division" (of
             integers by zero), "nan" (the operation that makes the first NaN), "uninitialized" (results that depend on
-            elements a masked load did not read); True for races, division and uninitialized.
+            elements a masked load did not read); True for races, division and uninitialized. Programs that take turns
+            by atomics (a lock, a counter) do not race: one that acquires what another released comes after it.
     """
 
     def __init__(self, kernel: Any, programs: Iterable[Any] | None = None, check: Any = ()) -> None:

@@ -252,7 +252,8 @@ class tensor_descriptor:
 
     def _atomic(self, kind: str, offsets: Any, value: Any) -> None:
         pointers, mask = self._at(offsets, f"descriptor.atomic_{kind}")
-        memory._atomic(kind, pointers, self._value(value, f"descriptor.atomic_{kind}"), mask, None, None)
+        # As bulk reductions of a GPU, these order nothing else.
+        memory._atomic(kind, pointers, self._value(value, f"descriptor.atomic_{kind}"), mask, "relaxed", None)
 
     def atomic_add(self, offsets: Any, value: Any) -> None:
         self._atomic("add", offsets, value)

@@ -194,12 +194,17 @@ def store(
 _SEM = (None, "acquire", "release", "acq_rel", "relaxed")
 
 
-def _atomic(kind: str, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any) -> tensor:
-    what = f"tl.atomic_{kind}"
+def _order(sem: Any, scope: Any, what: str, default: str = "acq_rel") -> str:
     if unwrap(sem) not in _SEM:
         raise error(f"{what} expected sem to be one of {', '.join(str(s) for s in _SEM[1:])}, got {unwrap(sem)!r}")
     if unwrap(scope) not in (None, "gpu", "cta", "sys"):
         raise error(f"{what} expected scope to be 'gpu', 'cta' or 'sys', got {unwrap(scope)!r}")
+    return unwrap(sem) or default
+
+
+def _atomic(kind: str, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any) -> tensor:
+    what = f"tl.atomic_{kind}"
+    order = _order(sem, scope, what)
     p = _pointers(pointer, what)
     element = p.dtype.element_ty
     val = unwrap(val)
@@ -217,7 +222,7 @@ def _atomic(kind: str, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any) 
         m = _fit(m, dims, "mask", what)
     run = current()
     if not run.tracing:
-        return tensor(run.atomic(kind, p, v, m), element, dims)
+        return tensor(run.atomic(kind, p, v, m, order), element, dims)
     run.writes(p)
     name = kind
     if kind in ("max", "min") and element.is_int() and not element.is_signed_number():
@@ -269,6 +274,7 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = N
         >>> while tl.atomic_cas(lock_ptr, 0, 1) == 1:
         ...     pass
     """
+    order = _order(sem, scope, "tl.atomic_cas")
     p = _pointers(pointer, "tl.atomic_cas")
     element = p.dtype.element_ty
     operands = []
@@ -280,7 +286,7 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = N
     m = _mask(mask, "tl.atomic_cas")
     run = current()
     if not run.tracing:
-        return tensor(run.atomic("cas", p, value, m, expected), element, p.dims)
+        return tensor(run.atomic("cas", p, value, m, order, expected), element, p.dims)
     run.writes(p)
     masked = f" mask {run.ref(m)} : {mlir_type(m)}" if m is not None else ""
     text = (
@@ -295,6 +301,8 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = N
 def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
     """Reads memory in one step."""
     p = _pointers(pointer, "tl.atomic_load")
+    order = _order(sem, scope, "tl.atomic_load", "acquire")
+    sem = "acquire" if order == "acq_rel" else "relaxed" if order == "release" else order  # a load releases nothing
     return _atomic("or" if p.dtype.element_ty.is_int() else "add", p, 0, mask, sem, scope)
 
 
@@ -302,6 +310,8 @@ def atomic_load(pointer: Any, mask: Any = None, sem: Any = None, scope: Any = No
 @method
 def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> None:
     """Writes memory in one step."""
+    order = _order(sem, scope, "tl.atomic_store", "release")
+    sem = "release" if order == "acq_rel" else "relaxed" if order == "acquire" else order  # a store acquires nothing
     _atomic("xchg", pointer, val, mask, sem, scope)
 
 
@@ -320,9 +330,9 @@ def atomic_poll(
     p = _pointers(pointer, "tl.atomic_poll")
     run = current()
     if unwrap(timeout_ns) is not None:
-        return arith.compare("eq", atomic_load(p), expected_value)
+        return arith.compare("eq", atomic_load(p, None, sem, scope), expected_value)
     if not run.tracing:
-        seen = arith.compare("eq", atomic_load(p), expected_value)
+        seen = arith.compare("eq", atomic_load(p, None, sem, scope), expected_value)
         if not np.all(seen.value):
             raise error(
                 f"tl.atomic_poll waits for a value that nobody stores any more, in program {run.program}; the "
@@ -331,7 +341,7 @@ def atomic_poll(
         return seen
 
     def is_missing() -> Any:
-        found = arith.compare("ne", atomic_load(p), expected_value)
+        found = arith.compare("ne", atomic_load(p, None, sem, scope), expected_value)
         return reduce_or(found, None) if p.dims else found
 
     from torch_tile.language.ops.reductions import reduce_or
