@@ -106,10 +106,8 @@ class Interpreter:
         value = np.asarray(value)
         if to.is_floating():
             if to.is_narrow_float:
-                wide = value if value.dtype.kind == "f" else value.astype(np.float64)
-                if wide.dtype == np.float64 and to.name not in ("fp16", "bf16"):
-                    wide = wide.astype(np.float32)
-                return numerics.round_narrow(to.name, wide)
+                # By way of float32, as compiled code and torch go: float64 and wide integers are rounded twice.
+                return numerics.round_narrow(to.name, value.astype(np.float32))
             return value.astype(to.carrier)[()]
         if value.dtype.kind == "f" and to.carrier.kind == "u":
             return value.astype(np.int64 if to.primitive_bitwidth < 64 else np.uint64).astype(to.carrier)[()]

@@ -26,6 +26,8 @@ def to(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = 
         fp_downcast_rounding: "rtne", or "rtz" to round toward zero, for conversions to a narrower float type.
         bitcast: keep the bits instead of the value.
 
+    float64 and integers go to 16-bit and 8-bit floats by way of float32, as in torch: they are rounded twice.
+
     Raises:
         InvalidKernelError: no type, or a bitcast between widths.
 
