@@ -43,6 +43,14 @@ def round_narrow(name: str, value: Any) -> Any:
     return decode(name, encode(name, value)).reshape(shape)[()]
 
 
+def saturated(name: str, value: Any) -> Any:
+    """float32 values, those beyond the range of an 8-bit float `name` replaced by its greatest and least; NaN stays."""
+    if name not in _FLOAT8:
+        return value
+    limit = np.float32(torch.finfo(_FLOAT8[name]).max)
+    return np.clip(value, -limit, limit)
+
+
 def _to_float32_odd(value: Any) -> Any:
     """float64 to float32 with the last bit set where inexact, so that a second rounding does not round twice."""
     value = np.asarray(value)

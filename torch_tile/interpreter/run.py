@@ -33,7 +33,14 @@ class Interpreter:
 
     tracing = False
 
-    def __init__(self, regions: list[Region], grid: tuple[int, int, int], checks: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        regions: list[Region],
+        grid: tuple[int, int, int],
+        checks: Iterable[str] = (),
+        follows_triton: bool = False,
+    ) -> None:
+        self.follows_triton = follows_triton  # in conversions, where its kernels differ from those of the tile language
         self.memory = Memory(regions)
         self.sizes = tuple(np.int32(n) for n in grid)
         self.grid = grid
@@ -107,7 +114,10 @@ class Interpreter:
         if to.is_floating():
             if to.is_narrow_float:
                 # By way of float32, as compiled code and torch go: float64 and wide integers are rounded twice.
-                return numerics.round_narrow(to.name, value.astype(np.float32))
+                wide = value.astype(np.float32)
+                return numerics.round_narrow(
+                    to.name, numerics.saturated(to.name, wide) if self.follows_triton else wide
+                )
             return value.astype(to.carrier)[()]
         if value.dtype.kind == "f" and to.carrier.kind == "u":
             return value.astype(np.int64 if to.primitive_bitwidth < 64 else np.uint64).astype(to.carrier)[()]

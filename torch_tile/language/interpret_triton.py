@@ -7,6 +7,7 @@ import sys
 import types
 from typing import Any
 
+from torch_tile.language.aggregates import aggregate
 from torch_tile.language.autotune import Config, Heuristics
 from torch_tile.language.autotuner import Autotuner
 from torch_tile.language.compile_time_values import constexpr
@@ -14,6 +15,7 @@ from torch_tile.language.dtypes import dtype_of_name, pointer_type
 from torch_tile.language.jit import Interpreted, JITFunction
 
 _converted: dict[int, tuple[Any, JITFunction]] = {}
+_converted_aggregates: dict[int, tuple[Any, type]] = {}
 
 
 def interpret(kernel: Any) -> Interpreted:
@@ -22,15 +24,23 @@ def interpret(kernel: Any) -> Interpreted:
     Example:
         >>> torch_tile.interpret(triton_kernel)[grid](x, y, n, BLOCK=1024)
     """
+    if isinstance(kernel, (JITFunction, Autotuner, Heuristics)):
+        return _InterpretedOurs(kernel)
     return InterpretedTriton(_wrapped(kernel))
 
 
-class InterpretedTriton(Interpreted):
+class _InterpretedOurs(Interpreted):
+    """A kernel of ours whose arguments may be Triton's."""
+
     def translated(self, value: Any) -> Any:
         if isinstance(value, (tuple, list)):
             items = [self.translated(each) for each in value]
             return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
         return translate(value)
+
+
+class InterpretedTriton(_InterpretedOurs):
+    follows_triton = True
 
 
 def _wrapped(kernel: Any) -> Any:
@@ -53,10 +63,19 @@ def convert(function: types.FunctionType) -> JITFunction:
     found = _converted.get(id(function))
     if found is not None:
         return found[1]
-    names = _Globals(function.__globals__)
+    copy = _copied(function)
+    kernel = JITFunction(copy)
+    # Functions may use each other, so this one is known before what it uses is translated.
+    _converted[id(function)] = (function, kernel)
+    _translate_closure(copy, function)
+    return kernel
+
+
+def _copied(function: types.FunctionType) -> types.FunctionType:
+    """The function with names that are translated, but for those of its closure."""
     copy = types.FunctionType(
         function.__code__,
-        names,
+        _Globals(function.__globals__),
         function.__name__,
         function.__defaults__,
         tuple(types.CellType() for _ in function.__closure__ or ()),
@@ -65,15 +84,46 @@ def convert(function: types.FunctionType) -> JITFunction:
     copy.__defaults__ = tuple(translate(v) for v in function.__defaults__ or ()) or None
     copy.__annotations__ = {k: _annotation(v) for k, v in function.__annotations__.items()}
     copy.__module__, copy.__qualname__, copy.__doc__ = function.__module__, function.__qualname__, function.__doc__
-    kernel = JITFunction(copy)
-    # Functions may use each other, so this one is known before what it uses is translated.
-    _converted[id(function)] = (function, kernel)
+    return copy
+
+
+def _translate_closure(copy: types.FunctionType, function: types.FunctionType) -> None:
     for cell, source in zip(copy.__closure__ or (), function.__closure__ or (), strict=True):
         try:
             cell.cell_contents = translate(source.cell_contents)
         except ValueError:  # assigned later
             continue
-    return kernel
+
+
+def _convert_aggregate(cls: Any) -> Any:
+    """An aggregate of ours with the fields and methods of one of Triton's. Triton keeps no base classes either."""
+    found = _converted_aggregates.get(id(cls))
+    if found is not None:
+        return found[1]
+    made: Any = type(cls.__name__, (), {"__module__": cls.__module__, "__doc__": cls.__doc__})
+    made.__qualname__ = cls.__qualname__
+    # Methods make values of their class, so it is known before they are translated.
+    _converted_aggregates[id(cls)] = (cls, made)
+    made.__annotations__ = {name: _annotation(type_) for name, type_ in cls.__annotations__.items()}
+    for name, default in cls.__aggregate_defaults__.items():
+        setattr(made, name, translate(default))
+    init, *methods = cls.hash_attrs
+    if not getattr(init, "__triton_builtin__", False):
+        made.__init__ = _convert_method(init)
+    for name, member in vars(cls).items():
+        if any(member is method for method in methods):
+            setattr(made, name, _convert_method(member))
+    return aggregate(made)
+
+
+def _convert_method(member: Any) -> Any:
+    """Functions of compile-time values stay plain, as functions without a decorator do."""
+    if type(member).__name__ in ("JITFunction", "InterpretedFunction"):
+        return convert(member.fn)
+    function = getattr(member, "fn", member)
+    copy = _copied(function)
+    _translate_closure(copy, function)
+    return copy
 
 
 def _annotation(value: Any) -> Any:
@@ -135,6 +185,8 @@ def translate(value: Any) -> Any:
     ours = _tables()[1].get(id(value))
     if ours is not None:
         return ours
+    if isinstance(value, type) and getattr(value, "__triton_aggregate__", False):
+        return _convert_aggregate(value)
     if not module.startswith("triton."):
         return value
     kind = type(value).__name__

@@ -297,6 +297,8 @@ class Interpreted:
     def __call__(self, programs: Iterable[Any] | None = None, check: Any = ()) -> Interpreted:
         return type(self)(self.kernel, programs, check)
 
+    follows_triton = False
+
     def translated(self, value: Any) -> Any:
         """What an argument means in this language, where it may be of another."""
         return value
@@ -315,7 +317,7 @@ class Interpreted:
         bound = {name: self.translated(value) for name, value in kernel.bind(args, kwargs).items()}
         sizes = evaluate_grid(grid, kernel.meta(bound), kernel.fn.__name__)
         regions: list[Region] = []
-        interpreter = Interpreter(regions, sizes, self.check)
+        interpreter = Interpreter(regions, sizes, self.check, self.follows_triton)
         outer, state.run = state.run, interpreter
         try:
             with np.errstate(all="ignore"):

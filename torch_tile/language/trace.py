@@ -26,6 +26,7 @@ class Tracer:
     """What the operations of a kernel see while it is traced."""
 
     tracing = True
+    follows_triton = False
 
     def __init__(self) -> None:
         self.lines: list[str] = []

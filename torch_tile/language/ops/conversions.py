@@ -27,6 +27,8 @@ def to(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any = 
         bitcast: keep the bits instead of the value.
 
     float64 and integers go to 16-bit and 8-bit floats by way of float32, as in torch: they are rounded twice.
+    Beyond its range a number becomes the greatest of float8e4nv, 448, and infinity in float8e5. In kernels of
+    `@triton.jit` it becomes the greatest number of either, as Triton has it.
 
     Raises:
         InvalidKernelError: no type, or a bitcast between widths.

@@ -64,6 +64,13 @@ def _fit(x: tensor, dims: Any, name: str, what: str) -> tensor:
     return broadcast_to_dims(x, dims)
 
 
+def _value(x: Any, element: Any, what: str) -> tensor:
+    """A number in the pointers' element type, or a tile as it is. In Triton's kernels a float is a float32 first."""
+    if is_number(x) and not element.is_ptr() and not current().follows_triton:
+        return constant(x, element)
+    return as_tensor(x, what)
+
+
 @named(SECTION)
 @method
 def load(
@@ -120,9 +127,7 @@ def load(
     if isinstance(other, float) and not math.isfinite(other) and element.is_int():
         raise error(f"tl.load expected an integer as `other` beside elements of {element}, got {other}")
     if other is not None:
-        fill = (
-            constant(other, element) if is_number(other) and not element.is_ptr() else cast(as_tensor(other), element)
-        )
+        fill = cast(_value(other, element, "`other`"), element)
         if fill.dims != dims and fill.dims:
             fill = _fit(fill, dims, "`other`", "tl.load")
     return tensor(current().load(p, m, fill), element, dims)
@@ -173,7 +178,7 @@ def store(
         raise error("Cannot store to a constant pointer: tl.store expected one that is not declared `tl.const`")
     value = unwrap(value)
     element = p.dtype.element_ty
-    v = constant(value, element) if is_number(value) and not element.is_ptr() else as_tensor(value, "a value to store")
+    v = _value(value, element, "a value to store")
     m = _mask(mask, "tl.store")
     dims = p.dims
     if v.dims != dims:
@@ -208,7 +213,7 @@ def _atomic(kind: str, pointer: Any, val: Any, mask: Any, sem: Any, scope: Any) 
     p = _pointers(pointer, what)
     element = p.dtype.element_ty
     val = unwrap(val)
-    v = constant(val, element) if is_number(val) else cast(as_tensor(val, f"a value of {what}"), element)
+    v = cast(_value(val, element, f"a value of {what}"), element)
     if element is int1 or (element.primitive_bitwidth < 16 and not element.is_int()):
         raise error(f"{what} expected elements of at least 8 bits of integers or 16 of floats, got {element}")
     if kind in ("and", "or", "xor") and not element.is_int():
@@ -279,8 +284,7 @@ def atomic_cas(pointer: Any, cmp: Any, val: Any, sem: Any = None, scope: Any = N
     element = p.dtype.element_ty
     operands = []
     for x in (cmp, val):
-        x = unwrap(x)
-        v = constant(x, element) if is_number(x) else cast(as_tensor(x), element)
+        v = cast(_value(unwrap(x), element, "a value of tl.atomic_cas"), element)
         operands.append(_fit(v, p.dims, "value", "tl.atomic_cas") if p.dims else v)
     expected, value = operands
     m = _mask(mask, "tl.atomic_cas")
