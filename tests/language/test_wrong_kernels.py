@@ -233,7 +233,7 @@ def floor_division(x_ptr, n, B: tl.constexpr):
     b = a // 2  # here
 
 
-@wrong("Cannot use `//` or `%` on int32 and uint32 because they have different signedness")
+@wrong("Cannot use `//` on int32 and uint32 because they have different signedness")
 def mixed_signs(x_ptr, n, B: tl.constexpr):
     a = tl.arange(0, 16)
     b = a // a.to(tl.uint32)  # here

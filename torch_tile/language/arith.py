@@ -127,7 +127,7 @@ def arithmetic(kind: str, x: Any, y: Any) -> tensor:
         return _pointer_arithmetic(kind, as_tensor(x), as_tensor(y))
     if kind in ("and", "or", "xor"):
         _check_integers(kind, x_type, y_type)
-    division = kind in (*_QUOTIENTS, "floordiv", "mod")
+    division = SYMBOLS[kind] if kind in (*_QUOTIENTS, "floordiv", "mod") else ""
     if not x_tensor and not y_tensor:
         a, b = unify(as_tensor(x), as_tensor(y), division=division)
     else:

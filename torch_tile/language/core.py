@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import builtins
 import functools
+import linecache
+import math
+import re
 import sys
 import threading
 import types
@@ -181,7 +184,8 @@ class tensor:
 
     def __float__(self) -> float:
         if self.dims or (state.run is not None and state.run.tracing):
-            raise error(f"expected a number known when the kernel is compiled, got {self.type}; use `.to(tl.float32)`")
+            advice = _advice_on_functions(sys._getframe(1)) or "use `.to(tl.float32)`"
+            raise error(f"expected a number known when the kernel is compiled, got {self.type}; {advice}")
         return float(self.value)
 
     @classmethod
@@ -227,6 +231,24 @@ def _advice_on_conditions(frame: types.FrameType) -> str:
     if _is_plain_function(frame):
         return f"decorate {code.co_name} with @torch_tile.jit, so that it may branch on run-time values"
     return "use `if`, `while` or `tl.where` on it"
+
+
+def _advice_on_functions(frame: types.FrameType) -> str:
+    """The function of ours that stands for one of Python's module math, called in the line where `frame` is."""
+    from torch_tile import language
+
+    names = {**frame.f_globals, **frame.f_locals}
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    for path in re.findall(r"([\w.]+)\s*\(", line):
+        head, *rest = path.split(".")
+        called = functools.reduce(lambda found, name: getattr(found, name, None), rest, names.get(head))
+        name = getattr(called, "__name__", "")
+        if called is None or called is not getattr(math, name, None):
+            continue
+        for module, ours in ((language, "tl"), (language.math, "tl.math")):
+            if hasattr(module, name):
+                return f"use {ours}.{name}, which takes run-time values"
+    return ""
 
 
 def _is_plain_function(frame: types.FrameType) -> bool:

@@ -247,11 +247,24 @@ class JITFunction:
         try:
             bound = self.signature.bind(*args, **known)
         except TypeError as error:
-            unknown = [f"{k!r}{nearest(k, self.arg_names)}" for k in known if k not in names]
-            text = f"{error}; it has no argument {', '.join(unknown)}" if unknown and self._is_plain else str(error)
-            raise TypeError(f"kernel {self.fn.__name__}({', '.join(self.arg_names)}): {text}") from None
+            raise TypeError(
+                f"kernel {self.fn.__name__}({', '.join(self.arg_names)}): {self._wrong(args, known, error)}"
+            ) from None
         bound.apply_defaults()
         return dict(bound.arguments)
+
+    def _wrong(self, args: Any, named: dict[str, Any], error: TypeError) -> str:
+        """What is wrong with arguments of a launch, beside unknown names."""
+        unknown = [k for k in named if k not in self.arg_names]
+        if not unknown or not self._is_plain:
+            return str(error)
+        texts = []
+        try:
+            self.signature.bind(*args, **{k: v for k, v in named.items() if k in self.arg_names})
+        except TypeError as other:
+            texts.append(str(other))
+        names = ", ".join(f"{k!r}{nearest(k, [*self.arg_names, *sorted(HINTS)])}" for k in unknown)
+        return "; ".join([*texts, f"it has no argument {names}"])
 
     def meta(self, bound: dict[str, Any]) -> dict[str, Any]:
         return {k: unwrap(v) for k, v in bound.items()}

@@ -143,8 +143,9 @@ class Tracer:
             except OverflowError:
                 data = struct.pack(pack, float("inf") if value > 0 else -float("inf"))
             return f"0x{struct.unpack(unpack, data)[0]:0{type_.primitive_bitwidth // 4}X}"
-        number = np.float64(value) if type_.name == "fp16" else np.float32(value)
-        code = np.asarray(numerics.encode(type_.name, number)).view(f"u{type_.itemsize}")
+        with np.errstate(all="ignore"):  # a number beyond the range is infinity, as in a conversion of a tile
+            number = np.float64(value) if type_.name == "fp16" else np.float32(value)
+            code = np.asarray(numerics.encode(type_.name, number)).view(f"u{type_.itemsize}")
         if type_.mlir == "i8":  # a format that the compiler knows as bytes
             return str(int(code.astype(np.uint8).view(np.int8).reshape(-1)[0]))
         return f"0x{int(code.reshape(-1)[0]):0{type_.primitive_bitwidth // 4}X}"

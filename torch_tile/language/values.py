@@ -194,8 +194,11 @@ def check_number_fits(x: Any, type_: Any) -> None:
             )
 
 
-def promote(a: Any, a_weak: bool, b: Any, b_weak: bool, division: bool = False) -> Any:
-    """The type in which two operands are computed. Python numbers are weak: of a lower or equal kind they follow."""
+def promote(a: Any, a_weak: bool, b: Any, b_weak: bool, division: str = "") -> Any:
+    """The type in which two operands are computed. Python numbers are weak: of a lower or equal kind they follow.
+
+    `division` is the operator, of those that divide.
+    """
     if a_weak != b_weak:
         weak, strong = (a, b) if a_weak else (b, a)
         if weak.weight <= strong.weight:
@@ -218,7 +221,8 @@ def promote(a: Any, a_weak: bool, b: Any, b_weak: bool, division: bool = False) 
         return a if a.is_fp8() else b
     if division and a.int_signedness != b.int_signedness:
         raise error(
-            f"Cannot use `//` or `%` on {a} and {b} because they have different signedness; cast one of them explicitly"
+            f"Cannot use `{division}` on {a} and {b} because they have different signedness; cast one of them "
+            "explicitly"
         )
     if a.is_signed == b.is_signed:
         return a if a.primitive_bitwidth > b.primitive_bitwidth else b
@@ -240,7 +244,7 @@ def operand(x: Any) -> Any:
     raise error(f"expected a tile, a scalar or a number as operand, got {describe(x)}")
 
 
-def unify(*values: Any, division: bool = False) -> list[tensor]:
+def unify(*values: Any, division: str = "") -> list[tensor]:
     """Operands in their common type; shapes are left to the caller."""
     from torch_tile.language.casts import cast
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +44,25 @@ def _call_combine(combine_fn: Any, left: list[tensor], right: list[tensor]) -> l
                 f"expected a combine function that keeps the type {operand.dtype}, got {result.dtype}; cast its result"
             )
     return results
+
+
+_COMBINED = "one of each tile from the left and one of each from the right"
+
+
+def check_takes(function: Any, count: int, what: str, values: str) -> None:
+    """Refuses a function that does not take `count` values; `values` says what those are."""
+    function = unwrap(function)
+    if not callable(function):
+        raise error(f"{what} expected a function, got {describe(function)}")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # of C
+        return
+    try:
+        signature.bind(*[None] * count)
+    except TypeError:
+        name = getattr(function, "__name__", "the function")
+        raise error(f"{what} expected a function of {count} values, {values}, got {name}{signature}") from None
 
 
 def _combine_one_by_one(combine_fn: Any, left: list[tensor], right: list[tensor]) -> list[tensor]:
@@ -146,6 +166,7 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False) -> An
         >>> largest = tl.reduce(x, 0, lambda a, b: tl.maximum(a, b))
     """
     tiles, is_single = _inputs(input, "tl.reduce")
+    check_takes(combine_fn, 2 * len(tiles), "tl.reduce", _COMBINED)
     return _results(reduce_tiles(tiles, axis, combine_fn, keep_dims, "tl.reduce"), is_single)
 
 
@@ -228,13 +249,13 @@ def _wide(x: tensor) -> tensor:
     return cast(x, float32 if x.dtype.is_floating() else int32)
 
 
-def _extremum(kind: str, x: Any, axis: Any, return_indices: Any, tie_left: Any, keep_dims: Any) -> Any:
-    what = "tl.max" if kind == "maximum" else "tl.min"
+def _extremum(what: str, kind: str, x: Any, axis: Any, return_indices: Any, tie_left: Any, keep_dims: Any) -> Any:
     x = _check_numbers(as_tensor(x), what)
     if not unwrap(return_indices):
         return reduce_tiles([_wide(x)], axis, lambda a, b: arith.apply(kind, a, b), keep_dims, what, kind)[0]
     if unwrap(axis) is None:
-        raise error(f"{what} with return_indices expected an axis, got None; use x.ravel() first")
+        indices = "" if what.startswith("tl.arg") else " with return_indices"
+        raise error(f"{what}{indices} expected an axis, got None; use x.ravel() first")
     place = as_axis(axis, len(x.dims), what)
     index = arange(0, x.dims[place])
     for k in builtins.range(len(x.dims)):
@@ -261,7 +282,7 @@ def max(
     return_indices_tie_break_left: Any = True,
     keep_dims: Any = False,
 ) -> Any:
-    """The greatest element along an axis; NaN are passed over.
+    """The greatest element along an axis. Without indices, NaN are passed over.
 
     Args:
         input: tile. Without indices, types narrower than 32 bits become float32 or int32.
@@ -270,10 +291,14 @@ def max(
         return_indices_tie_break_left: of equal elements take the first.
         keep_dims: keep the axis with size 1.
 
+    With indices, two elements are combined by a comparison, as in Triton: the left one is taken if it is greater. It
+    never is beside NaN, so where a NaN stands decides what comes out: the NaN, or a number that need not be the
+    greatest. Replace NaN first, `tl.where(x == x, x, float("-inf"))`.
+
     Example:
         >>> row_max = tl.max(row, axis=0)
     """
-    return _extremum("maximum", input, axis, return_indices, return_indices_tie_break_left, keep_dims)
+    return _extremum("tl.max", "maximum", input, axis, return_indices, return_indices_tie_break_left, keep_dims)
 
 
 @named(SECTION)
@@ -285,19 +310,25 @@ def min(
     return_indices_tie_break_left: Any = True,
     keep_dims: Any = False,
 ) -> Any:
-    """The least element along an axis; as tl.max otherwise."""
-    return _extremum("minimum", input, axis, return_indices, return_indices_tie_break_left, keep_dims)
+    """The least element along an axis; as tl.max otherwise, beside NaN too."""
+    return _extremum("tl.min", "minimum", input, axis, return_indices, return_indices_tie_break_left, keep_dims)
 
 
 @named(SECTION)
 @method
 def argmax(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:
-    """Index of the greatest element along an axis, as int32; of equal ones the first."""
-    return _extremum("maximum", input, axis, True, tie_break_left, keep_dims)[1]
+    """Index of the greatest element along an axis, as int32; of equal ones the first.
+
+    Where a NaN stands decides what comes out, as of tl.max with indices.
+    """
+    return _extremum("tl.argmax", "maximum", input, axis, True, tie_break_left, keep_dims)[1]
 
 
 @named(SECTION)
 @method
 def argmin(input: Any, axis: Any, tie_break_left: Any = True, keep_dims: Any = False) -> Any:
-    """Index of the least element along an axis, as int32; of equal ones the first."""
-    return _extremum("minimum", input, axis, True, tie_break_left, keep_dims)[1]
+    """Index of the least element along an axis, as int32; of equal ones the first.
+
+    Where a NaN stands decides what comes out, as of tl.max with indices.
+    """
+    return _extremum("tl.argmin", "minimum", input, axis, True, tie_break_left, keep_dims)[1]

@@ -13,6 +13,7 @@ from torch_tile.language.compile_time_values import unwrap
 from torch_tile.language.core import current, emit, error, method, mlir_type, named, tensor
 from torch_tile.language.dtypes import float32, int1, int32, tile_type
 from torch_tile.language.ops.reductions import (
+    _COMBINED,
     _add,
     _call_combine,
     _check_numbers,
@@ -21,6 +22,7 @@ from torch_tile.language.ops.reductions import (
     _results,
     _sum_type,
     _take,
+    check_takes,
 )
 from torch_tile.language.values import as_axis, as_int, as_tensor, broadcast_to_dims
 
@@ -78,6 +80,7 @@ def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = Fals
         >>> running_max = tl.associative_scan(x, 0, lambda a, b: tl.maximum(a, b))
     """
     tiles, is_single = _inputs(input, "tl.associative_scan")
+    check_takes(combine_fn, 2 * len(tiles), "tl.associative_scan", _COMBINED)
     for x in tiles:
         if x.dims != tiles[0].dims or not x.dims:
             raise error(f"tl.associative_scan expected tiles of one shape, got {', '.join(str(t.type) for t in tiles)}")
@@ -98,14 +101,18 @@ def _cumulative(what: str, combine: Any, kind: str, x: Any, axis: Any, reverse: 
 @named(SECTION)
 @method
 def cumsum(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> tensor:
-    """Sum of all elements up to each one along an axis, added one after the other."""
+    """Sum of all elements up to each one along an axis. float16 and bfloat16 are added in float32.
+
+    The interpreter adds one after the other. Compiled code may add pieces of an axis first and join their sums, so
+    last bits of float sums may differ.
+    """
     return _cumulative("tl.cumsum", _add, "add", input, axis, reverse, dtype)
 
 
 @named(SECTION)
 @method
 def cumprod(input: Any, axis: Any = 0, reverse: Any = False, dtype: Any = None) -> tensor:
-    """Product of all elements up to each one along an axis."""
+    """Product of all elements up to each one along an axis, multiplied in the order in which tl.cumsum adds."""
     return _cumulative("tl.cumprod", _multiply, "mul", input, axis, reverse, dtype)
 
 
@@ -207,6 +214,8 @@ def map_elementwise(scalar_fn: Any, *args: Any, pack: Any = 1) -> Any:
     pack = as_int(pack, "tl.map_elementwise: pack")
     run = current()
     function = unwrap(scalar_fn)
+    what = f"{pack} neighbours of each tile" if pack > 1 else "one of each tile"
+    check_takes(function, pack * len(tiles), "tl.map_elementwise", what)
     if run.tracing:
         return run.map(tiles, pack, dims, function)
     flat = [np.reshape(t.value, (-1, pack)) for t in tiles]
