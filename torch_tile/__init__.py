@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from torch_tile.language.aggregates import aggregate
     from torch_tile.language.autotune import Config, autotune, heuristics
     from torch_tile.language.interpret_triton import interpret
-    from torch_tile.language.jit import JITFunction, TensorWrapper, constexpr_function, jit, reinterpret
+    from torch_tile.language.jit import JITFunction, constexpr_function, jit
+    from torch_tile.language.launch_arguments import TensorWrapper, reinterpret
     from torch_tile.triton_compat import runtime, testing, tools
 
 # The one place of the version: CMake and both distributions read it here.
@@ -86,7 +87,7 @@ _LAZY = {
     "aot": "torch_tile",
     "Config": "torch_tile.language.autotune",
     "JITFunction": "torch_tile.language.jit",
-    "TensorWrapper": "torch_tile.language.jit",
+    "TensorWrapper": "torch_tile.language.launch_arguments",
     "aggregate": "torch_tile.language.aggregates",
     "autotune": "torch_tile.language.autotune",
     "constexpr_function": "torch_tile.language.jit",
@@ -96,7 +97,7 @@ _LAZY = {
     "interpret": "torch_tile.language.interpret_triton",
     "jit": "torch_tile.language.jit",
     "language": "torch_tile",
-    "reinterpret": "torch_tile.language.jit",
+    "reinterpret": "torch_tile.language.launch_arguments",
     "remote_cache": "torch_tile",
     "runtime": "torch_tile.triton_compat",
     "standalone_compile": "torch_tile.frontend.standalone",

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from torch_tile.language import compile as language
-from torch_tile.language import jit
+from torch_tile.language import jit, launch_arguments
 
 launch: Any = language.launch
 
@@ -31,8 +31,8 @@ def _moved(value: Any, storages: dict[int, tuple[torch.Tensor, torch.Tensor]]) -
         result = torch.empty(0, dtype=value.dtype, device="cuda")
         result.set_(device_bytes.untyped_storage(), value.storage_offset(), value.shape, value.stride())  # type: ignore[call-overload]
         return result
-    if isinstance(value, jit.TensorWrapper):
-        return jit.TensorWrapper(_moved(value.base, storages), value.dtype)
+    if isinstance(value, launch_arguments.TensorWrapper):
+        return launch_arguments.TensorWrapper(_moved(value.base, storages), value.dtype)
     if isinstance(value, (tuple, list)):
         items = [_moved(v, storages) for v in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)

@@ -134,9 +134,9 @@ def test_a_child_forked_while_a_thread_has_the_lock() -> None:
         import os, threading, time
         from torch_tile.debug import trace
         from torch_tile.frontend import deterministic
-        from torch_tile.language import rewrite_source
+        from torch_tile.language import source_trees
 
-        for lock in (trace._lock, deterministic._lock, rewrite_source._TREE_LOCK):
+        for lock in (trace._lock, deterministic._lock, source_trees.TREE_LOCK):
             has_begun = threading.Event()
             def hold():
                 with lock:

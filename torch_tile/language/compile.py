@@ -17,8 +17,8 @@ from torch_tile.language.compiled_kernel import CompiledKernel
 from torch_tile.language.core import error as error_of
 from torch_tile.language.core import state, tensor
 from torch_tile.language.dtypes import dtype, dtype_of_torch, pointer_type
-from torch_tile.language.jit import (
-    JITFunction,
+from torch_tile.language.jit import JITFunction
+from torch_tile.language.launch_arguments import (
     TensorWrapper,
     evaluate_grid,
     host_descriptor,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from torch_tile.language.arith import logical, logical_not
+from torch_tile.language.carried import Carried
 from torch_tile.language.casts import cast
 from torch_tile.language.compile_time_values import _Variable, as_constant, constexpr, unwrap, variable
 from torch_tile.language.core import Undefined, current, error, state, tensor
@@ -175,6 +176,28 @@ _BUILTINS = {
 }
 
 
+class CheckedTurns:
+    """The turns of a loop that the interpreter runs. Variables keep their shapes and types, as in a compiled loop."""
+
+    def __init__(self, names: Any, values: Any) -> None:
+        self.carried = Carried(names, values)
+        self.is_compiled = False
+
+    def iter(self, iterable: Any) -> Any:
+        self.is_compiled = isinstance(iterable, range)
+        return iterable
+
+    def test(self, condition: Any) -> Any:
+        self.is_compiled = isinstance(unwrap(condition), tensor)
+        return condition
+
+    def end(self, values: Any) -> None:
+        if self.is_compiled:
+            self.carried.settle(values, "loop")
+            self.carried.initial()
+            self.carried.results(values)
+
+
 class Runtime:
     """One object, under the name `__tile__` in rewritten functions."""
 
@@ -231,6 +254,9 @@ class Runtime:
     def turns(self) -> Iterator[int]:
         """Counts the turns of one loop that Python runs while a kernel is traced."""
         return itertools.count()
+
+    def checked_turns(self, names: Any, values: Any) -> CheckedTurns:
+        return CheckedTurns(names, values)
 
     def static_turn(self, condition: Any, turns: Iterator[int]) -> bool:
         """As `static_condition`, of a `while`: one that does not end is an error."""

@@ -77,7 +77,7 @@ def _build(template: Any, sources: dict[str, Any]) -> Any:
         items = [_build(item, sources) for item in template[2]]
         return template[1](*items) if template[1] is not tuple else tuple(items)
     if kind == "wrapper":
-        from torch_tile.language.jit import TensorWrapper
+        from torch_tile.language.launch_arguments import TensorWrapper
 
         return TensorWrapper(_build(template[1], sources), _build(template[2], sources))
     base = _build(template[1], sources)
@@ -198,7 +198,7 @@ def _sample(template: Any) -> Any:
         shape, strides, block = ([_sample(t) for t in part] for part in template[2:5])
         return SimpleNamespace(base=base, shape=shape, strides=strides, block_shape=block, padding=template[5])
     if kind == "wrapper":
-        from torch_tile.language.jit import TensorWrapper
+        from torch_tile.language.launch_arguments import TensorWrapper
 
         return TensorWrapper(_sample(template[1]), _sample(template[2]))
     return _build(template, {})

@@ -2,27 +2,23 @@
 
 Two forms are made of one function. For the interpreter, `and`, `or`, `not`, chained comparisons, `assert` and the
 iterables of loops become calls, so that they mean on tiles and run-time values what compiled code means by them;
-statements stay as they are. For the tracer, `if`, `for`, `while` and conditional expressions become calls of local
-functions too: each takes the variables that its block assigns and returns them. The code is compiled with the file
-name and the positions of the source, so tracebacks and debuggers show the user's lines.
+statements stay as they are, and loops look at their variables after each turn. For the tracer, `if`, `for`, `while` and
+conditional expressions become calls of local functions too: each takes the variables that its block assigns and returns
+them. The code is compiled with the file name and the positions of the source, so tracebacks and debuggers show the
+user's lines.
 """
 
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
 import types
 from typing import Any
 
 from torch_tile.errors import InvalidKernelError
-from torch_tile.forks import lock_across_forks
 from torch_tile.language.blocks import EXITS, always_returns, assigned_names, bound_names, leaves
+from torch_tile.language.source_trees import TREE_LOCK, parse, unsupported
 
 RUNTIME = "__tile__"
-# Candidates of autotuning are traced in threads. CPython 3.11 counts the depth of trees in one place for all threads,
-# and raises SystemError where two make trees at once.
-_TREE_LOCK = lock_across_forks()
 # Functions of Python that mean more on run-time values.
 BUILTINS = frozenset({"min", "max", "print", "isinstance"})
 # Expressions that are no number, so that assigning them is plain.
@@ -38,82 +34,6 @@ _NEVER_NUMBERS = (
     ast.JoinedStr,
     ast.Compare,
 )
-
-
-def parse(function: types.FunctionType, changed_source: str | None = None) -> ast.FunctionDef:
-    """The function's source as a tree with the positions of its file."""
-    try:
-        lines, first = inspect.getsourcelines(function)
-        if changed_source is not None:
-            first += next((k for k, line in enumerate(lines) if line.lstrip().startswith("def ")), 0)
-            lines = [changed_source]
-    except (OSError, TypeError):
-        raise InvalidKernelError(
-            f"kernel {function.__name__}", "expected a function whose source is in a file, got one without source"
-        ) from None
-    source = "".join(lines)
-    indented = source[:1].isspace()
-    with _TREE_LOCK:
-        tree = ast.parse(f"if 1:\n{source}" if indented else source)
-    body = tree.body[0].body if indented else tree.body  # type: ignore[attr-defined]
-    definition = next((n for n in body if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
-    if definition is None:
-        found = _find_lambda(tree, function, first - (2 if indented else 1))
-        if found is None:
-            raise InvalidKernelError(
-                f"kernel {function.__name__}", f"expected a function, got {textwrap.dedent(source)}"
-            )
-        definition = ast.FunctionDef(
-            name="_lambda",
-            args=found.args,
-            body=[ast.copy_location(ast.Return(found.body), found.body)],
-            decorator_list=[],
-            returns=None,
-            lineno=found.lineno,
-            col_offset=found.col_offset,
-            end_lineno=found.end_lineno,
-            end_col_offset=found.end_col_offset,
-        )
-        definition.type_params = []  # type: ignore[attr-defined]
-    if isinstance(definition, ast.AsyncFunctionDef):
-        raise _unsupported(definition, "async functions")
-    ast.increment_lineno(tree, first - (2 if indented else 1))
-    return definition
-
-
-def _find_lambda(tree: ast.AST, function: types.FunctionType, offset: int) -> ast.Lambda | None:
-    """The function's own lambda among those of its source: the one that holds the positions of its code.
-
-    Args:
-        offset: what lines of the file have more than lines of the tree.
-    """
-    found = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda)]
-    if len(found) < 2:
-        return found[0] if found else None
-    # Python 3.10 keeps no columns; there the lambda is ambiguous.
-    positions = getattr(function.__code__, "co_positions", tuple)
-    spots = {
-        (line - offset, column)
-        for line, _, column, _ in positions()
-        if line is not None and column is not None and column > 0
-    }
-
-    def holds(node: ast.Lambda) -> bool:
-        body, end = (node.body.lineno, node.body.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
-        return bool(spots) and all(body <= spot < end for spot in spots)
-
-    # A lambda inside another holds fewer positions, so of several the innermost is meant.
-    matching = sorted((n for n in found if holds(n)), key=lambda n: (n.lineno, n.col_offset))
-    if not matching:
-        raise InvalidKernelError(
-            f"kernel {function.__name__}", f"expected one lambda in its source, got {len(found)}; define it with def"
-        )
-    return matching[-1]
-
-
-def _unsupported(node: ast.AST, what: str, advice: str = "") -> InvalidKernelError:
-    text = f"{what} are not supported in kernels{f'; {advice}' if advice else ''}"
-    return InvalidKernelError("kernel", text, getattr(node, "lineno", 0))
 
 
 def rewrite(
@@ -132,12 +52,12 @@ def rewrite(
     if not rewriter.changed and changed_source is None:
         return function
     free = function.__code__.co_freevars
-    with _TREE_LOCK:
+    with TREE_LOCK:
         factory = ast.parse(f"def __make__({', '.join([RUNTIME, *free])}):\n    pass\n    return {definition.name}")
     outer: Any = factory.body[0]
     outer.body[0] = definition
     ast.fix_missing_locations(factory)
-    with _TREE_LOCK:
+    with TREE_LOCK:
         code = compile(factory, function.__code__.co_filename, "exec")
     scope: dict[str, Any] = {}
     exec(code, {"__name__": function.__module__}, scope)
@@ -359,13 +279,13 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
-        raise _unsupported(node, "async functions")
+        raise unsupported(node, "async functions")
 
     def visit_Yield(self, node: ast.Yield) -> Any:
-        raise _unsupported(node, "generators")
+        raise unsupported(node, "generators")
 
     def visit_YieldFrom(self, node: ast.YieldFrom) -> Any:
-        raise _unsupported(node, "generators")
+        raise unsupported(node, "generators")
 
     def visit_Assert(self, node: ast.Assert) -> Any:
         self.generic_visit(node)
@@ -435,7 +355,10 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> Any:
         iterable = self._iterable(self.visit(node.iter))
-        stays = not self.for_tracing or bool(node.orelse) or leaves(node.body, EXITS)
+        stays = bool(node.orelse) or leaves(node.body, EXITS)
+        if not self.for_tracing and not stays:
+            names = [n for n in assigned_names(node.body) if n not in bound_names(node.target)]
+            return self._checked_loop(node, "iter", iterable, names)
         if stays:
             if self.for_tracing:
                 iterable = self.runtime("unrolled", [iterable], node.iter)
@@ -470,9 +393,27 @@ class _Rewriter(ast.NodeTransformer):
         made.append(self._assign([*names, *targets], call, node))
         return made
 
+    def _checked_loop(self, node: Any, field: str, subject: Any, names: list[str]) -> Any:
+        """A loop of the interpreter, which looks after each turn at the variables that a compiled loop carries."""
+        turns = self.fresh("turns")
+        at = getattr(node, field)
+        begin = self.runtime("checked_turns", [self.constant(tuple(names), at), self.values(names, at)], at)
+        start = ast.copy_location(ast.Assign([ast.copy_location(ast.Name(turns, ast.Store()), at)], begin), at)
+        setattr(node, field, self._call_of(turns, field, subject, at))
+        check = ast.Expr(self._call_of(turns, "end", self.values(names, at), at))
+        node.body = [*self.block(node.body), ast.copy_location(check, at)]
+        return [start, node]
+
+    def _call_of(self, variable: str, method: str, argument: Any, at: Any) -> Any:
+        function = ast.Attribute(ast.copy_location(ast.Name(variable, ast.Load()), at), method, ast.Load())
+        return ast.copy_location(ast.Call(ast.copy_location(function, at), [argument], []), at)
+
     def visit_While(self, node: ast.While) -> Any:
+        names = assigned_names([*node.body, ast.copy_location(ast.Expr(node.test), node)])
         if not self.for_tracing:
-            return self._nested_blocks(node)
+            if node.orelse or leaves(node.body, EXITS):
+                return self._nested_blocks(node)
+            return self._checked_loop(node, "test", self.visit(node.test), names)
         if node.orelse or leaves(node.body, EXITS):
             turns = self.fresh("turns")
             counter: Any = ast.copy_location(ast.Name(turns, ast.Store()), node)
@@ -484,7 +425,6 @@ class _Rewriter(ast.NodeTransformer):
             self.is_python_loop = outer
             node.orelse = self.block(node.orelse)
             return [start, node]
-        names = assigned_names([*node.body, ast.copy_location(ast.Expr(node.test), node)])
         test_name, body_name = self.fresh("test"), self.fresh("body")
         outer, self.is_python_loop = self.is_python_loop, False
         made: list[Any] = [
