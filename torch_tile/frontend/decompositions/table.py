@@ -23,6 +23,7 @@ from torch_tile.frontend.decompositions.distances import distances
 from torch_tile.frontend.decompositions.folding import folding
 from torch_tile.frontend.decompositions.foreach import foreach
 from torch_tile.frontend.decompositions.grid_sample import grid_sample
+from torch_tile.frontend.decompositions.group_norms import by_channels
 from torch_tile.frontend.decompositions.indexing import indexing
 from torch_tile.frontend.decompositions.interpolation import interpolation
 from torch_tile.frontend.decompositions.losses import losses, of_input_dtype
@@ -322,7 +323,7 @@ def decomposition_table(is_training: bool = False, has_foreach: bool = False) ->
     # ATen lays their result out in the memory format that the operand suggests.
     table.update((op, of_channels(_laid_out(of_norm(table[op])))) for op in BATCH_NORMS if op in table)
     table[aten.linalg_vector_norm.default] = _exact_norm(table[aten.linalg_vector_norm.default])
-    table[aten.native_group_norm.default] = of_norm(table[aten.native_group_norm.default])
+    table[aten.native_group_norm.default] = by_channels(of_norm(table[aten.native_group_norm.default]))
     table[aten.channel_shuffle.default] = _shuffle_laid_out(table[aten.channel_shuffle.default])
     for family in (
         pointwise,
