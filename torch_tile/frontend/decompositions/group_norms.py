@@ -35,7 +35,8 @@ def by_channels(function: Callable[..., Any]) -> Callable[..., Any]:
         def of_group(sums: torch.Tensor) -> torch.Tensor:
             """For each channel the mean of its group."""
             members = sums.view(batch, groups, 1, width).expand(batch, groups, width, width)
-            return members.sum(-1).view(batch, channels) / (width * pixels)
+            mean: torch.Tensor = members.sum(-1).view(batch, channels) / (width * pixels)
+            return mean
 
         mean, square = of_group(wide.sum(pixel_dims)), of_group((wide * wide).sum(pixel_dims))
         rstd = torch.rsqrt((square - mean * mean).clamp(min=0) + eps)
