@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from torch_tile.frontend.sizes import guarded
+
 aten = torch.ops.aten
 
 # Views of one kernel; more and the operator is called outside.
@@ -57,16 +59,22 @@ class _Windows:
             for each in zip(self.sizes, self.kernel, self.stride, self.padding, self.dilation, strict=True)
         ]
         self.device = x.device
+        self.ceil_mode = ceil_mode
 
     def taps(self) -> list[tuple[int, ...]]:
         return list(itertools.product(*map(range, self.kernel)))
 
     def is_padded(self, dim: int) -> bool:
         """Some window reaches beyond the operand (in doubt)."""
-        if self.padding[dim]:
-            return True
+        if self.padding[dim] or not self.ceil_mode:
+            return bool(self.padding[dim])
         reach = (self.counts[dim] - 1) * self.stride[dim] + self.dilation[dim] * (self.kernel[dim] - 1) + 1
-        return bool(reach > self.sizes[dim])
+        return not guarded(reach <= self.sizes[dim])
+
+    def ends_in_padding(self, dim: int) -> bool:
+        """No window reaches beyond the padding."""
+        reach = (self.counts[dim] - 1) * self.stride[dim] + self.dilation[dim] * (self.kernel[dim] - 1) + 1
+        return not self.ceil_mode or guarded(reach <= self.sizes[dim] + 2 * self.padding[dim])
 
     def padded(self, x: torch.Tensor, value: float, dims: Sequence[int] | None = None) -> torch.Tensor:
         """x amid `value`, so that every tap of every window has an element, along `dims` (all)."""
@@ -77,8 +85,9 @@ class _Windows:
                 continue
             low = self.padding[dim]
             reach = (self.counts[dim] - 1) * self.stride[dim] + self.dilation[dim] * (self.kernel[dim] - 1) + 1
-            amounts += [low, max(reach - self.sizes[dim] - low, 0)]
-        return aten.constant_pad_nd(x, amounts, value) if any(map(bool, amounts)) else x
+            amounts += [low, torch.sym_max(reach - self.sizes[dim] - low, 0)]
+        is_padded = any(not isinstance(amount, int) or amount for amount in amounts)
+        return aten.constant_pad_nd(x, amounts, value) if is_padded else x
 
     def tap_along(self, padded: torch.Tensor, dim: int, at: int) -> torch.Tensor:
         start = at * self.dilation[dim]
@@ -190,15 +199,9 @@ class _Windows:
     def divisor(self, include_padding: bool, override: int | None) -> Any:
         if override is not None:
             return override
-        if not any(map(self.is_padded, range(self.rank))) or (
-            include_padding
-            and all(
-                (n - 1) * s + k <= size + 2 * p
-                for n, s, k, size, p in zip(
-                    self.counts, self.stride, self.kernel, self.sizes, self.padding, strict=True
-                )
-            )
-        ):
+        if not any(map(self.is_padded, range(self.rank))):
+            return math.prod(self.kernel)
+        if include_padding and all(map(self.ends_in_padding, range(self.rank))):
             return math.prod(self.kernel)
         total: Any = 1
         for dim in range(self.rank):
