@@ -85,7 +85,7 @@ class _Windows:
                 continue
             low = self.padding[dim]
             reach = (self.counts[dim] - 1) * self.stride[dim] + self.dilation[dim] * (self.kernel[dim] - 1) + 1
-            amounts += [low, torch.sym_max(reach - self.sizes[dim] - low, 0)]
+            amounts += [low, torch.sym_max(reach - self.sizes[dim] - low, 0)]  # type: ignore[no-untyped-call]
         is_padded = any(not isinstance(amount, int) or amount for amount in amounts)
         return aten.constant_pad_nd(x, amounts, value) if is_padded else x
 
