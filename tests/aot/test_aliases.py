@@ -145,3 +145,31 @@ def test_buffers_with_names_of_arguments(tmp_path: Path, count: str, is_decompos
         torch.testing.assert_close(package(y, k), model(x, k), rtol=1e-6, atol=1e-6)
         assert torch.equal(x, y)
         assert k.tolist() == places
+
+
+def test_writes_are_told_to_autograd(tmp_path: Path) -> None:
+    """A gradient that needs the value before refuses to be computed, as in eager mode."""
+    model = Applied(written)
+    exported = torch.export.export(model, (torch.randn(4, 4),))
+    package = torch_tile.aot.load(torch_tile.aot.package(exported, tmp_path / "model.tile"))
+    x, w = torch.randn(4, 4), torch.randn(4, 4, requires_grad=True)
+    before = x._version
+    product = (x * w).sum()
+    with torch.no_grad():
+        package(x)
+    assert x._version > before
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+
+
+def test_inference_tensors_that_are_written(tmp_path: Path) -> None:
+    model = Applied(written)
+    exported = torch.export.export(model, (torch.randn(4, 4),))
+    package = torch_tile.aot.load(torch_tile.aot.package(exported, tmp_path / "model.tile"))
+    with torch.inference_mode():
+        x = torch.randn(4, 4)
+        y = x.clone()
+        package(x)
+    with pytest.raises(RuntimeError, match=r"argument `\w+` is an inference tensor, which the model writes"):
+        package(x)
+    assert torch.equal(x, y + 1)

@@ -35,6 +35,7 @@ class LoadedModel:
         self._outputs = known.outputs
         self._steps = known.steps
         self._guards = SizeGuards(known.guards)
+        self._written = known.written
 
     @property
     def target(self) -> str:
@@ -65,11 +66,18 @@ class LoadedModel:
         Raises:
             ValueError: an argument has another dtype, or a size that the model was not exported for; names both.
             TypeError: the number, names, structure or kinds of arguments are others.
-            RuntimeError: an argument needs a gradient; or what an operator of the model raises, with a note of the
-                operator and the line of the program that was exported.
+            RuntimeError: an argument needs a gradient, or is an inference tensor that the model writes outside of
+                inference mode; or what an operator of the model raises, with a note of the operator and the line of
+                the program that was exported.
         """
-        values = with_own_tensors(self._flat(args, kwargs))
-        results = self._model.run(values, self._note_step)
+        given = self._flat(args, kwargs)
+        for number in self._written:
+            _refuse_inference_tensor(self._file.inputs[number][0], given[number])
+        try:
+            results = self._model.run(with_own_tensors(given), self._note_step)
+        finally:
+            for number in self._written:
+                _note_write(given[number])
         try:
             flat = [results[value] if kind == "program" else value for kind, value in self._outputs]
         except IndexError:
@@ -191,6 +199,20 @@ def _fits(value: Any, ranges: list[tuple[int, int]]) -> bool:
         return False
     sizes = value.shape if isinstance(value, torch.Tensor) else ()
     return len(sizes) != len(ranges) or all(low <= n <= high for n, (low, high) in zip(sizes, ranges, strict=True))
+
+
+def _refuse_inference_tensor(name: str, value: Any) -> None:
+    if isinstance(value, torch.Tensor) and value.is_inference() and not torch.is_inference_mode_enabled():
+        raise RuntimeError(
+            f"argument `{name}` is an inference tensor, which the model writes: call it in torch.inference_mode(), or "
+            "with a clone of the tensor"
+        )
+
+
+def _note_write(value: Any) -> None:
+    """Tells autograd, which may have kept the tensor for a gradient."""
+    if isinstance(value, torch.Tensor) and not value.is_inference():
+        torch.autograd.graph.increment_version(value)
 
 
 def _refuse_gradients(name: str, value: torch.Tensor) -> None:

@@ -81,6 +81,8 @@ class Lowered:
     steps: list[Step]
     guards: list[str]
     """Of sizes (torch_tile.aot.size_guards)."""
+    written: list[int]
+    """Arguments that the program writes."""
 
 
 def _unsupported(text: str) -> UnsupportedError:
@@ -320,7 +322,8 @@ def lower(exported: ExportedProgram, settings: Settings, device: str) -> Lowered
             gm.graph.erase_node(node)
     guards = guards_of(given)
     text, inputs, lines, steps = _print(gm, settings, sources, written, device, places, guards, least)
-    return Lowered(text, arguments, inputs, literals, literal_names, outputs, lines, steps, guards)
+    of_caller = [place for name, place in sources.items() if isinstance(place, int) and name in written]
+    return Lowered(text, arguments, inputs, literals, literal_names, outputs, lines, steps, guards, of_caller)
 
 
 def _dynamic_sizes(gm: GraphModule) -> int:

@@ -30,6 +30,8 @@ class Metadata:
     steps: list[tuple[int, int, int, int]]
     """Input, dimension, and what its size is a multiple of, plus a remainder."""
     guards: list[str]
+    written: list[int]
+    """Inputs that the programs write. Earlier versions did not say which."""
 
 
 def parsed(text: str) -> dict[str, Any]:
@@ -84,6 +86,8 @@ def _read(found: dict[str, Any], num_inputs: int) -> Metadata:
     _expect(out_spec is None or out_spec.num_leaves == len(outputs), f"a structure of {len(outputs)} results")
     steps = [(int(number), int(dim), int(factor), int(rest)) for number, dim, factor, rest in found.get("steps", [])]
     _expect(all(0 <= step[0] < num_inputs and step[1] >= 0 and step[2] > 0 for step in steps), "steps of sizes")
+    written = [int(number) for number in found.get("written", [])]
+    _expect(all(0 <= number < num_inputs for number in written), "inputs that are written")
     return Metadata(
         in_spec=in_spec,
         out_spec=out_spec,
@@ -95,6 +99,7 @@ def _read(found: dict[str, Any], num_inputs: int) -> Metadata:
         outputs=outputs,
         steps=steps,
         guards=list(found.get("guards", [])),
+        written=written,
     )
 
 

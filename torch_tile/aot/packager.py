@@ -170,6 +170,7 @@ def _write(exported: ExportedProgram, file: IO[bytes], wanted: list[str], settin
         "outputs": first.outputs,
         "steps": first.steps,
         "guards": first.guards,
+        "written": first.written,
         "versions": _C.version(),
     }
     from torch_tile import __version__
