@@ -173,3 +173,67 @@ def test_inference_tensors_that_are_written(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"argument `\w+` is an inference tensor, which the model writes"):
         package(x)
     assert torch.equal(x, y + 1)
+
+
+class TwoBuffers(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+        self.register_buffer("a", torch.zeros(3))
+        self.register_buffer("b", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(self, x)
+
+
+def moved_on(module: Any, x: torch.Tensor) -> Any:
+    module.a.copy_(module.b)
+    module.b.add_(x)
+    return module.a
+
+
+def from_argument(module: Any, x: torch.Tensor) -> Any:
+    module.a.copy_(x)
+    x.add_(1)
+    return module.a
+
+
+def swapped(module: Any, x: torch.Tensor) -> Any:
+    before = module.a.clone()
+    module.a.copy_(module.b)
+    module.b.copy_(before)
+    return module.a, module.b, x
+
+
+def turned(module: Any, x: torch.Tensor) -> Any:
+    before = module.a.clone()
+    module.a.copy_(module.b)
+    module.b.copy_(before + x)
+    x.copy_(x.flip(0))
+    return module.a, module.b, module.a + module.b
+
+
+def passed_on(module: Any, x: torch.Tensor) -> Any:
+    module.a.copy_(module.b)
+    module.b.copy_(x)
+    x.copy_(module.a)
+    return module.a, module.b, x
+
+
+@pytest.mark.parametrize("is_decomposed", [False, True])
+@pytest.mark.parametrize("function", [moved_on, from_argument, swapped, turned, passed_on])
+def test_values_before_they_are_written(function: Callable[..., Any], is_decomposed: bool, tmp_path: Path) -> None:
+    """A decomposed program gives the value that an input had, and writes it."""
+    model = TwoBuffers(function)
+    with torch.no_grad():
+        exported = torch.export.export(TwoBuffers(function), (torch.randn(3),))
+        exported = exported.run_decompositions() if is_decomposed else exported
+    package = torch_tile.aot.load(torch_tile.aot.package(exported, tmp_path / "model.tile"))
+    for _ in range(3):
+        x = torch.randn(3)
+        y = x.clone()
+        found, expected = package(x), model(y)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+        torch.testing.assert_close(x, y, rtol=0, atol=0)
+        for name, value in package.constants().items():
+            assert torch.equal(value, model.get_buffer(name))

@@ -344,3 +344,12 @@ torch_tile.aot.load({str(path)!r})(torch.ones(3, 24), torch.ones(3, 24))
 print([m for m in ("torch._dynamo", "torch_tile.frontend", "torch_tile.aot.packager") if m in sys.modules])
 """
     assert run_python(code, imports=False).splitlines()[-1] == "[]"
+
+
+def test_names_of_frozen_constants(tmp_path: Path) -> None:
+    """A weight that is transposed once is another tensor, also where it is square."""
+    model = torch.nn.Linear(4, 4)
+    exported = torch.export.export(model, (torch.randn(2, 4),))
+    file = torch_tile.aot.package(exported, tmp_path / "m.tile", options={"freezing": True})
+    for name, value in torch_tile.aot.load(file).constants().items():
+        assert name.startswith("computed_") or torch.equal(value, model.state_dict()[name])

@@ -53,7 +53,8 @@ class LoadedModel:
         return self._file.inputs
 
     def constants(self) -> dict[str, torch.Tensor]:
-        """Parameters and buffers as they are now."""
+        """Parameters and buffers as they are now. With `freezing`, what is computed from them once is called
+        `computed_0` and so on, in the place of those that nothing else reads."""
         return {row[0]: self._model.constant(number) for number, row in enumerate(self._file.constants)}
 
     def __repr__(self) -> str:

@@ -180,15 +180,11 @@ def _make_mutation_explicit(
     signature = exported.graph_signature
     # By what the signature calls them: a copied graph may have other names.
     placeholders = dict(zip(map(place_of, signature.input_specs), gm.graph.find_nodes(op="placeholder"), strict=True))
-    results, written, values = list[Any](), set[str](), dict[Node, Node]()
+    results, values = list[Any](), dict[Node, Node]()
     for made, value in zip(signature.output_specs, output.args[0], strict=True):  # type: ignore[arg-type]
         if made.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
             place = placeholders[written_place(made)]
             if place is not value:
-                written.add(place.name)
-                with gm.graph.inserting_before(output):
-                    copied = gm.graph.call_function(aten.copy_.default, (place, value))
-                copied.meta["val"] = place.meta["val"]
                 values[place] = value
         elif made.kind is OutputKind.USER_OUTPUT:
             results.append(value)
@@ -199,11 +195,30 @@ def _make_mutation_explicit(
                 )
         else:
             raise _unsupported(f"the exported program has an output of kind {made.kind.name}")
-    for number, viewed in enumerate(viewed_inputs(given)):
+    nodes = dict.fromkeys(node for node in (*values.values(), *results) if isinstance(node, Node))
+    old = {node: _before_writes(gm, node, values) for node in nodes}
+    for place, value in values.items():
+        with gm.graph.inserting_before(output):
+            copied = gm.graph.call_function(aten.copy_.default, (place, old[value]))
+        copied.meta["val"] = place.meta["val"]
+    for number, (viewed, result) in enumerate(zip(viewed_inputs(given), results, strict=True)):
         place = placeholders.get(viewed) if viewed is not None else None
-        if place in values:
-            results[number] = _in_place(gm, results[number], values[place], place)
-    return results, written
+        found = _in_place(gm, result, values[place], place) if place in values else result
+        results[number] = old.get(result, result) if found is result else found
+    return results, {place.name for place in values}
+
+
+def _before_writes(gm: GraphModule, node: Node, written: dict[Node, Node]) -> Node:
+    """The value, or a copy of it if it lies in an input that the program writes at its end."""
+    source = node
+    while source not in written and is_view(source):
+        source = source.args[0]  # type: ignore[assignment]
+    if source not in written:
+        return node
+    with gm.graph.inserting_before(gm.graph.output_node()):
+        copy = gm.graph.call_function(aten.clone.default, (node,))
+    copy.meta.update(node.meta)
+    return copy
 
 
 def _in_place(gm: GraphModule, result: Any, value: Node, place: Node) -> Any:
@@ -260,6 +275,11 @@ def _argument(name: str, node: Node, exported: ExportedProgram, least: dict[Any,
     if isinstance(value, torch.SymInt):
         return Argument(name, None, (range_of(value, exported, least),))
     raise _unsupported(f"argument `{name}` is of type {type(value).__name__}; tensors and integers are taken")
+
+
+def _place_of(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What tells parameters apart from each other, and from what is computed from one, as its transpose."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
 def _state(exported: ExportedProgram, spec: Any) -> torch.Tensor:
@@ -355,7 +375,7 @@ def _print(
         freeze_inputs(constants, [s.tensor if isinstance(s, Constant) else None for s in known], report)
         for source in known:
             if isinstance(source, Constant):
-                names[source.tensor.data_ptr(), source.tensor.shape] = source.name
+                names[_place_of(source.tensor)] = source.name
         # Orders of channels compare strides, which fixes sizes that may change.
         if settings["freezing"] and device == "cpu" and not sizes_before:
             optimize(constants, report, settings)
@@ -401,6 +421,6 @@ def _print(
     inputs: list[int | Constant] = [sources[node.name] for node in gm.graph.find_nodes(op="placeholder")]
     for number, tensor in enumerate(graph.constants):
         tensor = stand_ins[id(tensor)][1] if id(tensor) in stand_ins else tensor
-        name = names.get((tensor.data_ptr(), tensor.shape), f"computed_{number}")
+        name = names.get(_place_of(tensor), f"computed_{number}")
         inputs.append(Constant(name, tensor, is_packable=settings["freezing"]))
     return graph.text, inputs, Sources.of(gm, graph).rows(), steps
