@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-
-from torch_tile.frontend.sizes import guarded
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 aten = torch.ops.aten
 
@@ -69,12 +68,12 @@ class _Windows:
         if self.padding[dim] or not self.ceil_mode:
             return bool(self.padding[dim])
         reach = (self.counts[dim] - 1) * self.stride[dim] + self.dilation[dim] * (self.kernel[dim] - 1) + 1
-        return not guarded(reach <= self.sizes[dim])
+        return not statically_known_true(reach <= self.sizes[dim])
 
     def ends_in_padding(self, dim: int) -> bool:
         """No window reaches beyond the padding."""
         reach = (self.counts[dim] - 1) * self.stride[dim] + self.dilation[dim] * (self.kernel[dim] - 1) + 1
-        return not self.ceil_mode or guarded(reach <= self.sizes[dim] + 2 * self.padding[dim])
+        return not self.ceil_mode or statically_known_true(reach <= self.sizes[dim] + 2 * self.padding[dim])
 
     def padded(self, x: torch.Tensor, value: float, dims: Sequence[int] | None = None) -> torch.Tensor:
         """x amid `value`, so that every tap of every window has an element, along `dims` (all)."""
