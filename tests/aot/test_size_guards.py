@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -239,3 +240,48 @@ def test_one_tensor_twice(tmp_path: Path) -> None:
             assert torch.equal(z, torch.ones(3))
         else:
             assert torch.equal(model(z, z), z + z)
+
+
+THROUGH_FLOATS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "interpolate by a half": lambda x: F.interpolate(x, scale_factor=0.5, mode="bilinear"),
+    "interpolate by 0.9": lambda x: F.interpolate(x, scale_factor=0.9),
+    "ceil": lambda x: x.new_zeros(math.ceil(x.shape[2] / 3)) + 1,
+    "round": lambda x: x.new_zeros(round(x.shape[2] / 2)) + 1,
+    "floor": lambda x: x[:, :, : math.floor(x.shape[2] * 0.3)] * 2,
+    "trunc": lambda x: x[:, :, : int(x.shape[2] * 0.7)] * 2,
+}
+
+
+@pytest.mark.parametrize("name", THROUGH_FLOATS)
+def test_sizes_through_floats(name: str, tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return THROUGH_FLOATS[name](x)
+
+    dims = {2: Dim.DYNAMIC, 3: Dim.DYNAMIC}
+    exported = export(Model(), (torch.randn(1, 2, 12, 12),), dynamic_shapes=(dims,))
+    package = torch_tile.aot.load(torch_tile.aot.package(exported, tmp_path / "m.tile"))
+    program, compared = exported.module(), 0
+    for rows, columns in ((12, 12), (13, 9), (7, 20), (33, 31), (5, 6), (3, 2)):
+        x = torch.randn(1, 2, rows, columns)
+        try:
+            expected = program(x)
+        except (RuntimeError, AssertionError):
+            with pytest.raises((ValueError, RuntimeError)):
+                package(x)
+            continue
+        torch.testing.assert_close(package(x), expected, rtol=1e-4, atol=1e-5)
+        compared += 1
+    assert compared >= 1
+
+
+def test_functions_of_guards() -> None:
+    guards = SizeGuards(["trunc(0.5 * float(a0_0)) >= 2", "ceil(a0_0 / 3) != 3", "round(a0_0 / 2) <= floor(9.9)"])
+    for size in (4, 6, 10, 18):
+        guards.check([torch.empty(size)], str)
+    for size in (3, 7, 8, 9, 20):
+        with pytest.raises(ValueError, match="sizes of arguments expected"):
+            guards.check([torch.empty(size)], str)
+    for text in ("eval('1')", "float.hex(1.0)", "trunc(x)", "open", "round(a0_0, ndigits=1)"):
+        with pytest.raises(PackageError):
+            SizeGuards([text])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import logging
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -47,7 +48,15 @@ _NODES = (
     ast.GtE,
     ast.Load,
 )
-_FUNCTIONS = {"max": max, "min": min}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "max": max, "min": min, "round": round, "float": float,
+    "trunc": math.trunc, "floor": math.floor, "ceil": math.ceil,
+}
+# As torch writes them in guards -> ours.
+_WRITTEN_AS = {
+    **{f"math.{name}": name for name in ("trunc", "floor", "ceil")},
+    **{f"torch.sym_{name}": name for name in ("float", "max", "min")},
+}
 NAME = re.compile(r"a(\d+)(?:_(\d+))?")
 """The number of an argument, and of a dimension of it."""
 _EQUALITY = re.compile(r"a\d+_\d+ == a\d+_\d+")
@@ -115,6 +124,11 @@ class _Names(ast.NodeTransformer):
             return ast.Name(f"a{self._number(call.func.value)}_{int(ast.literal_eval(node.slice))}", ast.Load())
         return ast.Name(f"a{self._number(node)}", ast.Load())
 
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        name = ast.unparse(node.func)
+        function = ast.Name(_WRITTEN_AS.get(name, name), ast.Load())
+        return ast.Call(function, [self.visit(argument) for argument in node.args], node.keywords)
+
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         return ast.Name(f"a{self._number(node)}", ast.Load())
 
@@ -153,7 +167,7 @@ def _parsed(text: str) -> ast.Expression:
             continue
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS:
             continue
-        if isinstance(node, ast.Constant) and type(node.value) in (int, bool):
+        if isinstance(node, ast.Constant) and type(node.value) in (int, bool, float):
             continue
         if not isinstance(node, _NODES):
             raise ValueError(type(node).__name__)
@@ -194,7 +208,7 @@ class SizeGuards:
                 continue  # another kind of argument, or another rank, which is refused with the program's own words
             try:
                 holds = eval(code, {"__builtins__": {}, **_FUNCTIONS}, known)  # of nodes that _parsed has looked at
-            except ZeroDivisionError:
+            except ArithmeticError:  # a division by 0, or an integer of a number that has none
                 holds = False
             if not holds:
                 raise ValueError(_message(text, known, name_of))
