@@ -193,3 +193,25 @@ def test_states() -> None:
     for value in (tl.float32, torch.float32, test_states, Settings, Settings(), object(), None, "a", types, {}.items()):
         assert hash(state_of(value)) == hash(state_of(value))
         assert state_of(value) == state_of(value)
+
+
+def scaled(x: Any, scale: int = 2, *, more: float = 1.0) -> Any:
+    return x * scale * more
+
+
+@torch_tile.jit
+def with_defaults(x, BLOCK: tl.constexpr = 8):
+    place = tl.arange(0, BLOCK)
+    tl.store(x + place, scaled(tl.load(x + place)))
+
+
+@needs_compiler
+def test_defaults_in_graphs() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        with_defaults[(1,)](y)
+        return y * 2
+
+    program = torch.compile(function, backend="tile", fullgraph=True)
+    for _ in range(2):
+        torch.testing.assert_close(program(torch.ones(8)), torch.full((8,), 8.0))

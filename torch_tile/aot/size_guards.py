@@ -49,8 +49,13 @@ _NODES = (
     ast.Load,
 )
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "max": max, "min": min, "round": round, "float": float,
-    "trunc": math.trunc, "floor": math.floor, "ceil": math.ceil,
+    "max": max,
+    "min": min,
+    "round": round,
+    "float": float,
+    "trunc": math.trunc,
+    "floor": math.floor,
+    "ceil": math.ceil,
 }
 # As torch writes them in guards -> ours.
 _WRITTEN_AS = {

@@ -113,10 +113,6 @@ def _read_by(function: types.FunctionType) -> Iterator[OuterValue]:
                 yield inner
 
 
-def _defaults_of(function: types.FunctionType) -> list[Any]:
-    return [function.__defaults__, function.__kwdefaults__]
-
-
 def values_read_by(functions: Iterable[Any]) -> list[OuterValue]:
     """What these functions and kernels read from outside, by way of the functions that they name, too."""
     found: list[OuterValue] = []
@@ -127,9 +123,10 @@ def values_read_by(functions: Iterable[Any]) -> list[OuterValue]:
         if id(function) in seen or is_fixed(function):
             continue
         seen.add(id(function))
-        if function.__defaults__ or function.__kwdefaults__:
-            read = functools.partial(_defaults_of, function)
-            found.append(OuterValue(f"{function.__name__}'s defaults", function, function.__globals__, read))
+        for name in ("__defaults__", "__kwdefaults__"):
+            if getattr(function, name):
+                read = functools.partial(getattr, function, name)
+                found.append(OuterValue(name, function, function.__globals__, read))
         for value in _read_by(function):
             found.append(value)
             inner = _function_of(value.value)
@@ -145,6 +142,7 @@ class OuterValues:
         self.values: list[OuterValue] = []
         # (namespace, name, value) of globals: what a launch can bear to look at.
         self.globals: list[tuple[dict[str, Any], str, Any]] = []
+        self.defaults: list[tuple[types.FunctionType, Any]] = []  # those by position: likewise
         self.others: list[OuterValue] = []
 
     def add(self, functions: Iterable[Any]) -> None:
@@ -156,27 +154,28 @@ class OuterValues:
             self.values.append(value)
             if isinstance(value.owner, dict) and not value.is_container:
                 self.globals.append((value.owner, value.name, value.value))
+            elif isinstance(value.owner, types.FunctionType) and not value.is_container:
+                self.defaults.append((value.owner, value.value))
             else:
                 self.others.append(value)
 
     def changed(self) -> list[str]:
         """Names of values that are no longer what they were."""
-        for names, name, value in self.globals:
-            if names.get(name, MISSING) is not value:
-                break
-        else:
-            if not self.others:
-                return []
+        is_same = all(names.get(name, MISSING) is value for names, name, value in self.globals)
+        if is_same and not self.others and all(function.__defaults__ is value for function, value in self.defaults):
+            return []
         return [value.name for value in self.values if value.has_changed()]
 
 
 def places_of(functions: Iterable[Any]) -> list[tuple[types.ModuleType, list[str], Any]]:
     """Of the values that these read, those of modules that Dynamo can compare: module, names from there, value.
 
-    Variables of enclosing functions and objects of other kinds are left out.
+    Variables of enclosing functions, defaults and objects of other kinds are left out.
     """
     found = []
     for value in values_read_by(functions):
+        if isinstance(value.owner, types.FunctionType):
+            continue
         module = sys.modules.get(value.namespace.get("__name__", ""))
         if module is None or vars(module) is not value.namespace or value.is_cell or not _is_comparable(value.value):
             continue
