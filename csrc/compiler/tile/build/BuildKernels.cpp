@@ -193,7 +193,7 @@ static FailureOr<LaunchOp> buildKernel(ModuleOp module, FusionOp fusion, const S
   setNumber("tile.blocks_per_processor", schedule.blocksPerProcessor, 0);
   if (options.isGpu && schedule.unroll > 1)
     setNumber("tile.launch_bound", schedule.blocksOfLaunchBound(), 0);
-  // Sums of products have a bound of their own.
+  // A schedule that asks for a number of blocks has its bound.
   if (options.isGpu && schedule.blocksPerProcessor == 0)
     (*kernel)->setAttr("tile.takes_launch_bound", UnitAttr::get(context));
   bool isNeverEmpty = llvm::all_of(
