@@ -24,6 +24,7 @@ PASSES = {
     "complex_numbers": "chains of complex operators are arithmetic of their parts",
     "decompositions": "decompositions of ours; each alone by its operator, as in aten.glu.default",
     "random": "random numbers are made in kernels",
+    "channels_last_scatters": "sums by index of values with channels last are made in their order",
     "product_gradients": "gradients of products divide the product of all elements by each",
     "thin_products": "a row times a matrix of few bytes is a fused sum",
     "narrow_products": "products on GPU compute weights of few bits on the way",

@@ -19,6 +19,7 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch_tile.config import Settings
 from torch_tile.debug import limits
 from torch_tile.frontend import stated_sizes
+from torch_tile.frontend.channels_last_scatters import order_scatters
 from torch_tile.frontend.complex_numbers import replace_complex
 from torch_tile.frontend.decompositions.orders import order_of_iterator
 from torch_tile.frontend.product_gradients import replace_product_gradients
@@ -273,5 +274,7 @@ def run_passes(gm: GraphModule, settings: Settings) -> None:
         replace_random(gm)
     if limits.is_on(settings, "product_gradients"):
         replace_product_gradients(gm)
+    if limits.is_on(settings, "channels_last_scatters"):
+        order_scatters(gm)
     if limits.is_on(settings, "thin_products"):
         replace_thin_products(gm)
